@@ -1,0 +1,155 @@
+//! Admission without a cluster: what a manifest would become.
+
+use jiff::Timestamp;
+use json_patch::Patch;
+use pillion_api::field;
+use pillion_api::pod::{Object, Pod};
+use pillion_api::workload::pod_template;
+use pillion_inject::{Denied, Draw, Note, Verdict};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::api_server::before_webhooks;
+use crate::{Admitted, Snapshot, admit};
+
+/// What is known in place of a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Offline {
+    /// SidecarSets and namespaces.
+    pub snapshot: Snapshot,
+    /// LimitRange objects.
+    pub limit_ranges: Vec<Value>,
+    /// The random number and the quota grants.
+    pub draw: Draw,
+    /// The namespace of objects that name none.
+    pub namespace: String,
+}
+
+/// A manifest after admission.
+#[derive(Clone, Debug)]
+pub struct Injected {
+    /// The object, with its pod or pod template injected and everything else as it came.
+    pub object: Value,
+    /// What was done to the pod or the template.
+    pub patch: Patch,
+    /// What was decided and why.
+    pub notes: Vec<Note>,
+}
+
+/// Why every set is or is not injected, and what the pod's values come from.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Why {
+    /// Of every SidecarSet, by name.
+    pub sidecar_sets: Vec<Verdict>,
+    /// What admission decided.
+    pub notes: Vec<Note>,
+    /// Why the pod is refused, if it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub denied: Option<String>,
+    /// The init containers of the admitted pod, in the order in which they start.
+    pub init_containers: Vec<String>,
+    /// The containers of the admitted pod, in order.
+    pub containers: Vec<String>,
+}
+
+/// Why a manifest cannot be admitted.
+#[derive(Debug, thiserror::Error)]
+pub enum OfflineError {
+    /// The pod or the template is malformed.
+    #[error(transparent)]
+    Field(#[from] field::Error),
+    /// The pod is refused.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The patch did not fit the manifest.
+    #[error("the decision cannot be written into the manifest")]
+    Patch(#[from] json_patch::PatchError),
+}
+
+impl Offline {
+    /// Injects into a pod or a workload. `None` if the object has no pod in it.
+    ///
+    /// # Errors
+    /// The pod is malformed or refused.
+    pub fn inject(&self, object: &Value, now: Timestamp) -> Result<Option<Injected>, OfflineError> {
+        let Some(path) = pod_template(object) else { return Ok(None) };
+        let pod = self.pod(object, path)?;
+        let Admitted { patch, notes } = admit(&pod, &self.snapshot, &self.draw, now)?;
+        let mut object = object.clone();
+        if let Some(template) = object.pointer_mut(path) {
+            json_patch::patch(template, &patch)?;
+        }
+        Ok(Some(Injected { object, patch, notes }))
+    }
+
+    /// Explains a pod or a workload. `None` if the object has no pod in it.
+    ///
+    /// # Errors
+    /// The pod is malformed.
+    pub fn why(&self, object: &Value, now: Timestamp) -> Result<Option<Why>, OfflineError> {
+        let Some(path) = pod_template(object) else { return Ok(None) };
+        let pod = self.pod(object, path)?;
+        let namespace = self.snapshot.namespace(pod.namespace());
+        let sidecar_sets = pillion_inject::explain(&pod, &namespace, &self.snapshot.catalog);
+        let (notes, denied, after) = match admit(&pod, &self.snapshot, &self.draw, now) {
+            Ok(admitted) => {
+                let mut after = pod.into_value();
+                json_patch::patch(&mut after, &admitted.patch)?;
+                (admitted.notes, None, Pod::new(after)?)
+            }
+            Err(denied) => (Vec::new(), Some(denied.to_string()), pod),
+        };
+        let init_containers = after.init_containers().map(|container| container.name().to_owned()).collect();
+        let containers = after.containers().map(|container| container.name().to_owned()).collect();
+        Ok(Some(Why { sidecar_sets, notes, denied, init_containers, containers }))
+    }
+
+    /// The pod that the API server would show to the webhook.
+    fn pod(&self, object: &Value, path: &str) -> Result<Pod, OfflineError> {
+        let template = object.pointer(path).unwrap_or(&Value::Null);
+        let mut pod = template.clone();
+        let namespace =
+            object["metadata"]["namespace"].as_str().filter(|name| !name.is_empty()).unwrap_or(&self.namespace);
+        if let Some(pod) = pod.as_object_mut() {
+            complete_metadata(pod, object, namespace);
+        }
+        let ranges: Vec<&Value> = self
+            .limit_ranges
+            .iter()
+            .filter(|range| range["metadata"]["namespace"].as_str().unwrap_or(&self.namespace) == namespace)
+            .collect();
+        // Checked first, so that defaulting meets only what has the right form.
+        let mut pod = Pod::new(pod).map_err(|error| below(path, error))?.into_value();
+        before_webhooks(&mut pod, &ranges);
+        Ok(Pod::new(pod)?)
+    }
+}
+
+/// What a workload's controller adds to the pods that it makes.
+fn complete_metadata(pod: &mut Object, owner: &Value, namespace: &str) {
+    let metadata = pod.entry("metadata").or_insert(Value::Null);
+    if metadata.is_null() {
+        *metadata = Value::Object(Object::new());
+    }
+    let Some(metadata) = metadata.as_object_mut() else { return };
+    metadata.insert("namespace".to_owned(), Value::String(namespace.to_owned()));
+    let owner_name = owner["metadata"]["name"].as_str();
+    if let (None, Some(name)) = (metadata.get("name"), owner_name) {
+        metadata.insert("generateName".to_owned(), Value::String(format!("{name}-")));
+    }
+}
+
+/// The same error, where the object has it.
+fn below(template: &str, error: field::Error) -> field::Error {
+    let mut path =
+        template.split('/').filter(|part| !part.is_empty()).fold(field::Path::root(), |path, part| path.child(part));
+    for segment in error.path.segments() {
+        path = match segment {
+            field::Segment::Field(name) => path.child(name),
+            field::Segment::Index(index) => path.index(*index),
+            field::Segment::Key(key) => path.key(key),
+        };
+    }
+    field::Error { path, ..error }
+}

@@ -1,0 +1,49 @@
+//! One sidecar as it goes into one pod.
+
+use std::collections::HashSet;
+
+use pillion_api::names;
+use pillion_api::pod::{Container, Object, name_of};
+use pillion_api::sidecarset::SidecarContainer;
+use serde_json::{Value, json};
+
+use crate::share::Shared;
+
+/// The container of `sidecar` with what it shares with the app, marked as injected.
+pub(crate) fn container(sidecar: &SidecarContainer, shared: &Shared<'_>) -> Object {
+    let mut container = sidecar.container.clone();
+    let own = Container(&sidecar.container);
+    let path = |object: &Object, key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+
+    // A path is used once, whether by a mount or by a device; what the sidecar says itself comes first.
+    let mut paths: HashSet<String> = own.volume_mounts().map(|mount| path(mount, "mountPath")).collect();
+    paths.extend(own.volume_devices().map(|device| path(device, "devicePath")));
+    let mounts = shared.mounts.iter().filter(|mount| paths.insert(path(mount, "mountPath"))).copied().collect();
+    append(&mut container, "volumeMounts", mounts);
+    let devices = shared.devices.iter().filter(|device| paths.insert(path(device, "devicePath"))).copied().collect();
+    append(&mut container, "volumeDevices", devices);
+
+    let mut env: Vec<Value> =
+        own.env().filter(|variable| name_of(variable) != names::IS_INJECTED).cloned().map(Value::Object).collect();
+    env.push(json!({"name": names::IS_INJECTED, "value": "true"}));
+    let mut seen: HashSet<&str> = own.env().map(name_of).chain([names::IS_INJECTED]).collect();
+    env.extend(
+        shared.env.iter().filter(|variable| seen.insert(name_of(variable))).map(|v| Value::Object((*v).clone())),
+    );
+    container.insert("env".to_owned(), Value::Array(env));
+    container
+}
+
+/// Appends to a list of a container; a list that gets nothing stays as it is, absent included.
+fn append(container: &mut Object, key: &str, more: Vec<&Object>) {
+    if more.is_empty() {
+        return;
+    }
+    let more = more.into_iter().cloned().map(Value::Object);
+    match container.get_mut(key).and_then(Value::as_array_mut) {
+        Some(list) => list.extend(more),
+        None => {
+            container.insert(key.to_owned(), Value::Array(more.collect()));
+        }
+    }
+}

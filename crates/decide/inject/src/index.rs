@@ -1,0 +1,167 @@
+//! Finds the sets that can match a pod without looking at those that cannot.
+//!
+//! Selectors are conjunctions, so each set is one path in a tree: a step for each label that it wants of the namespace,
+//! then for each label that it wants of the pod, sorted by key. Looking a pod up follows only the steps that its labels
+//! satisfy, by hash: sets whose next step is not satisfied are never seen, however many they are. What a path
+//! cannot say (`NotIn`, `DoesNotExist`, very long `In` lists) is left to the full check of the few that are found.
+
+use std::collections::HashMap;
+
+use pillion_patch::selector::{Condition, Requirement, Selector};
+
+/// `In` lists are spelt out as one path for each value up to this many paths for one set.
+const MOST_PATHS: usize = 64;
+
+/// Positions of sets, by what they want of the labels of the namespace and of the pod.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Index {
+    root: Node,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Node {
+    here: Vec<usize>,
+    namespace: HashMap<String, Step>,
+    pod: HashMap<String, Step>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Step {
+    value: HashMap<String, Node>,
+    exists: Option<Box<Node>>,
+}
+
+#[derive(Clone, Copy)]
+enum Of {
+    Namespace,
+    Pod,
+}
+
+impl Index {
+    /// Files `set` under its selectors.
+    pub(crate) fn insert(&mut self, set: usize, namespace: Option<&Selector>, pod: &Selector) {
+        let mut paths = 1;
+        let mut terms = Vec::new();
+        for (of, requirement) in namespace
+            .into_iter()
+            .flat_map(Selector::requirements)
+            .map(|requirement| (Of::Namespace, requirement))
+            .chain(pod.requirements().iter().map(|requirement| (Of::Pod, requirement)))
+        {
+            let branches = match &requirement.condition {
+                Condition::In(values) => values.len(),
+                Condition::Exists => 1,
+                Condition::NotIn(_) | Condition::DoesNotExist => continue,
+            };
+            if paths * branches <= MOST_PATHS {
+                paths *= branches;
+                terms.push((of, requirement));
+            }
+        }
+        insert_below(&mut self.root, set, &terms);
+    }
+
+    /// The sets that may match, in no particular order and each once.
+    pub(crate) fn find<'a>(&self, namespace: &[(&'a str, &'a str)], pod: &[(&'a str, &'a str)]) -> Vec<usize> {
+        let mut found = Vec::new();
+        find_below(&self.root, namespace, pod, &mut found);
+        // A key that a selector names twice leads to a set by two paths.
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
+
+fn insert_below(node: &mut Node, set: usize, terms: &[(Of, &Requirement)]) {
+    let Some(((of, requirement), rest)) = terms.split_first() else {
+        node.here.push(set);
+        return;
+    };
+    let steps = match of {
+        Of::Namespace => &mut node.namespace,
+        Of::Pod => &mut node.pod,
+    };
+    let step = steps.entry(requirement.key.clone()).or_default();
+    if let Condition::In(values) = &requirement.condition {
+        for value in values {
+            insert_below(step.value.entry(value.clone()).or_default(), set, rest);
+        }
+    } else {
+        insert_below(step.exists.get_or_insert_default(), set, rest);
+    }
+}
+
+fn find_below(node: &Node, namespace: &[(&str, &str)], pod: &[(&str, &str)], found: &mut Vec<usize>) {
+    found.extend_from_slice(&node.here);
+    for (steps, labels) in [(&node.namespace, namespace), (&node.pod, pod)] {
+        if steps.is_empty() {
+            continue;
+        }
+        for (key, value) in labels {
+            let Some(step) = steps.get(*key) else { continue };
+            if let Some(next) = step.value.get(*value) {
+                find_below(next, namespace, pod, found);
+            }
+            if let Some(next) = &step.exists {
+                find_below(next, namespace, pod, found);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn sets_that_cannot_match_are_not_visited() {
+        let mut index = Index::default();
+        for i in 0..1000 {
+            let namespace = Selector::new(vec![Requirement::is_in("kubernetes.io/metadata.name", [format!("ns-{i}")])]);
+            index.insert(i, Some(&namespace), &Selector::new(vec![Requirement::is_in("app", ["web"])]));
+        }
+        assert_eq!(index.find(&[("kubernetes.io/metadata.name", "ns-7")], &[("app", "web")]), [7]);
+        assert!(index.find(&[("kubernetes.io/metadata.name", "other")], &[("app", "web")]).is_empty());
+    }
+
+    fn any_selector() -> impl Strategy<Value = Selector> {
+        let values =
+            || prop::collection::btree_set(prop::sample::select(vec!["1", "2", "3"]).prop_map(String::from), 1..4);
+        let condition = prop_oneof![
+            values().prop_map(Condition::In),
+            values().prop_map(Condition::NotIn),
+            Just(Condition::Exists),
+            Just(Condition::DoesNotExist)
+        ];
+        let requirement = (prop::sample::select(vec!["a", "b", "c"]), condition)
+            .prop_map(|(key, condition)| Requirement { key: key.into(), condition });
+        prop::collection::vec(requirement, 0..5).prop_map(Selector::new)
+    }
+
+    fn any_labels() -> impl Strategy<Value = Vec<(&'static str, &'static str)>> {
+        let pair = (prop::sample::select(vec!["a", "b", "c", "d"]), prop::sample::select(vec!["1", "2", "3", "4"]));
+        prop::collection::btree_map(pair.0, pair.1, 0..4).prop_map(|map| map.into_iter().collect())
+    }
+
+    proptest! {
+        #[test]
+        fn every_set_that_matches_is_found(
+            sets in prop::collection::vec((prop::option::of(any_selector()), any_selector()), 0..20),
+            namespace in any_labels(),
+            pod in any_labels(),
+        ) {
+            let mut index = Index::default();
+            for (i, (ns, selector)) in sets.iter().enumerate() {
+                index.insert(i, ns.as_ref(), selector);
+            }
+            let found = index.find(&namespace, &pod);
+            let label = |labels: &[(&'static str, &'static str)], key: &str| labels.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
+            for (i, (ns, selector)) in sets.iter().enumerate() {
+                let matches = ns.as_ref().is_none_or(|ns| ns.matches(|k| label(&namespace, k))) && selector.matches(|k| label(&pod, k));
+                prop_assert!(!matches || found.contains(&i), "set {} matches and was not found", i);
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Factories for tests: pods and SidecarSets in few words. Pure; a dev-dependency anywhere.
+//!
+//! ```
+//! use pillion_testkit::{mk_container, mk_pod, mk_set};
+//! use serde_json::json;
+//!
+//! let pod = mk_pod("web-0", json!({"app": "web"}), [mk_container("app")]);
+//! assert_eq!(pod.label("app"), Some("web"));
+//! let set = mk_set("mesh", json!({"app": "web"}), json!({"containers": [mk_container("proxy")]}));
+//! assert_eq!(set.spec.containers[0].name(), "proxy");
+//! ```
+//!
+//! ```text
+//!  a few words ──▶ mk_… ──▶ a complete, valid object ──▶ the code under test
+//! ```
+//!
+//! # Invariants
+//! - What a factory makes is valid, so that a test fails only for what it says itself.
+//! - [`fuzz`] holds what must be true of any input: the fuzzers and the replay of their corpus call the same functions.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    reason = "a test that cannot set its stage should stop there"
+)]
+
+pub mod fuzz;
+
+use pillion_api::pod::Pod;
+use pillion_api::sidecarset::{self, SidecarSet};
+use serde_json::{Value, json};
+
+/// A container with a name and an image.
+pub fn mk_container(name: &str) -> Value {
+    json!({"name": name, "image": format!("{name}:1.0")})
+}
+
+/// A container with cpu and memory limits and requests; "" leaves one out.
+pub fn mk_sized(name: &str, limits: (&str, &str), requests: (&str, &str)) -> Value {
+    let list = |(cpu, memory): (&str, &str)| {
+        let values = [("cpu", cpu), ("memory", memory)].into_iter().filter(|(_, value)| !value.is_empty());
+        Value::Object(values.map(|(key, value)| (key.to_owned(), json!(value))).collect())
+    };
+    json!({"name": name, "image": format!("{name}:1.0"), "resources": {"limits": list(limits), "requests": list(requests)}})
+}
+
+/// A pod in namespace `default`.
+pub fn mk_pod(name: &str, labels: Value, containers: impl IntoIterator<Item = Value>) -> Pod {
+    let containers: Vec<Value> = containers.into_iter().collect();
+    Pod::new(json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": labels},
+        "spec": {"containers": containers}
+    }))
+    .expect("a pod of the right form")
+}
+
+/// A SidecarSet as the webhook would store it: the spec with a selector added, defaulted and hashed.
+pub fn mk_set(name: &str, match_labels: Value, spec: Value) -> SidecarSet {
+    let mut object =
+        json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name}, "spec": spec});
+    object["spec"]["selector"] = json!({"matchLabels": match_labels});
+    let mut set = sidecarset::decode(object).expect("a SidecarSet of the right form");
+    sidecarset::prepare(&mut set);
+    set
+}

@@ -1,0 +1,34 @@
+//! Replays the committed corpus of the fuzzers as an ordinary test.
+
+use std::path::Path;
+
+use pillion_testkit::fuzz;
+
+fn replay(target: &str, check: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus").join(target);
+    let mut inputs = 0;
+    for entry in std::fs::read_dir(&folder).expect("the corpus is committed") {
+        let path = entry.expect("an entry of the folder").path();
+        let data = std::fs::read(&path).expect("a file of the corpus");
+        if std::panic::catch_unwind(|| check(&data)).is_err() {
+            panic!("{} breaks what must be true of any input", path.display());
+        }
+        inputs += 1;
+    }
+    assert!(inputs > 0, "{} is empty", folder.display());
+}
+
+#[test]
+fn quantities() {
+    replay("quantity", fuzz::quantity);
+}
+
+#[test]
+fn expressions() {
+    replay("expression", fuzz::expression);
+}
+
+#[test]
+fn sidecarsets() {
+    replay("sidecarset", fuzz::sidecarset);
+}
