@@ -1,0 +1,212 @@
+//! Errors about a field of an object, in the words of the Kubernetes API server.
+//!
+//! ```
+//! use pillion_api::field::{Error, Path};
+//! let image = Path::new("spec").child("containers").index(0).child("image");
+//! assert_eq!(Error::required(&image, "").to_string(), "spec.containers[0].image: Required value");
+//! ```
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// Where in an object: `spec.containers[0].image`, `metadata.labels[app]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Path {
+    segments: Vec<Segment>,
+}
+
+/// One step of a [`Path`].
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Segment {
+    /// A named field.
+    Field(String),
+    /// A place in a list.
+    Index(usize),
+    /// A key of a map.
+    Key(String),
+}
+
+impl Path {
+    /// A path of one field.
+    pub fn new(name: impl Into<String>) -> Path {
+        Path { segments: vec![Segment::Field(name.into())] }
+    }
+
+    /// The object itself.
+    pub fn root() -> Path {
+        Path::default()
+    }
+
+    /// The field `name` below this path.
+    #[must_use]
+    pub fn child(&self, name: impl Into<String>) -> Path {
+        self.with(Segment::Field(name.into()))
+    }
+
+    /// The element `index` of the list at this path.
+    #[must_use]
+    pub fn index(&self, index: usize) -> Path {
+        self.with(Segment::Index(index))
+    }
+
+    /// The entry `key` of the map at this path.
+    #[must_use]
+    pub fn key(&self, key: impl Into<String>) -> Path {
+        self.with(Segment::Key(key.into()))
+    }
+
+    /// The steps from the root.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    fn with(&self, segment: Segment) -> Path {
+        let mut segments = Vec::with_capacity(self.segments.len() + 1);
+        segments.extend_from_slice(&self.segments);
+        segments.push(segment);
+        Path { segments }
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, segment) in self.segments.iter().enumerate() {
+            match segment {
+                Segment::Field(name) if i == 0 => write!(f, "{name}")?,
+                Segment::Field(name) => write!(f, ".{name}")?,
+                Segment::Index(index) => write!(f, "[{index}]")?,
+                Segment::Key(key) => write!(f, "[{key}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What kind of mistake; each has the API server's own phrase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// A value is needed and missing.
+    Required,
+    /// The value (shown) is malformed.
+    Invalid(Box<Value>),
+    /// The value (shown) is not one of the listed ones.
+    NotSupported(Box<Value>, Vec<String>),
+    /// The value (shown) is there twice.
+    Duplicate(Box<Value>),
+    /// The value may not be set here.
+    Forbidden,
+    /// The value (shown) names something that is not there.
+    NotFound(Box<Value>),
+    /// The value is longer than this many bytes, items or characters.
+    TooLong(usize),
+    /// The value has the wrong JSON type.
+    TypeInvalid(Box<Value>),
+}
+
+/// One mistake, at one path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// Where.
+    pub path: Path,
+    /// What sort.
+    pub kind: ErrorKind,
+    /// Why, and how to mend it. May be empty.
+    pub detail: String,
+}
+
+impl Error {
+    /// A needed value is missing.
+    pub fn required(path: &Path, detail: impl Into<String>) -> Error {
+        Error { path: path.clone(), kind: ErrorKind::Required, detail: detail.into() }
+    }
+
+    /// A value is malformed.
+    pub fn invalid(path: &Path, value: impl Into<Value>, detail: impl Into<String>) -> Error {
+        Error { path: path.clone(), kind: ErrorKind::Invalid(Box::new(value.into())), detail: detail.into() }
+    }
+
+    /// A value is not one of `supported`.
+    pub fn not_supported<S: AsRef<str>>(path: &Path, value: impl Into<Value>, supported: &[S]) -> Error {
+        let supported = supported.iter().map(|s| s.as_ref().to_owned()).collect();
+        Error {
+            path: path.clone(),
+            kind: ErrorKind::NotSupported(Box::new(value.into()), supported),
+            detail: String::new(),
+        }
+    }
+
+    /// A value is there twice.
+    pub fn duplicate(path: &Path, value: impl Into<Value>) -> Error {
+        Error { path: path.clone(), kind: ErrorKind::Duplicate(Box::new(value.into())), detail: String::new() }
+    }
+
+    /// A value may not be set here.
+    pub fn forbidden(path: &Path, detail: impl Into<String>) -> Error {
+        Error { path: path.clone(), kind: ErrorKind::Forbidden, detail: detail.into() }
+    }
+
+    /// A value names something that is not there.
+    pub fn not_found(path: &Path, value: impl Into<Value>) -> Error {
+        Error { path: path.clone(), kind: ErrorKind::NotFound(Box::new(value.into())), detail: String::new() }
+    }
+
+    /// A value is too long.
+    pub fn too_long(path: &Path, limit: usize) -> Error {
+        Error { path: path.clone(), kind: ErrorKind::TooLong(limit), detail: String::new() }
+    }
+
+    /// A value has the wrong JSON type.
+    pub fn type_invalid(path: &Path, value: impl Into<Value>, detail: impl Into<String>) -> Error {
+        Error { path: path.clone(), kind: ErrorKind::TypeInvalid(Box::new(value.into())), detail: detail.into() }
+    }
+
+    /// The message without the path.
+    pub fn message(&self) -> String {
+        let head = match &self.kind {
+            ErrorKind::Required => "Required value".to_owned(),
+            // The API server has no word of its own for a wrong type.
+            ErrorKind::Invalid(value) | ErrorKind::TypeInvalid(value) => format!("Invalid value: {value}"),
+            ErrorKind::NotSupported(value, supported) => {
+                let listed: Vec<String> = supported.iter().map(|s| format!("{s:?}")).collect();
+                format!("Unsupported value: {value}: supported values: {}", listed.join(", "))
+            }
+            ErrorKind::Duplicate(value) => format!("Duplicate value: {value}"),
+            ErrorKind::Forbidden => "Forbidden".to_owned(),
+            ErrorKind::NotFound(value) => format!("Not found: {value}"),
+            ErrorKind::TooLong(limit) => format!("Too long: may not be more than {limit} bytes"),
+        };
+        if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.segments.is_empty() {
+            write!(f, "{}", self.message())
+        } else {
+            write!(f, "{}: {}", self.path, self.message())
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_read_as_the_api_server_writes_them() {
+        let path = Path::new("spec").child("updateStrategy").child("type");
+        assert_eq!(
+            Error::not_supported(&path, "Rolling", &["RollingUpdate", "NotUpdate"]).to_string(),
+            r#"spec.updateStrategy.type: Unsupported value: "Rolling": supported values: "RollingUpdate", "NotUpdate""#
+        );
+        assert_eq!(
+            Error::invalid(&Path::new("metadata").child("labels").key("app"), "a b", "must be a label").to_string(),
+            r#"metadata.labels[app]: Invalid value: "a b": must be a label"#
+        );
+        assert_eq!(Error::forbidden(&Path::root(), "no").to_string(), "Forbidden: no");
+    }
+}

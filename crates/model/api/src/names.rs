@@ -1,0 +1,58 @@
+//! Every label, annotation, environment variable and condition that Pillion reads or writes.
+
+/// API group of SidecarSet.
+pub const GROUP: &str = "apps.kruise.io";
+/// The stored version of SidecarSet.
+pub const V1BETA1: &str = "apps.kruise.io/v1beta1";
+/// The older version of SidecarSet, served and converted.
+pub const V1ALPHA1: &str = "apps.kruise.io/v1alpha1";
+/// The kind itself.
+pub const SIDECARSET_KIND: &str = "SidecarSet";
+
+/// Annotation: on a SidecarSet its hash; on a pod a JSON map from SidecarSet name to what was injected.
+pub const HASH: &str = "kruise.io/sidecarset-hash";
+/// Annotation: as [`HASH`], with every image left out of the hash.
+pub const HASH_WITHOUT_IMAGE: &str = "kruise.io/sidecarset-hash-without-image";
+/// Pod annotation: the sorted, comma-joined names of the SidecarSets injected into it.
+pub const INJECTED_LIST: &str = "kruise.io/sidecarset-injected-list";
+/// Pod annotation: JSON map from sidecar name to the container of its hot-upgrade pair that works.
+pub const WORKING_HOT_UPGRADE_CONTAINER: &str = "kruise.io/sidecarset-working-hotupgrade-container";
+/// Prefix of the pod annotation with the version of one container of a hot-upgrade pair.
+pub const HOT_UPGRADE_VERSION_PREFIX: &str = "version.sidecarset.kruise.io/";
+/// Prefix of the pod annotation with the version of the other container of the pair.
+pub const HOT_UPGRADE_VERSION_ALT_PREFIX: &str = "versionalt.sidecarset.kruise.io/";
+
+/// Label of a ControllerRevision: the SidecarSet that it belongs to.
+pub const REVISION_OWNER: &str = "kruise.io/sidecarset-name";
+/// Label of a v1alpha1 SidecarSet and of a ControllerRevision: the user's own name for a version.
+pub const CUSTOM_VERSION: &str = "apps.kruise.io/sidecarset-custom-version";
+/// Label of a ControllerRevision: the hash part of its name.
+pub const REVISION_HASH: &str = "controller.kubernetes.io/hash";
+/// SidecarSet annotation, exactly `"true"`: this set is the canary of the set named in [`CANARY_BASE`].
+pub const CANARY: &str = "apps.kruise.io/sidecarset-canary";
+/// SidecarSet annotation: the set that a canary stands in for.
+pub const CANARY_BASE: &str = "apps.kruise.io/sidecarset-base";
+/// SidecarSet annotation of our own: the v1alpha1 `spec.namespace` that conversion folded into `namespaceSelector`.
+pub const V1ALPHA1_NAMESPACE: &str = "pillion.dev/v1alpha1-namespace";
+/// Annotation of our own on a v1alpha1 SidecarSet: the label [`CUSTOM_VERSION`] and the `spec.customVersion` of v1beta1,
+/// where both cannot be shown.
+pub const V1BETA1_CUSTOM_VERSION: &str = "pillion.dev/v1beta1-custom-version";
+
+/// Environment variable with value `true` in every injected container.
+pub const IS_INJECTED: &str = "IS_INJECTED";
+/// Environment variable of a hot-upgrade container: its version, by fieldRef.
+pub const SIDECARSET_VERSION: &str = "SIDECARSET_VERSION";
+/// Environment variable of a hot-upgrade container: the version of the other one, by fieldRef.
+pub const SIDECARSET_VERSION_ALT: &str = "SIDECARSET_VERSION_ALT";
+
+/// The label that every Namespace carries with its own name.
+pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+/// Namespace where ControllerRevisions of SidecarSets live unless the manager is told otherwise.
+pub const DEFAULT_SYSTEM_NAMESPACE: &str = "kruise-system";
+/// ConfigMap in that namespace with the whitelist of annotations that `patchPodMetadata` may touch.
+pub const CONFIGURATION_CONFIG_MAP: &str = "kruise-configuration";
+/// Its key.
+pub const PATCH_POD_METADATA_WHITELIST: &str = "SidecarSet_PatchPodMetadata_WhiteList";
+
+/// Pod annotation of our own: `"false"` keeps every SidecarSet out of this pod.
+pub const INJECT: &str = "pillion.dev/inject";

@@ -1,0 +1,283 @@
+//! The `CustomResourceDefinition` of SidecarSet, with both versions.
+
+use k8s_openapi::ByteString;
+use serde_json::{Map, Value, json};
+
+use super::{SidecarSetSpec, SidecarSetStatus};
+use crate::names;
+
+mod schema;
+
+/// The fields of the spec whose elements are Kubernetes' own.
+const KUBERNETES_LISTS: [&str; 3] = ["containers", "initContainers", "volumes"];
+
+/// How the API server turns one version into the other.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Conversion {
+    /// Only the version's name changes. Enough where nobody writes `spec.namespace` or `spec.customVersion`.
+    None,
+    /// By [`convert_review`](super::convert::convert_review), behind a Service.
+    Webhook {
+        /// Namespace of the Service.
+        namespace: String,
+        /// Name of the Service.
+        service: String,
+        /// Path of the endpoint, such as `/convert`.
+        path: String,
+        /// Certificates, in PEM, that the endpoint's certificate is checked against.
+        ca_bundle: ByteString,
+    },
+}
+
+impl Conversion {
+    fn to_json(&self) -> Value {
+        match self {
+            Conversion::None => json!({"strategy": "None"}),
+            Conversion::Webhook { namespace, service, path, ca_bundle } => json!({
+                "strategy": "Webhook",
+                "webhook": {
+                    "clientConfig": {
+                        "service": {"namespace": namespace, "name": service, "path": path},
+                        "caBundle": ca_bundle,
+                    },
+                    "conversionReviewVersions": ["v1"],
+                },
+            }),
+        }
+    }
+}
+
+/// The `CustomResourceDefinition` to apply.
+///
+/// Containers and volumes keep fields that this schema does not know, at every level, so a cluster that is newer than
+/// Pillion loses nothing.
+pub fn sidecarset(conversion: &Conversion) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("sidecarsets.{}", names::GROUP)},
+        "spec": {
+            "group": names::GROUP,
+            "names": {
+                "kind": names::SIDECARSET_KIND,
+                "listKind": "SidecarSetList",
+                "plural": "sidecarsets",
+                "singular": "sidecarset",
+            },
+            "scope": "Cluster",
+            "conversion": conversion.to_json(),
+            "versions": [version("v1alpha1"), version("v1beta1")],
+        },
+    })
+}
+
+fn version(name: &str) -> Value {
+    let is_stored = name == "v1beta1";
+    let mut spec = schema::of::<SidecarSetSpec>();
+    if let Some(Value::Object(fields)) = spec.get_mut("properties") {
+        for list in KUBERNETES_LISTS {
+            fields.get_mut(list).map(schema::keep_unknown_fields);
+        }
+        if !is_stored {
+            old_fields(fields);
+        }
+    }
+    json!({
+        "name": name,
+        "served": true,
+        "storage": is_stored,
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": columns(),
+        "schema": {"openAPIV3Schema": {
+            "type": "object",
+            "description": "Defines sidecars, and the pods that get them.",
+            "properties": {
+                "apiVersion": {"type": "string", "description": format!("`{}/{name}`.", names::GROUP)},
+                "kind": {"type": "string", "description": format!("`{}`.", names::SIDECARSET_KIND)},
+                "metadata": {"type": "object"},
+                "spec": spec,
+                "status": schema::of::<SidecarSetStatus>(),
+            },
+        }},
+    })
+}
+
+/// What differs in v1alpha1.
+fn old_fields(fields: &mut Map<String, Value>) {
+    fields.shift_remove("customVersion");
+    let description = "The one namespace whose pods are considered. Wins over `namespaceSelector`.";
+    fields.insert("namespace".to_owned(), json!({"type": "string", "description": description}));
+    // `kubectl explain` reads the other version, and `kubectl apply` stores the whole object a second time in an
+    // annotation that may have 256 KiB.
+    for list in KUBERNETES_LISTS {
+        fields.get_mut(list).and_then(|list| list.get_mut("items")).map(schema::drop_descriptions);
+    }
+}
+
+fn columns() -> Value {
+    let column = |name: &str, kind: &str, path: &str, description: &str| json!({"name": name, "type": kind, "jsonPath": path, "description": description});
+    json!([
+        column("MATCHED", "integer", ".status.matchedPods", "Pods that the set matches."),
+        column("UPDATED", "integer", ".status.updatedPods", "Matched pods that have the latest revision."),
+        column("READY", "integer", ".status.readyPods", "Matched pods that are ready."),
+        column("AGE", "date", ".metadata.creationTimestamp", "Time since the set was created."),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::shape::{Kind, Shape, V1ALPHA1, V1BETA1};
+    use super::*;
+
+    fn schema_of(version: usize) -> Value {
+        sidecarset(&Conversion::None)["spec"]["versions"][version]["schema"]["openAPIV3Schema"].clone()
+    }
+
+    /// Calls `check` with every schema and its path.
+    fn each(schema: &Value, path: &str, check: &mut impl FnMut(&Map<String, Value>, &str)) {
+        let schema = schema.as_object().unwrap();
+        check(schema, path);
+        for below in ["items", "additionalProperties"].iter().filter_map(|key| schema.get(*key)) {
+            each(below, &format!("{path}[]"), check);
+        }
+        for (name, field) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            each(field, &format!("{path}.{name}"), check);
+        }
+    }
+
+    /// The rules of `apiextensions` for structural schemas.
+    #[test]
+    fn both_schemas_are_structural() {
+        const WORDS: [&str; 9] = [
+            "type",
+            "description",
+            "properties",
+            "items",
+            "additionalProperties",
+            "required",
+            "enum",
+            "format",
+            "default",
+        ];
+        for version in [0, 1] {
+            each(&schema_of(version), "", &mut |schema, path| {
+                let has = |key: &str| schema.contains_key(key);
+                for key in schema.keys() {
+                    assert!(WORDS.contains(&key.as_str()) || key.starts_with("x-kubernetes-"), "{path} has {key}");
+                }
+                let is_untyped = has("x-kubernetes-int-or-string") || has("x-kubernetes-preserve-unknown-fields");
+                assert!(schema.get("type").map_or(is_untyped, Value::is_string), "{path} has no type");
+                assert_eq!(schema.get("type").is_some_and(|kind| kind == "array"), has("items"), "{path}");
+                assert!(!(has("properties") && has("additionalProperties")), "{path} is an object and a map");
+                for name in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
+                    assert!(schema["properties"].get(name.as_str().unwrap()).is_some(), "{path} has no {name}");
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn containers_and_volumes_keep_unknown_fields_at_every_level() {
+        for (version, list) in [(0, "containers"), (0, "volumes"), (1, "initContainers"), (1, "volumes")] {
+            each(&schema_of(version)["properties"]["spec"]["properties"][list], list, &mut |schema, path| {
+                let keeps = schema.contains_key("x-kubernetes-preserve-unknown-fields");
+                assert!(keeps || !schema.contains_key("properties"), "{path} is pruned");
+            });
+        }
+    }
+
+    #[test]
+    fn the_schemas_have_the_fields_that_decoding_knows() {
+        fn shape_paths(kind: &Kind, path: &str, paths: &mut BTreeSet<String>) {
+            paths.insert(path.to_owned());
+            match kind {
+                Kind::Object(shape) => {
+                    shape.fields().for_each(|field| shape_paths(&field.kind, &format!("{path}.{}", field.name), paths));
+                }
+                Kind::List(kind) | Kind::Map(kind) => shape_paths(kind, &format!("{path}[]"), paths),
+                _ => {}
+            }
+        }
+        let shapes: [&'static Shape; 2] = [&V1ALPHA1, &V1BETA1];
+        for (version, shape) in shapes.into_iter().enumerate() {
+            let (mut schema_has, mut shape_has) = (BTreeSet::new(), BTreeSet::new());
+            each(&schema_of(version), "", &mut |_, path| schema_has.extend([path.to_owned()]));
+            shape_paths(&Kind::Object(shape), "", &mut shape_has);
+            // Kubernetes brings the schema of metadata.
+            shape_has.retain(|path| !path.starts_with(".metadata."));
+            assert_eq!(schema_has, shape_has);
+        }
+    }
+
+    #[test]
+    fn the_definition_is_small_enough_for_the_annotation_of_kubectl_apply() {
+        let size = sidecarset(&Conversion::None).to_string().len();
+        assert!(size < 220 * 1024, "{size} bytes");
+    }
+
+    #[test]
+    fn exactly_one_spelling_of_the_resources_policy_is_wanted() {
+        let schema = schema_of(1);
+        let policy =
+            &schema["properties"]["spec"]["properties"]["containers"]["items"]["properties"]["resourcesPolicy"];
+        insta::assert_json_snapshot!(policy["x-kubernetes-validations"], @r#"
+            [
+              {
+                "rule": "has(self.targetContainersMode) != has(self.targetContainerMode)",
+                "message": "exactly one of targetContainersMode and targetContainerMode is wanted"
+              },
+              {
+                "rule": "has(self.resourcesExpr) != has(self.resourceExpr)",
+                "message": "exactly one of resourcesExpr and resourceExpr is wanted"
+              }
+            ]
+            "#);
+        insta::assert_json_snapshot!(policy["properties"]["targetContainersNameRegex"], @r#"
+            {
+              "type": "string",
+              "description": "Which containers count, by name; not anchored. Default `.*`. Containers of SidecarSets never count.",
+              "default": ".*"
+            }
+            "#);
+        insta::assert_json_snapshot!(policy["properties"]["targetContainersMode"], @r#"
+            {
+              "type": "string",
+              "enum": [
+                "sum",
+                "max"
+              ],
+              "description": "How the target containers' resources become one number: `sum` or `max`."
+            }
+            "#);
+    }
+
+    #[test]
+    fn the_conversion_webhook_is_behind_a_service() {
+        let conversion = Conversion::Webhook {
+            namespace: "pillion-system".into(),
+            service: "pillion-webhook".into(),
+            path: "/convert".into(),
+            ca_bundle: ByteString(b"PEM".to_vec()),
+        };
+        insta::assert_json_snapshot!(sidecarset(&conversion)["spec"]["conversion"], @r#"
+            {
+              "strategy": "Webhook",
+              "webhook": {
+                "clientConfig": {
+                  "service": {
+                    "namespace": "pillion-system",
+                    "name": "pillion-webhook",
+                    "path": "/convert"
+                  },
+                  "caBundle": "UEVN"
+                },
+                "conversionReviewVersions": [
+                  "v1"
+                ]
+              }
+            }
+            "#);
+    }
+}

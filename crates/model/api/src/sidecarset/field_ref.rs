@@ -1,0 +1,91 @@
+//! Where a sidecar reads the name of the app container whose variables it copies.
+
+use pillion_patch::name::qualified_name;
+
+use super::FieldRef;
+
+/// A label or an annotation of the pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetadataKey<'a> {
+    /// `metadata.labels['…']`
+    Label(&'a str),
+    /// `metadata.annotations['…']`
+    Annotation(&'a str),
+}
+
+/// Why a `fieldRef` cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FieldRefError {
+    /// A version other than `v1`.
+    #[error("unsupported pod version: {0}")]
+    Version(String),
+    /// Neither a label nor an annotation.
+    #[error("field label not supported: {0}: use metadata.labels['key'] or metadata.annotations['key']")]
+    Path(String),
+    /// A key that no label or annotation has.
+    #[error("{key:?} is no key: {reason}")]
+    Key {
+        /// The key.
+        key: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl FieldRef {
+    /// What of the pod's metadata is meant.
+    ///
+    /// # Errors
+    /// Another version, another field, or a key that cannot exist.
+    pub fn metadata_key(&self) -> Result<MetadataKey<'_>, FieldRefError> {
+        match self.api_version.as_deref() {
+            None | Some("" | "v1") => {}
+            Some(other) => return Err(FieldRefError::Version(other.to_owned())),
+        }
+        match subscript(&self.field_path) {
+            Some(("metadata.labels", key)) => {
+                qualified_name(key).map_err(|reason| FieldRefError::Key { key: key.to_owned(), reason })?;
+                Ok(MetadataKey::Label(key))
+            }
+            Some(("metadata.annotations", key)) => {
+                // Annotation keys are compared in lower case by the API server.
+                let lower = key.to_lowercase();
+                qualified_name(&lower).map_err(|reason| FieldRefError::Key { key: key.to_owned(), reason })?;
+                Ok(MetadataKey::Annotation(key))
+            }
+            _ => Err(FieldRefError::Path(self.field_path.clone())),
+        }
+    }
+}
+
+/// `path['key']` in its two parts.
+pub(super) fn subscript(field_path: &str) -> Option<(&str, &str)> {
+    let (path, key) = field_path.strip_suffix("']")?.split_once("['")?;
+    (!path.is_empty()).then_some((path, key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(api_version: Option<&str>, field_path: &str) -> Result<String, String> {
+        let field_ref = FieldRef { api_version: api_version.map(str::to_owned), field_path: field_path.to_owned() };
+        field_ref.metadata_key().map(|key| format!("{key:?}")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_field_ref_names_a_label_or_an_annotation() {
+        assert_eq!(read(Some("v1"), "metadata.labels['app']"), Ok(r#"Label("app")"#.into()));
+        assert_eq!(read(None, "metadata.annotations['a.io/Key']"), Ok(r#"Annotation("a.io/Key")"#.into()));
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_the_reason() {
+        assert_eq!(read(Some("v2"), "metadata.labels['app']"), Err("unsupported pod version: v2".into()));
+        for path in ["metadata.name", "metadata.labels", "spec.nodeName['a']", "['a']", "metadata.labels['a'"] {
+            let error = read(None, path).unwrap_err();
+            assert!(error.starts_with(&format!("field label not supported: {path}")), "{error}");
+        }
+        assert_eq!(read(None, "metadata.labels['']"), Err(r#""" is no key: name part must be non-empty"#.into()));
+    }
+}

@@ -1,0 +1,159 @@
+//! Fields that the API does not have: what `kubectl` warns about, with the field that was probably meant.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::decode::shape_of;
+use super::shape::{Kind, Shape};
+use crate::field::Path;
+
+/// A field that the API does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownField {
+    /// Where it is.
+    pub path: Path,
+    /// The field that was probably meant.
+    pub suggestion: Option<&'static str>,
+}
+
+impl fmt::Display for UnknownField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown field \"{}\"", self.path)?;
+        self.suggestion.map_or(Ok(()), |name| write!(f, ": did you mean \"{name}\"?"))
+    }
+}
+
+/// Every field of a SidecarSet that its version of the API does not have, in the order of the object.
+///
+/// ```
+/// use pillion_api::sidecarset::unknown_fields;
+/// let unknown = unknown_fields(&serde_json::json!({
+///     "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet",
+///     "spec": {"containers": [{"name": "proxy", "imge": "envoy"}]}
+/// }));
+/// assert_eq!(unknown[0].to_string(), r#"unknown field "spec.containers[0].imge": did you mean "image"?"#);
+/// ```
+pub fn unknown_fields(object: &Value) -> Vec<UnknownField> {
+    let mut unknown = Vec::new();
+    if let Ok(shape) = shape_of(object) {
+        collect(&Kind::Object(shape), object, &Path::root(), &mut unknown);
+    }
+    unknown
+}
+
+fn collect(kind: &Kind, value: &Value, path: &Path, unknown: &mut Vec<UnknownField>) {
+    match (kind, value) {
+        (Kind::Object(shape), Value::Object(fields)) => {
+            for (name, value) in fields {
+                match shape.field(name) {
+                    Some(field) => collect(&field.kind, value, &path.child(name), unknown),
+                    None => unknown.push(UnknownField { path: path.child(name), suggestion: nearest(shape, name) }),
+                }
+            }
+        }
+        (Kind::List(kind), Value::Array(items)) => {
+            for (index, item) in items.iter().enumerate() {
+                collect(kind, item, &path.index(index), unknown);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The field whose name takes the fewest edits, if those are few enough for a slip of the hand.
+fn nearest(shape: &'static Shape, name: &str) -> Option<&'static str> {
+    // A longer name than any field's is no slip, and comparing it would only cost time.
+    const LONGEST: usize = 64;
+    if name.len() > LONGEST {
+        return None;
+    }
+    let most = (name.chars().count() / 3).max(1);
+    let near = shape.fields().map(|field| (distance(&name.to_lowercase(), &field.name.to_lowercase()), field.name));
+    near.filter(|(distance, _)| *distance <= most).min().map(|(_, name)| name)
+}
+
+/// How many letters must be added, removed, replaced or swapped with their neighbour.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=to.len()).collect();
+    let mut previous = None;
+    for (row, letter) in from.chars().enumerate() {
+        let mut current = Vec::with_capacity(to.len() + 1);
+        let mut left = row + 1;
+        current.push(left);
+        for (column, (target, diagonal)) in to.iter().zip(last.windows(2)).enumerate() {
+            let [corner, above] = diagonal else { continue };
+            let mut best = (corner + usize::from(letter != *target)).min(above + 1).min(left + 1);
+            let swapped = column.checked_sub(1).filter(|&at| to.get(at) == Some(&letter) && previous == Some(*target));
+            if let Some(cost) = swapped.and_then(|at| before.get(at)) {
+                best = best.min(cost + 1);
+            }
+            current.push(best);
+            left = best;
+        }
+        before = std::mem::replace(&mut last, current);
+        previous = Some(letter);
+    }
+    last.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::names::{V1ALPHA1, V1BETA1};
+
+    fn warnings(api_version: &str, spec: &Value) -> String {
+        let object = json!({"apiVersion": api_version, "kind": "SidecarSet", "metadata": {"nmae": "a"}, "spec": spec});
+        unknown_fields(&object).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn unknown_fields_are_found_at_every_level() {
+        insta::assert_snapshot!(
+            warnings(V1BETA1, &json!({
+                "injectStrategies": {},
+                "containers": [
+                    {"name": "a", "Image": "b", "resource": {}, "quark": 1, "livenessProbe": {"httpGet": {"prot": 80}}},
+                    {"resources": {"limits": {"example.com/any": 1}}, "resourcesPolicy": {"targetContainerModes": "sum"}}
+                ],
+                "volumes": [{"name": "v", "emptydir": {}, "projected": {"sources": [{"configMap": {"nam": "x"}}]}}]
+            })),
+            @r#"
+                unknown field "metadata.nmae": did you mean "name"?
+                unknown field "spec.injectStrategies": did you mean "injectStrategy"?
+                unknown field "spec.containers[0].Image": did you mean "image"?
+                unknown field "spec.containers[0].resource": did you mean "resources"?
+                unknown field "spec.containers[0].quark"
+                unknown field "spec.containers[0].livenessProbe.httpGet.prot": did you mean "port"?
+                unknown field "spec.containers[1].resourcesPolicy.targetContainerModes": did you mean "targetContainerMode"?
+                unknown field "spec.volumes[0].emptydir": did you mean "emptyDir"?
+                unknown field "spec.volumes[0].projected.sources[0].configMap.nam": did you mean "name"?
+                "#
+        );
+    }
+
+    #[test]
+    fn each_version_has_its_own_fields() {
+        let spec = json!({"namespace": "shop", "customVersion": "v1"});
+        insta::assert_snapshot!(warnings(V1ALPHA1, &spec), @r#"
+            unknown field "metadata.nmae": did you mean "name"?
+            unknown field "spec.customVersion"
+            "#);
+        insta::assert_snapshot!(warnings(V1BETA1, &spec), @r#"
+            unknown field "metadata.nmae": did you mean "name"?
+            unknown field "spec.namespace"
+            "#);
+    }
+
+    #[test]
+    fn swapped_letters_are_one_edit() {
+        assert_eq!(distance("nmae", "name"), 1);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("same", "same"), 0);
+    }
+}
