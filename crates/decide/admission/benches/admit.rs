@@ -1,4 +1,10 @@
 //! One admission of an 8 KiB pod that three SidecarSets match, among many that cannot.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot set its stage stops there"
+)]
 
 use std::hint::black_box;
 

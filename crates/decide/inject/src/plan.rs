@@ -126,11 +126,11 @@ impl Injection {
         for (sidecar, policy) in spec.init_containers.iter().zip(&body.init_containers) {
             // A plain init container ends before there is anything to hand over.
             let is_pair = sidecar.is_hot_upgrade() && sidecar.is_native_sidecar();
-            let built = self.built(sidecar, policy, body, app, is_pair, hot_upgrades);
+            let built = self.built(sidecar, policy.as_ref(), body, app, is_pair, hot_upgrades);
             self.init_containers.extend(built);
         }
         for (sidecar, policy) in spec.containers.iter().zip(&body.containers) {
-            let built = self.built(sidecar, policy, body, app, sidecar.is_hot_upgrade(), hot_upgrades);
+            let built = self.built(sidecar, policy.as_ref(), body, app, sidecar.is_hot_upgrade(), hot_upgrades);
             self.containers.extend(built);
         }
         for secret in &spec.image_pull_secrets {
@@ -150,7 +150,7 @@ impl Injection {
     fn built(
         &mut self,
         sidecar: &SidecarContainer,
-        policy: &Option<Arc<Policy>>,
+        policy: Option<&Arc<Policy>>,
         body: &Body,
         app: &App<'_>,
         is_pair: bool,
@@ -164,7 +164,7 @@ impl Injection {
             Some(PodInjectPolicy::BeforeAppContainer) => Place::Before,
             _ => Place::After,
         };
-        let placed = |container| Placed { sidecar_set: set.to_owned(), container, place, policy: policy.clone() };
+        let placed = |container| Placed { sidecar_set: set.to_owned(), container, place, policy: policy.cloned() };
         if is_pair {
             hot_upgrades.push(sidecar.name().to_owned());
             hot_upgrade::pair(sidecar, &container).into_iter().map(placed).collect()
@@ -252,7 +252,7 @@ fn patch_annotations(annotations: &BTreeMap<String, String>, pod: &Pod, operatio
 /// A list that is absent or null is made first.
 fn ensure_list(list: &str, pod: &Pod, operations: &mut Vec<PatchOperation>) {
     let spec = &pod.as_value()["spec"];
-    if spec.is_null() && !operations.iter().any(|operation| operation.path().to_string() == "/spec") {
+    if spec.is_null() && !operations.iter().any(|operation| operation.path().as_str() == "/spec") {
         operations.push(add(pointer(["spec"]), Value::Object(Object::new())));
     }
     if spec[list].is_null() {

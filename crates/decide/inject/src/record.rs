@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use pillion_api::names;
 use pillion_api::pod::Pod;
+use pillion_api::sidecarset::SidecarContainer;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -56,7 +57,7 @@ pub(crate) fn annotations(pod: &Pod, bodies: &[&Body], now: Timestamp) -> Result
             continue;
         }
         let native = spec.init_containers.iter().filter(|container| container.is_native_sidecar());
-        let sidecars: BTreeSet<&str> = native.chain(&spec.containers).map(|container| container.name()).collect();
+        let sidecars: BTreeSet<&str> = native.chain(&spec.containers).map(SidecarContainer::name).collect();
         let revision = body.set.status.as_ref().and_then(|status| status.latest_revision.clone()).unwrap_or_default();
         let record = |hash: &str, controller_revision: String| Record {
             update_timestamp: Some(seconds(now)),

@@ -4,14 +4,11 @@ use pillion_api::pod::{Container, Object, Pod};
 use pillion_api::sidecarset::{ResourceExpressions, ResourcesPolicy, TargetContainersMode};
 use pillion_expr::{Amount, Expr, ExprError, Outcome, Resource};
 use pillion_quantity::Quantity;
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 use serde_json::{Map, Value};
 
 use crate::note::{Denied, Note};
 use crate::plan::{Injection, Placed};
-
-/// A regex needs no more memory than this, however it is written.
-const REGEX_SIZE_LIMIT: usize = 1 << 20;
 
 const RESOURCES: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 
@@ -60,7 +57,7 @@ impl Policy {
         let expressions = policy.expressions().ok_or(PolicyError::NoExpressions)?;
         Ok(Policy {
             mode,
-            regex: RegexBuilder::new(policy.regex()).size_limit(REGEX_SIZE_LIMIT).build()?,
+            regex: policy.compile_regex()?,
             limits: parse(expressions.limits.as_ref())?,
             requests: parse(expressions.requests.as_ref())?,
         })

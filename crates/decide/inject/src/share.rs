@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pillion_api::pod::{Container, Object, Pod, name_of};
-use pillion_api::sidecarset::{FieldRef, SidecarContainer, TransferEnv};
+use pillion_api::sidecarset::{FieldRef, MetadataKey, ShareVolumePolicy, SidecarContainer, TransferEnv};
 use serde_json::Value;
 
 use crate::note::Note;
@@ -39,7 +39,7 @@ impl<'a> App<'a> {
                         .extend(references(expression).into_iter().filter_map(|name| last_env_var(container, name)));
                 }
             }
-            if sidecar.share_volume_device_policy.as_ref().is_some_and(|policy| policy.is_enabled()) {
+            if sidecar.share_volume_device_policy.as_ref().is_some_and(ShareVolumePolicy::is_enabled) {
                 shared.devices.extend(container.volume_devices());
             }
         }
@@ -87,11 +87,9 @@ fn last_env_var<'a>(container: Container<'a>, name: &str) -> Option<&'a Object> 
 
 /// The label or annotation that a `fieldRef` names.
 fn value_of_field<'a>(pod: &'a Pod, field: &FieldRef) -> Option<&'a str> {
-    let subscript = |map: &str| field.field_path.strip_prefix(map)?.strip_prefix("['")?.strip_suffix("']");
-    if let Some(key) = subscript("metadata.labels") {
-        pod.label(key)
-    } else {
-        subscript("metadata.annotations").and_then(|key| pod.annotation(key))
+    match field.metadata_key().ok()? {
+        MetadataKey::Label(key) => pod.label(key),
+        MetadataKey::Annotation(key) => pod.annotation(key),
     }
 }
 

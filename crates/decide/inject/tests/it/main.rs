@@ -1,4 +1,10 @@
 //! What pods become, with the tables of Kruise's own tests (`pkg/webhook/pod/mutating/sidecarset_test.go`).
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot set its stage stops there"
+)]
 
 mod hot_upgrade;
 mod metadata;
