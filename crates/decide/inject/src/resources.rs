@@ -113,7 +113,11 @@ fn size(placed: &mut Placed, own: &[Container<'_>], notes: &mut Vec<Note>) -> Re
     }
     let sizing = Sizing { policy: &policy, targets: &targets, placed, notes };
     let resources = sizing.resources()?;
-    placed.container.insert("resources".to_owned(), Value::Object(resources));
+    if resources.is_empty() {
+        placed.container.shift_remove("resources");
+    } else {
+        placed.container.insert("resources".to_owned(), Value::Object(resources));
+    }
     Ok(())
 }
 
@@ -195,7 +199,10 @@ impl Sizing<'_> {
                 });
             }
         };
-        let mut message = format!("{list}.{resource} = {expression} = {said}");
+        let mut message = format!("{list}.{resource} = {expression}");
+        if said != expression.source() {
+            message = format!("{message} = {said}");
+        }
         if expression.variable().is_some() {
             let mode = if self.policy.mode == Mode::Sum { "sum" } else { "max" };
             message =

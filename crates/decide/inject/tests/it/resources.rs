@@ -153,7 +153,7 @@ fn the_notes_say_where_each_value_comes_from() {
         sized,
         [
             "limits.cpu = max(cpu*50%, 50m) = 300m, with cpu = 600m, the sum of the limits of a, b",
-            "limits.memory = 1Gi = 1Gi"
+            "limits.memory = 1Gi"
         ]
     );
 }

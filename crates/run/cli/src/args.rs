@@ -1,0 +1,418 @@
+//! The command line as clap sees it: every command, flag and help text.
+
+// Documentation of arguments is what `--help` prints: words in it stand without backticks.
+#![allow(clippy::doc_markdown)]
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use jiff::Timestamp;
+use pillion_expr::{Amount, Resource};
+use pillion_quantity::Quantity;
+
+/// Sidecars done properly on Kubernetes
+///
+/// Give Pillion SidecarSets and a pod, and see exactly what the pod becomes, with no cluster.
+///
+/// Data goes to stdout, everything else to stderr. The exit status is 0 when it is done, 1 when the answer is no (a pod
+/// is refused, a manifest is broken, an expression is wrong), and 2 when the command was used wrongly.
+#[derive(Debug, Parser)]
+#[command(name = "pillion", version, subcommand_required = true, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Print what pods and workloads become when SidecarSets are injected into them
+    ///
+    /// Reads SidecarSets, pods and workloads (Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job,
+    /// CronJob) and prints what the admission webhook would make of them. Objects of other kinds are printed as they
+    /// came, in their place. SidecarSets and the ControllerRevisions that they pin are read and not printed; LimitRanges,
+    /// Namespaces and the ConfigMap kruise-configuration count as they would in a cluster.
+    ///
+    /// If any document is broken, or any pod would be refused, everything wrong is reported and nothing is printed.
+    #[command(after_help = INJECT_EXAMPLES)]
+    Inject(InjectArgs),
+    /// Explain which SidecarSets are injected, and where each value comes from
+    ///
+    /// Says of every SidecarSet whether it matches a pod and why, in which order containers come, and how each resource
+    /// was computed. A pod that would be refused is explained, too.
+    #[command(after_help = WHY_EXAMPLES)]
+    Why(WhyArgs),
+    /// Evaluate, check and draw resource expressions
+    ///
+    /// An expression computes the cpu or memory of a sidecar from that of the application, for example
+    /// max(cpu*50%, 50m). It has + - * / ( ), max and min, numbers, percentages, Kubernetes quantities, and one variable:
+    /// cpu or memory.
+    #[command(subcommand)]
+    Expr(ExprCommand),
+    /// Print the CustomResourceDefinition of SidecarSet
+    #[command(after_help = CRDS_EXAMPLES)]
+    Crds(CrdsArgs),
+    /// Print a completion script for a shell
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// Where manifests come from.
+#[derive(Debug, Args)]
+pub struct ManifestArgs {
+    /// Manifests: a file, a folder with everything below it, or - for stdin
+    ///
+    /// YAML or JSON, one document or many, Lists included. In a folder, *.yaml, *.yml and *.json are read in order of
+    /// their names. Can be given several times.
+    #[arg(short, long = "filename", value_name = "FILE", required = true, num_args = 1..)]
+    pub filenames: Vec<PathBuf>,
+    /// The namespace of objects that name none
+    #[arg(short, long, value_name = "NAME", default_value = "default")]
+    pub namespace: String,
+    /// The random number, from 0 to 1, that decides between revisions
+    ///
+    /// A SidecarSet with the injection policy Partial gives a new pod the pinned revision if the number is below the
+    /// share that its partition keeps on it.
+    #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = parse_draw)]
+    pub draw: u64,
+    /// The time of admission, which is written into pods [default: now]
+    #[arg(long, value_name = "TIME")]
+    pub now: Option<Timestamp>,
+}
+
+/// `pillion inject`
+#[derive(Debug, Args)]
+pub struct InjectArgs {
+    /// What to read.
+    #[command(flatten)]
+    pub manifests: ManifestArgs,
+    /// How to print: documents, one List, or only what changes
+    #[arg(short, long, value_enum, default_value_t = InjectOutput::Yaml)]
+    pub output: InjectOutput,
+}
+
+/// How `pillion inject` prints.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum InjectOutput {
+    /// A stream of YAML documents
+    Yaml,
+    /// One v1 List
+    Json,
+    /// A unified diff for each object that changes
+    Diff,
+}
+
+/// `pillion why`
+#[derive(Debug, Args)]
+pub struct WhyArgs {
+    /// What to read.
+    #[command(flatten)]
+    pub manifests: ManifestArgs,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+}
+
+/// How a command prints that speaks to people first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// For programs and people
+    Yaml,
+}
+
+/// `pillion crds`
+#[derive(Debug, Args)]
+pub struct CrdsArgs {
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = ObjectOutput::Yaml)]
+    pub output: ObjectOutput,
+}
+
+/// How an object is printed.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ObjectOutput {
+    /// YAML
+    Yaml,
+    /// JSON
+    Json,
+}
+
+/// What can be done with an expression.
+#[derive(Debug, Subcommand)]
+pub enum ExprCommand {
+    /// Print the value of an expression
+    ///
+    /// The variable needs a value: a quantity, or the word unlimited for a container without a limit. The result is
+    /// rounded up to 1m of cpu or 1 byte of memory. A negative result is an error, because a pod with it is refused.
+    #[command(after_help = EVAL_EXAMPLES)]
+    Eval(EvalArgs),
+    /// Check an expression without evaluating it
+    ///
+    /// Prints which variable it uses. A wrong expression is shown with a caret below the mistake, and exit status 1.
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(CheckArgs),
+    /// Draw the curve of an expression, in the terminal or as a picture
+    #[command(after_help = PLOT_EXAMPLES)]
+    Plot(PlotArgs),
+}
+
+/// `pillion expr eval`
+#[derive(Debug, Args)]
+pub struct EvalArgs {
+    /// The expression, such as max(cpu*50%, 50m)
+    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
+    pub expression: String,
+    /// What the result is
+    ///
+    /// Without it, the variable that the expression uses. For an expression without a variable it is memory if --memory
+    /// is given, and otherwise cpu.
+    #[arg(long, value_parser = resource_parser())]
+    pub resource: Option<Resource>,
+    /// The value of cpu: a quantity or unlimited
+    #[arg(long, value_name = "AMOUNT", value_parser = parse_amount, allow_hyphen_values = true)]
+    pub cpu: Option<Amount>,
+    /// The value of memory: a quantity or unlimited
+    #[arg(long, value_name = "AMOUNT", value_parser = parse_amount, allow_hyphen_values = true)]
+    pub memory: Option<Amount>,
+    /// Show each step
+    #[arg(long)]
+    pub explain: bool,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+}
+
+/// `pillion expr check`
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The expression
+    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
+    pub expression: String,
+    /// Allow only the variable of this resource
+    #[arg(long, value_parser = resource_parser())]
+    pub resource: Option<Resource>,
+}
+
+/// `pillion expr plot`
+#[derive(Debug, Args)]
+pub struct PlotArgs {
+    /// The expression
+    #[arg(value_name = "EXPR", allow_hyphen_values = true)]
+    pub expression: String,
+    /// Where the curve begins
+    #[arg(long, value_name = "QUANTITY", value_parser = parse_bound, default_value = "0", allow_hyphen_values = true)]
+    pub from: Quantity,
+    /// Where the curve ends
+    #[arg(long, value_name = "QUANTITY", value_parser = parse_bound, allow_hyphen_values = true)]
+    pub to: Quantity,
+    /// What the result is; without it, the variable that the expression uses, or cpu
+    #[arg(long, value_parser = resource_parser())]
+    pub resource: Option<Resource>,
+    /// Write a picture instead: a file that ends in .svg or .png
+    #[arg(short, long, value_name = "FILE", value_parser = parse_picture)]
+    pub output: Option<Picture>,
+}
+
+/// A picture file to be written.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// Where.
+    pub path: PathBuf,
+    /// What, by the ending of its name.
+    pub format: PictureFormat,
+}
+
+/// The formats of pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PictureFormat {
+    /// Scalable; text is set in the reader's own sans-serif font.
+    Svg,
+    /// Pixels.
+    Png,
+}
+
+/// Listed, so that help and completions know them.
+fn resource_parser() -> impl TypedValueParser<Value = Resource> {
+    let names = [Resource::Cpu, Resource::Memory].map(Resource::name);
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Resource>())
+}
+
+fn parse_draw(text: &str) -> Result<u64, String> {
+    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if !(0.0..=1.0).contains(&number) {
+        return Err("must be from 0 to 1".to_owned());
+    }
+    // The share of all u64 below it; `as` saturates, so that 1 is the greatest of them.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "saturates"
+    )]
+    Ok((number * u64::MAX as f64) as u64)
+}
+
+fn parse_amount(text: &str) -> Result<Amount, String> {
+    match text.parse::<Amount>() {
+        Ok(Amount::Finite(quantity)) if quantity.is_negative() => Err("must not be negative".to_owned()),
+        Ok(amount) => Ok(amount),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn parse_bound(text: &str) -> Result<Quantity, String> {
+    match text.parse::<Quantity>() {
+        Ok(quantity) if quantity.is_negative() => Err("must not be negative".to_owned()),
+        Ok(quantity) => Ok(quantity),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn parse_picture(text: &str) -> Result<Picture, String> {
+    let path = PathBuf::from(text);
+    let format = match path.extension().and_then(OsStr::to_str).map(str::to_ascii_lowercase).as_deref() {
+        Some("svg") => PictureFormat::Svg,
+        Some("png") => PictureFormat::Png,
+        _ => return Err("must end in .svg or .png".to_owned()),
+    };
+    Ok(Picture { path, format })
+}
+
+/// The command line for a program that was called by this name: as `kubectl-pillion` it is a plugin of kubectl, and its
+/// help says `kubectl pillion`.
+pub fn command(called: Option<&OsStr>) -> clap::Command {
+    let is_plugin =
+        called.and_then(|called| Path::new(called).file_stem()).is_some_and(|stem| stem == "kubectl-pillion");
+    let command = Cli::command();
+    if is_plugin { command.bin_name("kubectl pillion") } else { command }
+}
+
+/// The reference of the command line as Markdown: the help of every command, one after the other.
+pub fn cli_reference_markdown() -> String {
+    let mut text = String::from("# The command line\n\n");
+    text.push_str("This page is made by `cargo xtask gen` from the program's own help; do not edit it.\n");
+    let mut root = Cli::command().term_width(100);
+    root.build();
+    push_reference(&mut text, &mut root);
+    text
+}
+
+fn push_reference(text: &mut String, command: &mut clap::Command) {
+    let name = command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned();
+    let help = command.render_long_help().to_string();
+    let help: Vec<&str> = help.lines().map(str::trim_end).collect();
+    // Writing to a String cannot fail.
+    let _ = write!(text, "\n## {name}\n\n```text\n{}\n```\n", help.join("\n").trim_end());
+    for subcommand in command.get_subcommands_mut().filter(|subcommand| subcommand.get_name() != "help") {
+        push_reference(text, subcommand);
+    }
+}
+
+const INJECT_EXAMPLES: &str = "\
+Examples:
+  # What a deployment becomes
+  pillion inject -f sidecarsets/ -f deployment.yaml
+
+  # Only what changes
+  pillion inject -f sidecarsets/ -f deployment.yaml -o diff
+
+  # Between two programs
+  kustomize build . | pillion inject -f sidecarsets/ -f - | kubectl apply -f -";
+
+const WHY_EXAMPLES: &str = "\
+Examples:
+  # Why is there no sidecar in this pod?
+  pillion why -f sidecarsets/ -f pod.yaml
+
+  # The same for a program
+  pillion why -f sidecarsets/ -f pod.yaml -o json";
+
+const EVAL_EXAMPLES: &str = "\
+Examples:
+  # Half of the application, but at least 50m: prints 300m
+  pillion expr eval 'max(cpu*50%, 50m)' --cpu 600m
+
+  # An application without a limit: prints 2
+  pillion expr eval 'min(cpu, 2)' --cpu unlimited
+
+  # Each step of it
+  pillion expr eval 'memory/4 + 64Mi' --memory 1Gi --explain";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  pillion expr check 'max(cpu*50%, 50m)'
+  pillion expr check 'memory*10%' --resource memory";
+
+const PLOT_EXAMPLES: &str = "\
+Examples:
+  # In the terminal
+  pillion expr plot 'max(cpu*50%, 500m)' --to 4
+
+  # As a picture
+  pillion expr plot 'memory/4 + 64Mi' --from 128Mi --to 2Gi -o memory.svg";
+
+const CRDS_EXAMPLES: &str = "\
+Examples:
+  pillion crds | kubectl apply --server-side -f -";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  source <(pillion completions bash)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn called_as_a_plugin_of_kubectl_it_says_so() {
+        let usage = |called: &str| command(Some(OsStr::new(called))).render_usage().to_string();
+        assert_eq!(usage("/usr/local/bin/kubectl-pillion"), "Usage: kubectl pillion <COMMAND>");
+        assert_eq!(usage("kubectl-pillion.exe"), "Usage: kubectl pillion <COMMAND>");
+        assert_eq!(usage("./pillion"), "Usage: pillion <COMMAND>");
+    }
+
+    #[test]
+    fn a_draw_is_a_share_of_all_numbers() {
+        assert_eq!(parse_draw("0"), Ok(0));
+        assert_eq!(parse_draw("0.5"), Ok(1 << 63));
+        assert_eq!(parse_draw("1"), Ok(u64::MAX));
+        for text in ["-0.1", "1.1", "NaN", "x", ""] {
+            assert!(parse_draw(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_picture_is_known_by_the_end_of_its_name() {
+        assert_eq!(parse_picture("a/b.SVG").map(|picture| picture.format), Ok(PictureFormat::Svg));
+        assert_eq!(parse_picture("b.png").map(|picture| picture.format), Ok(PictureFormat::Png));
+        assert!(parse_picture("b.jpeg").is_err() && parse_picture("png").is_err());
+    }
+
+    #[test]
+    fn the_reference_has_every_command() {
+        let text = cli_reference_markdown();
+        for name in
+            ["pillion", "pillion inject", "pillion why", "pillion expr eval", "pillion expr plot", "pillion crds"]
+        {
+            assert!(text.contains(&format!("\n## {name}\n")), "{name}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 101), "help is wrapped");
+    }
+}

@@ -1,0 +1,213 @@
+//! The `pillion` command: arguments, reading and rendering. Decisions are made below, in `pillion-admission`.
+//!
+//! ```
+//! use pillion::{manifest, render};
+//!
+//! let (documents, broken) = manifest::parse(&"pod.yaml".into(), "kind: Pod\nmetadata: {name: web}\n");
+//! assert!(broken.is_empty());
+//! assert_eq!(documents[0].title(), "Pod/web");
+//! assert_eq!(render::yaml(&documents[0].value)?, "kind: Pod\nmetadata:\n  name: web\n");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! ```text
+//!  argv ──args──▶ command ─┬─ inject ─┐
+//!                          ├─ why ────┴─ manifest ──▶ offline ──▶ pillion-admission ──▶ render ──▶ stdout
+//!                          ├─ expr ───── pillion-expr ──▶ text, or plot ──▶ terminal, SVG, PNG
+//!                          └─ crds ───── pillion-api ───▶ render
+//! ```
+//!
+//! # Invariants
+//! - stdout is data; warnings and errors go to stderr.
+//! - The exit status is 0 when it is done, 1 when the answer is no, 2 when the command was used wrongly.
+//! - Nothing is printed to stdout when the answer is no.
+
+pub mod args;
+mod expr;
+pub mod inject;
+pub mod manifest;
+pub mod offline;
+pub mod render;
+pub mod why;
+
+pub use args::cli_reference_markdown;
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use clap::FromArgMatches as _;
+use jiff::Timestamp;
+use pillion_api::sidecarset::crd::{self, Conversion};
+use pillion_inject::Draw;
+use serde_json::Value;
+
+use crate::args::{
+    Cli, Command, CrdsArgs, ExprCommand, InjectArgs, InjectOutput, ManifestArgs, ObjectOutput, Output, WhyArgs,
+};
+use crate::manifest::ReadError;
+use crate::offline::Inputs;
+
+/// Why a command did not do what it was asked for.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The answer is no: these are the reasons.
+    No(Vec<String>),
+    /// The command was used wrongly.
+    Misuse(Vec<String>),
+    /// stdout or a file could not be written.
+    Write(io::Error),
+}
+
+impl Failure {
+    pub(crate) fn no(reason: impl Into<String>) -> Failure {
+        Failure::No(vec![reason.into()])
+    }
+
+    pub(crate) fn misuse(reason: impl Into<String>) -> Failure {
+        Failure::Misuse(vec![reason.into()])
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Write(error)
+    }
+}
+
+impl From<serde_saphyr::ser::Error> for Failure {
+    fn from(error: serde_saphyr::ser::Error) -> Failure {
+        Failure::Write(io::Error::other(error))
+    }
+}
+
+/// Runs the program with these arguments, the first of which is its name.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let command = args::command(arguments.first().map(OsString::as_os_str));
+    let cli = match command.try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help goes to stdout; a reader that has seen enough of it is no mistake.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+        }
+    };
+    match dispatch(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::No(reasons)) => say_errors(&reasons, 1),
+        Err(Failure::Misuse(reasons)) => say_errors(&reasons, 2),
+        // `pillion … | head` has what it wanted.
+        Err(Failure::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(Failure::Write(error)) => say_errors(&[format!("cannot write: {error}")], 1),
+    }
+}
+
+fn dispatch(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Inject(args) => run_inject(&args),
+        Command::Why(args) => run_why(&args),
+        Command::Expr(ExprCommand::Eval(args)) => print(&expr::eval(&args)?),
+        Command::Expr(ExprCommand::Check(args)) => print(&expr::check(&args)?),
+        Command::Expr(ExprCommand::Plot(args)) => print(&expr::plot(&args)?),
+        Command::Crds(CrdsArgs { output }) => print(&match output {
+            ObjectOutput::Yaml => crds_yaml()?,
+            ObjectOutput::Json => render::json_text(&crd::sidecarset(&Conversion::None)),
+        }),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut args::command(None), "pillion", &mut script);
+            print(&String::from_utf8_lossy(&script))
+        }
+    }
+}
+
+/// The definitions of our kinds, as `pillion crds` prints them.
+pub fn crds_yaml() -> Result<String, serde_saphyr::ser::Error> {
+    render::yaml(&crd::sidecarset(&Conversion::None))
+}
+
+fn run_inject(args: &InjectArgs) -> Result<(), Failure> {
+    let inputs = load(&args.manifests)?;
+    let report = inject::inject(&inputs, now(&args.manifests)).map_err(Failure::No)?;
+    say_warnings(&report.warnings);
+    let after = report.outcomes.iter().map(|outcome| &outcome.after);
+    print(&match args.output {
+        InjectOutput::Yaml => render::yaml_stream(after)?,
+        InjectOutput::Json => render::json_list(after),
+        InjectOutput::Diff => report
+            .outcomes
+            .iter()
+            .map(|outcome| render::diff(&outcome.document.title(), &outcome.document.value, &outcome.after))
+            .collect::<Result<String, _>>()?,
+    })
+}
+
+fn run_why(args: &WhyArgs) -> Result<(), Failure> {
+    let inputs = load(&args.manifests)?;
+    let explanations = why::explain(&inputs, now(&args.manifests)).map_err(Failure::No)?;
+    if explanations.is_empty() {
+        return Err(Failure::no("there is no pod and no workload in these manifests"));
+    }
+    if args.output == Output::Text {
+        return print(&explanations.iter().map(why::text).collect::<Vec<_>>().join("\n"));
+    }
+    let value = serde_json::to_value(&explanations).map_err(io::Error::from)?;
+    print(&rendered(&value, args.output)?)
+}
+
+/// A value for a program.
+pub(crate) fn rendered(value: &Value, output: Output) -> Result<String, Failure> {
+    Ok(if output == Output::Json { render::json_text(value) } else { render::yaml(value)? })
+}
+
+/// Reads the manifests and sorts them.
+fn load(args: &ManifestArgs) -> Result<Inputs, Failure> {
+    let documents = manifest::read(&args.filenames, &mut io::stdin()).map_err(|errors| {
+        let is_misuse = errors.iter().any(|error| matches!(error, ReadError::Unreadable { .. }));
+        let reasons = errors.iter().map(ToString::to_string).collect();
+        if is_misuse { Failure::Misuse(reasons) } else { Failure::No(reasons) }
+    })?;
+    let draw = Draw { random: args.draw, ..Draw::default() };
+    let inputs = offline::load(documents, &args.namespace, draw).map_err(Failure::No)?;
+    say_warnings(&inputs.warnings);
+    Ok(inputs)
+}
+
+fn now(args: &ManifestArgs) -> Timestamp {
+    args.now.unwrap_or_else(Timestamp::now)
+}
+
+/// What the operating system said, without its number.
+pub(crate) fn io_reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" (os error") {
+        Some((words, _)) => words.to_owned(),
+        None => text,
+    }
+}
+
+/// Writes data to stdout; colours only where they can be seen and are wanted.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = anstream::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()?;
+    Ok(())
+}
+
+fn say_errors(reasons: &[String], status: u8) -> ExitCode {
+    const ERROR: Style = AnsiColor::Red.on_default().bold();
+    for reason in reasons {
+        anstream::eprintln!("{ERROR}error:{ERROR:#} {reason}");
+    }
+    ExitCode::from(status)
+}
+
+/// As kubectl shows the warnings of an API server.
+fn say_warnings(warnings: &[String]) {
+    const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+    for warning in warnings {
+        anstream::eprintln!("{WARNING}Warning:{WARNING:#} {warning}");
+    }
+}

@@ -1,0 +1,76 @@
+//! Every file of `examples/resources-policy` gives the output that stands beside it.
+//!
+//! After a change that is meant: `UPDATE_EXAMPLES=1 cargo test -p pillion examples`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn examples() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/resources-policy");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "yaml")).collect();
+    files.sort();
+    files
+}
+
+fn inject(example: &Path, output: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pillion"));
+    let command = command.args(["inject", "--now", "2026-01-01T00:00:00Z", "-o", output, "-f"]).arg(example);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}: {}", example.display(), String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty(), "{}: {}", example.display(), String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn every_example_gives_its_expected_output() {
+    assert_eq!(examples().len(), 7, "six stories, and the definition of the API");
+    for example in examples() {
+        let expected = example.with_extension("expected");
+        let actual = inject(&example, "yaml");
+        if std::env::var_os("UPDATE_EXAMPLES").is_some() {
+            std::fs::write(&expected, &actual).unwrap();
+        }
+        let expected = std::fs::read_to_string(&expected).unwrap();
+        assert_eq!(actual, expected, "{}", example.display());
+    }
+}
+
+/// The numbers that the proposal itself gives, apart from everything else in the output.
+#[test]
+fn the_stories_give_the_numbers_of_the_proposal() {
+    let resources = |story: &str| {
+        let example = examples().into_iter().find(|path| path.file_stem().unwrap() == story).unwrap();
+        let list: serde_json::Value = serde_json::from_str(&inject(&example, "json")).unwrap();
+        assert_eq!((&list["kind"], &list["apiVersion"]), (&"List".into(), &"v1".into()));
+        let of_pod = |pod: &serde_json::Value| {
+            let lists =
+                ["initContainers", "containers"].map(|list| pod["spec"][list].as_array().cloned().unwrap_or_default());
+            let sidecar =
+                lists.concat().into_iter().find(|c| c["name"] == "sidecar1" || c["name"] == "init-sidecar").unwrap();
+            let number =
+                |list: &str, resource: &str| sidecar["resources"][list][resource].as_str().unwrap_or("-").to_owned();
+            format!(
+                "limits {}/{}, requests {}/{}",
+                number("limits", "cpu"),
+                number("limits", "memory"),
+                number("requests", "cpu"),
+                number("requests", "memory")
+            )
+        };
+        list["items"].as_array().unwrap().iter().map(of_pod).collect::<Vec<_>>()
+    };
+    assert_eq!(resources("story-1"), ["limits 100m/200Mi, requests 50m/100Mi"]);
+    assert_eq!(resources("story-2"), ["limits 300m/200Mi, requests 75m/100Mi"]);
+    assert_eq!(resources("story-3"), ["limits 200m/200Mi, requests 50m/100Mi"]);
+    assert_eq!(resources("story-4"), ["limits -/200Mi, requests 50m/100Mi"]);
+    let curve = [
+        "limits 1/-, requests 0/-",
+        "limits 2400m/-, requests 0/-",
+        "limits 4800m/-, requests 0/-",
+        "limits -/-, requests -/-",
+    ];
+    assert_eq!(resources("story-5"), curve);
+    assert_eq!(resources("story-6"), ["limits 300m/500Mi, requests 100m/150Mi"]);
+}

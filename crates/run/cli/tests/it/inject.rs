@@ -1,0 +1,344 @@
+//! `pillion inject` and `pillion why`
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::Folder;
+
+const NOW: &str = "--now=2026-01-01T00:00:00Z";
+
+const SET: &str = "\
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata:
+  name: mesh
+spec:
+  selector:
+    matchLabels: {app: web}
+  containers:
+  - name: proxy
+    image: envoy:1.30
+    resourcesPolicy:
+      targetContainersMode: sum
+      targetContainersNameRegex: ^app.*$
+      resourcesExpr:
+        limits:
+          cpu: max(cpu*50%, 50m)
+        requests:
+          cpu: cpu*50% - 50m
+";
+
+fn pod(name: &str, label: &str, limit: &str) -> String {
+    format!(
+        "apiVersion: v1
+kind: Pod
+metadata:
+  name: {name}
+  labels:
+    app: {label}
+spec:
+  containers:
+  - name: app
+    image: web:1
+    resources:
+      limits:
+        cpu: {limit}
+"
+    )
+}
+
+#[test]
+fn a_pod_is_injected() {
+    let folder = Folder::with(&[("set.yaml", SET), ("pod.yaml", &pod("a", "web", "600m"))]);
+    assert_snapshot!(folder.run(&["inject", "-f", "set.yaml", "-f", "pod.yaml", NOW]), @r#"
+    exit 0
+    --- stdout
+    apiVersion: v1
+    kind: Pod
+    metadata:
+      name: a
+      labels:
+        app: web
+      annotations:
+        kruise.io/sidecarset-hash: '{"mesh":{"updateTimestamp":"2026-01-01T00:00:00Z","hash":"x8cvwdw27cf4bb54wd6bzxd4d46fxcwwf9b7fz6dxx7966x629w7w4f9ddd58f97","sidecarSetName":"mesh","sidecarList":["proxy"]}}'
+        kruise.io/sidecarset-hash-without-image: '{"mesh":{"updateTimestamp":"2026-01-01T00:00:00Z","hash":"wxcz449c9ww5w4dc4468dx4vc88zwb4cdzbcb4ccw7bzz8fzb2bv25w4dvx92f94","sidecarSetName":"mesh","sidecarList":["proxy"]}}'
+        kruise.io/sidecarset-injected-list: mesh
+    spec:
+      containers:
+      - name: proxy
+        image: envoy:1.30
+        imagePullPolicy: IfNotPresent
+        terminationMessagePath: /dev/termination-log
+        terminationMessagePolicy: File
+        env:
+        - name: IS_INJECTED
+          value: "true"
+        resources:
+          limits:
+            cpu: 300m
+          requests:
+            cpu: 250m
+      - name: app
+        image: web:1
+        resources:
+          limits:
+            cpu: 600m
+    "#);
+    assert_snapshot!(folder.run(&["inject", "-f", ".", NOW, "-o", "diff"]), @r#"
+    exit 0
+    --- stdout
+    --- Pod/a
+    +++ Pod/a (injected)
+    @@ -4,8 +4,25 @@
+       name: a
+       labels:
+         app: web
+    +  annotations:
+    +    kruise.io/sidecarset-hash: '{"mesh":{"updateTimestamp":"2026-01-01T00:00:00Z","hash":"x8cvwdw27cf4bb54wd6bzxd4d46fxcwwf9b7fz6dxx7966x629w7w4f9ddd58f97","sidecarSetName":"mesh","sidecarList":["proxy"]}}'
+    +    kruise.io/sidecarset-hash-without-image: '{"mesh":{"updateTimestamp":"2026-01-01T00:00:00Z","hash":"wxcz449c9ww5w4dc4468dx4vc88zwb4cdzbcb4ccw7bzz8fzb2bv25w4dvx92f94","sidecarSetName":"mesh","sidecarList":["proxy"]}}'
+    +    kruise.io/sidecarset-injected-list: mesh
+     spec:
+       containers:
+    +  - name: proxy
+    +    image: envoy:1.30
+    +    imagePullPolicy: IfNotPresent
+    +    terminationMessagePath: /dev/termination-log
+    +    terminationMessagePolicy: File
+    +    env:
+    +    - name: IS_INJECTED
+    +      value: "true"
+    +    resources:
+    +      limits:
+    +        cpu: 300m
+    +      requests:
+    +        cpu: 250m
+       - name: app
+         image: web:1
+         resources:
+    "#);
+}
+
+#[test]
+fn every_workload_is_injected_and_everything_else_passes_through_in_its_place() {
+    let template = "{metadata: {labels: {app: web}}, spec: {containers: [{name: app, image: web:1, resources: {limits: {cpu: 1}}}]}}";
+    let mut documents =
+        vec!["apiVersion: v1\nkind: Service\nmetadata: {name: first}\nspec: {ports: [{port: 80}]}\n".to_owned()];
+    for (version, kind) in [
+        ("apps/v1", "Deployment"),
+        ("apps/v1", "StatefulSet"),
+        ("apps/v1", "DaemonSet"),
+        ("apps/v1", "ReplicaSet"),
+        ("batch/v1", "Job"),
+        ("v1", "ReplicationController"),
+    ] {
+        documents.push(format!(
+            "apiVersion: {version}\nkind: {kind}\nmetadata: {{name: w}}\nspec: {{template: {template}}}\n"
+        ));
+    }
+    documents.push(format!(
+        "apiVersion: batch/v1\nkind: CronJob\nmetadata: {{name: w}}\nspec: {{jobTemplate: {{spec: {{template: {template}}}}}}}\n"
+    ));
+    documents.push(
+        "apiVersion: example.com/v1\nkind: Custom\nmetadata: {name: last}\nunknown: {deep: [yes, 1.50, '1.50']}\n"
+            .to_owned(),
+    );
+    let folder = Folder::with(&[("set.yaml", SET)]);
+    let shown =
+        folder.run_with_input(&["inject", "-f", "set.yaml", "-f", "-", "-o", "json", NOW], &documents.join("---\n"));
+    let list: Value = serde_json::from_str(shown.strip_prefix("exit 0\n--- stdout\n").unwrap()).unwrap();
+    assert_eq!((&list["apiVersion"], &list["kind"]), (&Value::from("v1"), &Value::from("List")));
+    let items = list["items"].as_array().unwrap();
+    let containers: Vec<String> = items
+        .iter()
+        .map(|item| {
+            let spec = ["/spec/template/spec", "/spec/jobTemplate/spec/template/spec"]
+                .iter()
+                .find_map(|path| item.pointer(path));
+            let names = spec.map(|spec| {
+                spec["containers"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap()).collect::<Vec<_>>()
+            });
+            format!(
+                "{}: {}",
+                item["kind"].as_str().unwrap(),
+                names.map_or("untouched".to_owned(), |names| names.join(","))
+            )
+        })
+        .collect();
+    assert_snapshot!(containers.join("\n"), @"
+    Service: untouched
+    Deployment: proxy,app
+    StatefulSet: proxy,app
+    DaemonSet: proxy,app
+    ReplicaSet: proxy,app
+    Job: proxy,app
+    ReplicationController: proxy,app
+    CronJob: proxy,app
+    Custom: untouched
+    ");
+    assert_eq!(items.last().unwrap()["unknown"].to_string(), r#"{"deep":[true,1.5,"1.50"]}"#);
+}
+
+#[test]
+fn a_limit_range_counts_in_its_namespace() {
+    let range = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: r, namespace: shop}\nspec: {limits: [{type: Container, default: {cpu: 300m}}]}\n";
+    let bare = pod("a", "web", "1").split("    resources:").next().unwrap().to_owned();
+    let folder = Folder::with(&[("a-set.yaml", SET), ("b-range.yaml", range), ("c-pod.yaml", &bare)]);
+    let shown = folder.run(&["inject", "-f", ".", "-n", "shop", NOW, "-o", "diff"]);
+    assert!(shown.contains("+        cpu: 150m"), "{shown}");
+    // In another namespace there is no limit, and so none for the sidecar.
+    let shown = folder.run(&["inject", "-f", ".", NOW, "-o", "diff"]);
+    assert!(!shown.contains("+      limits:"), "{shown}");
+}
+
+#[test]
+fn a_pod_that_would_be_refused_is_reported_and_nothing_is_printed() {
+    let negative = pod("small", "web", "50m");
+    let unmatched = pod("other", "web", "1").replace("name: app\n", "name: main\n");
+    let folder = Folder::with(&[
+        ("set.yaml", SET),
+        ("good.yaml", &pod("good", "web", "1")),
+        ("bad/a.yaml", &negative),
+        ("bad/b.yaml", &unmatched),
+    ]);
+    assert_snapshot!(folder.run(&["inject", "-f", ".", NOW]), @r#"
+    exit 1
+    --- stderr
+    error: ./bad/a.yaml:1:1: Pod/small: SidecarSet "mesh", container "proxy": calculation result is negative: requests.cpu = cpu*50% - 50m is -25m for cpu = 50m
+    error: ./bad/b.yaml:1:1: Pod/other: SidecarSet "mesh", container "proxy": no containers match the regex pattern "^app.*$" of resourcesPolicy (the pod's own containers: main); its expression "max(cpu*50%, 50m)" has nothing to compute from
+    "#);
+}
+
+#[test]
+fn everything_that_is_wrong_is_reported_with_its_place() {
+    let set = SET.replace("cpu*50% - 50m", "cpu*cpu").replace("    image: envoy:1.30\n", "");
+    let folder = Folder::with(&[("set.yaml", &set), ("twice.yaml", &format!("{SET}---\n{SET}"))]);
+    assert_snapshot!(folder.run(&["inject", "-f", "set.yaml"]), @r#"
+    exit 1
+    --- stderr
+    error: set.yaml:17:16: spec.containers[0].resourcesPolicy.resourcesExpr.requests.cpu: Invalid value: "cpu*cpu": invalid expression: column 4: two quantities cannot be multiplied; one side must be a number, such as `2` or `50%`
+    error: set.yaml:9:5: spec.containers[0].image: Required value
+    "#);
+    assert_snapshot!(folder.run(&["inject", "-f", "twice.yaml"]), @r#"
+    exit 1
+    --- stderr
+    error: twice.yaml:23:9: SidecarSet "mesh" is there twice, first at twice.yaml:4:9
+    "#);
+}
+
+#[test]
+fn broken_documents_are_shown_and_nothing_is_printed() {
+    let folder = Folder::with(&[
+        ("a.yaml", "kind: Pod\nmetadata:\n\tname: a\n---\nkind: Pod\nspec: [\n"),
+        ("b.json", "{\"kind\": \"Pod\",\n \"spec\": }\n"),
+        ("c.yaml", &pod("fine", "web", "1")),
+    ]);
+    assert_snapshot!(folder.run(&["inject", "-f", "."]), @r#"
+    exit 1
+    --- stderr
+    error: ./a.yaml:3:2: tabs disallowed within this context (block indentation)
+      	name: a
+      	^
+    error: ./a.yaml:6:7: unclosed bracket '['
+      spec: [
+            ^
+    error: ./b.json:2:10: expected value
+       "spec": }
+               ^
+    "#);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_a_wrong_use() {
+    assert_snapshot!(Folder::new().run(&["inject", "-f", "nothing.yaml"]), @"
+    exit 2
+    --- stderr
+    error: nothing.yaml: No such file or directory
+    ");
+    assert_snapshot!(Folder::new().run(&["why"]), @"
+    exit 2
+    --- stderr
+    error: the following required arguments were not provided:
+      --filename <FILE>...
+
+    Usage: pillion why --filename <FILE>...
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn a_lowered_request_is_a_warning() {
+    let set = SET.replace("cpu*50% - 50m", "cpu*60%");
+    let folder = Folder::with(&[("set.yaml", &set), ("pod.yaml", &pod("a", "web", "1"))]);
+    let shown = folder.run(&["inject", "-f", ".", NOW]);
+    let (_, stderr) = shown.split_once("--- stderr\n").unwrap();
+    assert_snapshot!(stderr, @r#"Warning: Pod/a: SidecarSet "mesh", container "proxy": requests.cpu 600m is above the limit 500m and was lowered to it"#);
+}
+
+#[test]
+fn why_says_what_matches_and_where_values_come_from() {
+    let folder = Folder::with(&[
+        ("set.yaml", SET),
+        ("a.yaml", &pod("a", "web", "600m")),
+        ("b.yaml", &pod("b", "job", "1")),
+        ("c.yaml", &pod("c", "web", "50m")),
+    ]);
+    assert_snapshot!(folder.run(&["why", "-f", ".", NOW]), @r#"
+    exit 0
+    --- stdout
+    Pod/a
+      SIDECARSET  INJECTED  REASON
+      mesh        yes       selector app=web matches
+
+      DECISIONS
+      mesh: injects proxy
+      mesh/proxy: limits.cpu = max(cpu*50%, 50m) = 300m, with cpu = 600m, the sum of the limits of app
+      mesh/proxy: requests.cpu = cpu*50% - 50m = 250m, with cpu = 600m, the sum of the requests of app
+
+      ORDER
+      containers: proxy, app
+
+    Pod/b
+      SIDECARSET  INJECTED  REASON
+      mesh        no        selector wants app=web of the pod; it has "job"
+
+      ORDER
+      containers: app
+
+    Pod/c
+      SIDECARSET  INJECTED  REASON
+      mesh        yes       selector app=web matches
+
+      REFUSED: SidecarSet "mesh", container "proxy": calculation result is negative: requests.cpu = cpu*50% - 50m is -25m for cpu = 50m
+    "#);
+    let json = folder.run(&["why", "-f", "set.yaml", "a.yaml", NOW, "-o", "json"]);
+    let json: Value = serde_json::from_str(json.strip_prefix("exit 0\n--- stdout\n").unwrap()).unwrap();
+    assert_eq!(json[0]["object"], "Pod/a");
+    assert_eq!(json[0]["sidecarSets"][0]["matched"], true);
+}
+
+#[test]
+fn colours_are_for_those_who_see_and_want_them() {
+    let folder = Folder::with(&[("set.yaml", SET), ("pod.yaml", &pod("a", "web", "1"))]);
+    let green = "\u{1b}[32m+  - name: proxy";
+    for (variable, expected) in [("TERM", false), ("CLICOLOR_FORCE", true), ("NO_COLOR", false)] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_pillion"))
+            .args(["inject", "-f", ".", "-o", "diff"])
+            .current_dir(folder.0.path())
+            .env_clear()
+            .env(variable, "1")
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap().contains(green), expected, "{variable}");
+    }
+}
+
+#[test]
+fn an_object_without_a_pod_has_nothing_to_explain() {
+    let folder = Folder::with(&[("set.yaml", SET)]);
+    assert_snapshot!(folder.run(&["why", "-f", "."]), @"
+    exit 1
+    --- stderr
+    error: there is no pod and no workload in these manifests
+    ");
+}

@@ -1,0 +1,63 @@
+//! What runs inside the pods of scenarios: a client and a webhook server with no shell around them.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Parser;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, Patch, PatchParams};
+use kube::{Client, Config};
+use serde_json::json;
+
+use crate::test_cluster::install_crypto_provider;
+use crate::webhook;
+
+/// What a pod does.
+#[derive(Debug, Parser)]
+pub enum Program {
+    /// Puts a label on a pod, with the pod's own token, through the `kubernetes` Service.
+    Label {
+        /// The pod, in the program's own namespace.
+        #[arg(long)]
+        pod: String,
+        /// The label's key.
+        key: String,
+        /// The label's value.
+        value: String,
+    },
+    /// Serves the marking webhook.
+    Webhook {
+        /// The port.
+        #[arg(long, default_value_t = 8443)]
+        port: u16,
+        /// A folder with `tls.crt` and `tls.key`.
+        #[arg(long)]
+        certificate: PathBuf,
+    },
+}
+
+impl Program {
+    /// Does it.
+    pub async fn run(self) -> anyhow::Result<()> {
+        install_crypto_provider();
+        match self {
+            Program::Label { pod, key, value } => {
+                let config = Config::incluster().context("this runs in a pod")?;
+                let pods: Api<Pod> = Api::default_namespaced(Client::try_from(config)?);
+                let labels = BTreeMap::from([(key, value)]);
+                let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
+                pods.patch(&pod, &PatchParams::default(), &patch).await?;
+                Ok(())
+            }
+            Program::Webhook { port, certificate } => {
+                let read = |file: &str| {
+                    std::fs::read_to_string(certificate.join(file)).with_context(|| format!("cannot read {file}"))
+                };
+                let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+                webhook::serve(address, &read("tls.crt")?, &read("tls.key")?, axum_server::Handle::new()).await
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What the kubelet does when somebody else says that a pod has ended.
+//!
+//! Facts that ending sidecars from outside rests on: a status patch stops the containers only if it changes the pod's
+//! metadata as well, since the kubelet looks at nothing else that comes from the API server.
+
+use anyhow::ensure;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::{UNTIL_TERM, is_running, phase, shell, status_of};
+use crate::Namespace;
+
+/// A pod whose main container has done its work, and whose sidecar goes on.
+async fn pod_with_a_leftover_sidecar(namespace: &Namespace) -> anyhow::Result<()> {
+    let pod = json!({"metadata": {"name": "app"}, "spec": {
+        "restartPolicy": "OnFailure", "terminationGracePeriodSeconds": 5,
+        "containers": [shell("main", "exit 0"), shell("sidecar", UNTIL_TERM)]
+    }});
+    namespace.create::<Pod>(pod).await?;
+    let is_left_over = |pod: &Pod| is_running(pod, "sidecar") && exit_code(pod, "main") == Some(0);
+    namespace.wait_for_pod("app", "left with its sidecar", is_left_over).await?;
+    Ok(())
+}
+
+fn exit_code(pod: &Pod, container: &str) -> Option<i32> {
+    Some(status_of(pod, container)?.state.as_ref()?.terminated.as_ref()?.exit_code)
+}
+
+async fn patch_status(namespace: &Namespace, patch: Value) -> anyhow::Result<Pod> {
+    Ok(namespace.api::<Pod>().patch_status("app", &PatchParams::default(), &Patch::Merge(patch)).await?)
+}
+
+/// With an annotation in the same patch the sidecar is stopped, and the phase stays.
+pub async fn a_terminal_phase_with_an_annotation_stops_the_sidecar(namespace: &Namespace) -> anyhow::Result<()> {
+    pod_with_a_leftover_sidecar(namespace).await?;
+    let patch = json!({"metadata": {"annotations": {"scenario": "ended"}}, "status": {"phase": "Succeeded"}});
+    patch_status(namespace, patch).await?;
+    let pod = namespace.wait_for_pod("app", "stopped", |pod| exit_code(pod, "sidecar").is_some()).await?;
+    ensure!(phase(&pod) == "Succeeded", "the phase is {}", phase(&pod));
+    Ok(())
+}
+
+/// Without it nothing is stopped, and the kubelet takes the phase back.
+pub async fn a_terminal_phase_alone_is_taken_back(namespace: &Namespace) -> anyhow::Result<()> {
+    pod_with_a_leftover_sidecar(namespace).await?;
+    let patched = patch_status(namespace, json!({"status": {"phase": "Succeeded"}})).await?;
+    ensure!(phase(&patched) == "Succeeded", "the patch was not taken");
+    let pod = namespace.wait_for_pod("app", "running again", |pod| phase(pod) == "Running").await?;
+    ensure!(is_running(&pod, "sidecar"), "the sidecar was stopped");
+    ensure!(status_of(&pod, "sidecar").is_some_and(|status| status.restart_count == 0), "the sidecar was restarted");
+    Ok(())
+}

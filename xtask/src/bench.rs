@@ -1,0 +1,82 @@
+//! `cargo xtask bench`: the benchmarks, and the ratios between them.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
+use serde_json::Value;
+
+use crate::command::{cargo, output, run};
+
+/// Packages with benchmarks.
+const PACKAGES: &[&str] = &["pillion-quantity", "pillion-expr", "pillion-admission"];
+
+/// What is compared with what: the larger work, the smaller work, and the ratio that the design allows.
+const RATIOS: &[(&str, &str, &str)] = &[("admit/50000 sets", "admit/100 sets", "≤ 2")];
+
+/// Runs the benchmarks.
+#[derive(Args)]
+pub(crate) struct Bench {
+    /// Only benchmarks whose name contains this.
+    filter: Option<String>,
+}
+
+impl Bench {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        let mut command = cargo(["bench"]);
+        for package in PACKAGES {
+            command.args(["--package", package]);
+        }
+        command.args(["--benches", "--"]).args(&self.filter);
+        run(command)?;
+        let target: Value = serde_json::from_str(&output(cargo(["metadata", "--no-deps", "--format-version", "1"]))?)?;
+        let folder =
+            Path::new(target["target_directory"].as_str().context("cargo has a target directory")?).join("criterion");
+        let means = means(&folder)?;
+        let mut table = Table::new();
+        table.load_style(UTF8_HORIZONTAL_ONLY).set_header(["benchmark", "mean"]);
+        for (name, nanoseconds) in &means {
+            table.add_row([name.clone(), duration(*nanoseconds)]);
+        }
+        println!("\n{table}\n");
+        for (larger, smaller, goal) in RATIOS {
+            if let (Some(larger_mean), Some(smaller_mean)) = (means.get(*larger), means.get(*smaller)) {
+                println!("{larger} / {smaller}: {:.2} (goal {goal})", larger_mean / smaller_mean);
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The mean of every benchmark that criterion has kept, in nanoseconds.
+fn means(folder: &Path) -> anyhow::Result<BTreeMap<String, f64>> {
+    let mut means = BTreeMap::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
+            let path = entry?.path();
+            if path.file_name().is_some_and(|name| name == "new") {
+                let read = |file: &str| anyhow::Ok(serde_json::from_slice::<Value>(&std::fs::read(path.join(file))?)?);
+                let name = read("benchmark.json")?["full_id"].as_str().unwrap_or_default().to_owned();
+                let mean = read("estimates.json")?["mean"]["point_estimate"].as_f64().unwrap_or_default();
+                means.insert(name, mean);
+            } else if path.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    Ok(means)
+}
+
+fn duration(nanoseconds: f64) -> String {
+    if nanoseconds < 1_000.0 {
+        format!("{nanoseconds:.0} ns")
+    } else if nanoseconds < 1_000_000.0 {
+        format!("{:.2} µs", nanoseconds / 1_000.0)
+    } else {
+        format!("{:.2} ms", nanoseconds / 1_000_000.0)
+    }
+}

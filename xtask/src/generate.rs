@@ -1,0 +1,51 @@
+//! Files that are written by the code: CRDs and the reference of the command line.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, ensure};
+use clap::Args;
+
+use crate::command::root;
+
+/// Writes the generated files.
+#[derive(Args)]
+pub(crate) struct Gen {
+    /// Only say whether they are up to date.
+    #[arg(long)]
+    check: bool,
+}
+
+impl Gen {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        if self.check {
+            check()?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        for (path, text) in files()? {
+            let folder = path.parent().context("a generated file is in a folder")?;
+            std::fs::create_dir_all(folder)?;
+            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+            eprintln!("wrote {}", path.strip_prefix(root()).unwrap_or(&path).display());
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Fails if a file is not what the code would write.
+pub(crate) fn check() -> anyhow::Result<()> {
+    let stale: Vec<String> = files()?
+        .into_iter()
+        .filter(|(path, text)| std::fs::read_to_string(path).ok().as_ref() != Some(text))
+        .map(|(path, _)| path.strip_prefix(root()).unwrap_or(&path).display().to_string())
+        .collect();
+    ensure!(stale.is_empty(), "out of date: {}; run `cargo xtask gen`", stale.join(", "));
+    Ok(())
+}
+
+fn files() -> anyhow::Result<Vec<(PathBuf, String)>> {
+    Ok(vec![
+        (root().join("deploy/crds/apps.kruise.io_sidecarsets.yaml"), pillion::crds_yaml()?),
+        (root().join("docs/cli.md"), pillion::cli_reference_markdown()),
+    ])
+}

@@ -1,0 +1,56 @@
+//! Developer commands: `cargo xtask test`, `bench`, `fuzz`, `gen`, `cluster`, `image`.
+//!
+//! Needs nothing but cargo; what a tier needs besides, the tier says.
+
+mod bench;
+mod command;
+mod fuzz;
+mod generate;
+mod house;
+mod real;
+mod tiers;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use pillion_cluster::cli::{self, ClusterCommand, ImageCommand};
+
+/// Developer commands.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Command {
+    /// Runs every test that this machine can run, and ends in a table of tiers.
+    Test(tiers::Test),
+    /// Runs the benchmarks, and prints the ratios that docs/benchmarks.md quotes.
+    Bench(bench::Bench),
+    /// Fuzzes the parsers (nightly compiler and cargo-fuzz).
+    Fuzz(fuzz::Fuzz),
+    /// Writes the generated files: CRDs and the reference of the command line.
+    Gen(generate::Gen),
+    /// A real Kubernetes on this machine, for tests.
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
+    Image(ImageCommand),
+}
+
+fn main() -> ExitCode {
+    // A cluster outlives the command that brought it up: its supervisor is this program again.
+    if let Some(code) = pillion_cluster::supervise_if_asked() {
+        return code;
+    }
+    let outcome = match Command::parse() {
+        Command::Test(test) => test.run(),
+        Command::Bench(bench) => bench.run(),
+        Command::Fuzz(fuzz) => fuzz.run(),
+        Command::Gen(generate) => generate.run(),
+        Command::Cluster(command) => cli::run(command),
+        Command::Image(command) => cli::image(&command),
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

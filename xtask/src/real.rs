@@ -1,0 +1,36 @@
+//! The tiers that need a real cluster.
+
+use pillion_cluster::{Cluster, Options, prerequisites};
+
+use crate::command::{cargo, run};
+
+/// Why there can be no cluster here, in one line.
+pub(crate) fn missing() -> Option<String> {
+    let missing = prerequisites(&Options::default()).err()?;
+    Some(missing.to_string().lines().collect::<Vec<_>>().join("; "))
+}
+
+/// Brings clusters of its own up and down.
+pub(crate) fn leaves_nothing_behind() -> anyhow::Result<()> {
+    let mut command =
+        cargo(["test", "--package", "pillion-cluster", "--features", "real", "--test", "leaves_nothing_behind"]);
+    command.args(["--", "--nocapture"]);
+    run(command)
+}
+
+/// Runs the scenarios on one cluster.
+pub(crate) fn scenarios() -> anyhow::Result<()> {
+    let cluster = Cluster::up(&Options::default())?;
+    let outcome = on(&cluster);
+    cluster.down()?;
+    outcome
+}
+
+fn on(cluster: &Cluster) -> anyhow::Result<()> {
+    let mut images = std::process::Command::new(std::env::current_exe()?);
+    images.arg("image");
+    run(images)?;
+    let mut command = cargo(["test", "--package", "pillion-scenarios", "--features", "real", "--tests"]);
+    command.envs(cluster.environment());
+    run(command)
+}

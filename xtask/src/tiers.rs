@@ -1,0 +1,154 @@
+//! `cargo xtask test`: the tiers, and the table of what ran.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use comfy_table::{Cell, Table, presets::UTF8_HORIZONTAL_ONLY};
+
+use crate::command::{cargo, run};
+use crate::{generate, house, real};
+
+/// Which tiers to run.
+#[derive(Args)]
+pub(crate) struct Test {
+    /// Run only these tiers, by name.
+    #[arg(value_name = "TIER")]
+    only: Vec<String>,
+    /// Stop at the first tier that fails.
+    #[arg(long)]
+    fail_fast: bool,
+}
+
+/// One part of the tests.
+struct Tier {
+    name: &'static str,
+    what: &'static str,
+    /// Says why it cannot run here, if it cannot.
+    missing: fn() -> Option<String>,
+    run: fn() -> anyhow::Result<()>,
+}
+
+enum Outcome {
+    Passed,
+    Failed(String),
+    Skipped(String),
+}
+
+const fn always() -> Option<String> {
+    None
+}
+
+const TIERS: &[Tier] = &[
+    Tier { name: "format", what: "rustfmt", missing: always, run: || run(cargo(["fmt", "--all", "--check"])) },
+    Tier {
+        name: "lint",
+        what: "clippy, warnings denied",
+        missing: always,
+        run: || {
+            run(cargo(["clippy", "--workspace", "--all-targets", "--all-features", "--quiet", "--", "-D", "warnings"]))
+        },
+    },
+    Tier { name: "house", what: "imports only go down; floors share their lints", missing: always, run: house::check },
+    Tier {
+        name: "test",
+        what: "unit, property, snapshot and command-line tests; the fuzz corpus",
+        missing: always,
+        run: || run(cargo(["test", "--workspace", "--lib", "--bins", "--tests", "--quiet"])),
+    },
+    Tier {
+        name: "doctest",
+        what: "examples in the documentation",
+        missing: always,
+        run: || run(cargo(["test", "--workspace", "--doc", "--quiet"])),
+    },
+    Tier {
+        name: "doc",
+        what: "rustdoc, warnings denied",
+        missing: always,
+        run: || {
+            let mut command = cargo(["doc", "--workspace", "--no-deps", "--quiet"]);
+            command.env("RUSTDOCFLAGS", "-D warnings");
+            run(command)
+        },
+    },
+    Tier { name: "alone", what: "each crate checked by itself", missing: always, run: house::check_each_alone },
+    Tier { name: "generated", what: "CRDs and CLI reference are up to date", missing: always, run: generate::check },
+    Tier {
+        name: "cluster",
+        what: "a real cluster comes up, goes down and leaves nothing behind",
+        missing: real::missing,
+        run: real::leaves_nothing_behind,
+    },
+    Tier {
+        name: "real",
+        what: "scenarios on a real kube-apiserver and kubelet",
+        missing: real::missing,
+        run: real::scenarios,
+    },
+];
+
+impl Test {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        for name in &self.only {
+            anyhow::ensure!(
+                TIERS.iter().any(|tier| tier.name == name),
+                "there is no tier {name:?}; the tiers are {}",
+                TIERS.iter().map(|tier| tier.name).collect::<Vec<_>>().join(", ")
+            );
+        }
+        let mut results = Vec::new();
+        for tier in TIERS.iter().filter(|tier| self.only.is_empty() || self.only.iter().any(|name| name == tier.name)) {
+            let started = Instant::now();
+            let outcome = match (tier.missing)() {
+                Some(reason) => Outcome::Skipped(reason),
+                None => match (tier.run)() {
+                    Ok(()) => Outcome::Passed,
+                    Err(error) => {
+                        eprintln!("{error:#}");
+                        Outcome::Failed(format!("{error:#}").lines().next().unwrap_or_default().to_owned())
+                    }
+                },
+            };
+            let stop = self.fail_fast && matches!(outcome, Outcome::Failed(_));
+            results.push((tier, outcome, started.elapsed()));
+            if stop {
+                break;
+            }
+        }
+        Ok(report(&results))
+    }
+}
+
+/// Prints the table; in CI a tier that was skipped counts as failed, since nobody would notice.
+fn report(results: &[(&Tier, Outcome, Duration)]) -> ExitCode {
+    let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    let mut table = Table::new();
+    table.load_style(UTF8_HORIZONTAL_ONLY).set_header(["tier", "result", "seconds", "what"]);
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    for (tier, outcome, took) in results {
+        let (result, what) = match outcome {
+            Outcome::Passed => {
+                passed += 1;
+                ("ran, passed", tier.what.to_owned())
+            }
+            Outcome::Failed(why) => {
+                failed += 1;
+                ("ran, FAILED", why.clone())
+            }
+            Outcome::Skipped(why) => {
+                skipped += 1;
+                ("skipped", why.clone())
+            }
+        };
+        table.add_row([
+            Cell::new(tier.name),
+            Cell::new(result),
+            Cell::new(format!("{:.1}", took.as_secs_f64())),
+            Cell::new(what),
+        ]);
+    }
+    println!("\n{table}");
+    println!("tiers: {passed} passed, {failed} failed, {skipped} skipped");
+    if failed > 0 || (is_ci && skipped > 0) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
