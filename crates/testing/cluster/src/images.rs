@@ -1,0 +1,115 @@
+//! The images that tests use: what is in each.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+
+use crate::image::{Content, ImageSpec, PAUSE, PILLION, SCENARIOS, SHELL};
+use crate::packages::find_program;
+
+/// Programs of this workspace that have an image: the image's name, and the package, which names the binary as well.
+const PROGRAMS: [(&str, &str); 2] = [(PILLION, "pillion"), (SCENARIOS, "pillion-scenarios")];
+
+/// A pod's first process: it stays, and ends what was left to it, which is every orphan of a pod that shares one
+/// process namespace.
+const PAUSE_SCRIPT: &str = "trap 'exit 0' TERM INT; while :; do /bin/busybox sleep 2147483647 & wait $!; done";
+
+/// The images that need nothing of this workspace: [`PAUSE`] and [`SHELL`].
+pub(crate) fn basic() -> anyhow::Result<[ImageSpec; 2]> {
+    let busybox = find_program("busybox").context("busybox is missing")?;
+    let mut pause = ImageSpec { name: PAUSE.to_owned(), ..ImageSpec::default() };
+    pause.add_program("/bin/busybox", &busybox)?;
+    pause.entrypoint = ["/bin/busybox", "sh", "-c", PAUSE_SCRIPT].map(str::to_owned).to_vec();
+
+    let mut shell = ImageSpec { name: SHELL.to_owned(), ..ImageSpec::default() };
+    shell.add_program("/bin/busybox", &busybox)?;
+    let applets = Command::new(&busybox).arg("--list").output().context("cannot run busybox")?;
+    for applet in String::from_utf8_lossy(&applets.stdout).lines().filter(|applet| *applet != "busybox") {
+        shell.files.insert(format!("/bin/{applet}"), Content::Link("busybox".to_owned()));
+    }
+    shell.files.insert("/tmp".to_owned(), Content::SharedFolder);
+    shell.entrypoint = vec!["/bin/sh".to_owned()];
+    shell.env = vec!["PATH=/bin".to_owned()];
+    Ok([pause, shell])
+}
+
+/// The images of the programs of this workspace, which cargo builds first.
+pub(crate) fn of_programs(release: bool) -> anyhow::Result<Vec<ImageSpec>> {
+    PROGRAMS
+        .iter()
+        .map(|(name, package)| {
+            let path = format!("/usr/bin/{package}");
+            let mut image = ImageSpec {
+                name: (*name).to_owned(),
+                entrypoint: vec![path.clone()],
+                env: vec!["PATH=/usr/bin".to_owned()],
+                // A number, so that `runAsNonRoot` can be checked.
+                user: "65532:65532".to_owned(),
+                ..ImageSpec::default()
+            };
+            image.add_program(&path, &cargo_build(package, release)?)?;
+            Ok(image)
+        })
+        .collect()
+}
+
+/// The file name of an image's tarball: its name without registry and tag.
+pub(crate) fn tarball_name(image: &str) -> String {
+    let last = image.rsplit('/').next().unwrap_or(image);
+    format!("{}.tar", last.split(':').next().unwrap_or(last))
+}
+
+fn cargo_build(package: &str, release: bool) -> anyhow::Result<PathBuf> {
+    let profile = if release { "release" } else { "dev" };
+    let arguments = ["build", "--package", package, "--profile", profile, "--message-format=json-render-diagnostics"];
+    let output = cargo().args(arguments).stderr(Stdio::inherit()).output().context("cannot run cargo")?;
+    if !output.status.success() {
+        bail!("cargo build of {package} failed");
+    }
+    executable(&String::from_utf8_lossy(&output.stdout), package)
+        .with_context(|| format!("cargo built no program {package}"))
+}
+
+/// The program that cargo's messages tell of.
+fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+    messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["target"]["name"] == name)
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+}
+
+/// Where images are written when nobody says: beside everything else that is built.
+pub(crate) fn default_folder() -> anyhow::Result<PathBuf> {
+    let output =
+        cargo().args(["metadata", "--no-deps", "--format-version=1"]).output().context("cannot run cargo metadata")?;
+    let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo metadata gave no JSON")?;
+    let target = metadata["target_directory"].as_str().context("cargo metadata names no target directory")?;
+    Ok(Path::new(target).join("images"))
+}
+
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tarball_is_named_after_its_image() {
+        assert_eq!(tarball_name("ghcr.io/pillion-dev/shell:0.1.0"), "shell.tar");
+        assert_eq!(tarball_name("localhost:5000/a"), "a.tar");
+    }
+
+    #[test]
+    fn the_program_is_found_among_the_messages_of_cargo() {
+        let messages = r#"{"reason":"compiler-artifact","target":{"name":"pillion-api"},"executable":null}
+{"reason":"compiler-artifact","target":{"name":"pillion"},"executable":"/t/debug/pillion"}
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(executable(messages, "pillion"), Some(PathBuf::from("/t/debug/pillion")));
+        assert_eq!(executable(messages, "other"), None);
+    }
+}
