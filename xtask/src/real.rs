@@ -1,5 +1,6 @@
 //! The tiers that need a real cluster.
 
+use pillion_cluster::cli::ClusterCommand;
 use pillion_cluster::{Cluster, Options, prerequisites};
 
 use crate::command::{cargo, run};
@@ -10,8 +11,12 @@ pub(crate) fn missing() -> Option<String> {
     Some(missing.to_string().lines().collect::<Vec<_>>().join("; "))
 }
 
-/// Brings clusters of its own up and down.
+/// Brings clusters of its own up and down; and says whether the pinned Go module is still what Kubernetes' own makes it.
 pub(crate) fn leaves_nothing_behind() -> anyhow::Result<()> {
+    // Where ready-made binaries are used there need be no Go.
+    if std::process::Command::new("go").arg("version").output().is_ok_and(|output| output.status.success()) {
+        pillion_cluster::cli::run(ClusterCommand::GoMod { check: true })?;
+    }
     let mut command =
         cargo(["test", "--package", "pillion-cluster", "--features", "real", "--test", "leaves_nothing_behind"]);
     command.args(["--", "--nocapture"]);

@@ -1,5 +1,6 @@
 //! The scenarios, by what they are about.
 
+pub mod custom_resources;
 pub mod jobs;
 pub mod native_sidecars;
 pub mod service_accounts;

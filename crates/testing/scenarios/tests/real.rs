@@ -15,6 +15,7 @@ macro_rules! scenarios {
 }
 
 scenarios! {
+    custom_resources::the_api_server_takes_our_definition_of_sidecarset,
     jobs::a_job_with_a_native_sidecar_completes,
     native_sidecars::a_native_sidecar_is_resized_in_place,
     native_sidecars::a_native_sidecar_gets_a_new_image_and_restarts_alone,

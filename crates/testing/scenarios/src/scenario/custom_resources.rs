@@ -1,0 +1,68 @@
+//! SidecarSet as a custom resource of a real API server.
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use pillion_api::names;
+use pillion_api::sidecarset::crd::{self, Conversion};
+use serde_json::{Value, json};
+
+use crate::{Namespace, wait};
+
+const NAME: &str = "sidecarsets.apps.kruise.io";
+
+/// The CRD is established, keeps fields of newer clusters, and refuses what its schema refuses.
+pub async fn the_api_server_takes_our_definition_of_sidecarset(namespace: &Namespace) -> anyhow::Result<()> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(namespace.client());
+    let apply = PatchParams::apply("scenarios").force();
+    definitions.patch(NAME, &apply, &Patch::Apply(crd::sidecarset(&Conversion::None))).await?;
+    let condition = |definition: &CustomResourceDefinition, name: &str| {
+        let conditions = definition.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions.into_iter().any(|condition| condition.type_ == name && condition.status == "True")
+    };
+    let definition = wait::for_object(definitions, NAME, "established", |d| condition(d, "Established")).await?;
+    ensure!(!condition(&definition, "NonStructuralSchema"), "the schema is not structural");
+
+    let sets = sidecarsets(namespace.client());
+    let policy = json!({"targetContainerMode": "sum", "resourceExpr": {"limits": {"cpu": "max(cpu*50%, 50m)"}}});
+    let mut set = set(
+        namespace,
+        json!({"name": "proxy", "image": "envoy", "fieldOfTheFuture": {"deep": [1]}, "resourcesPolicy": policy}),
+    );
+    let stored = wait::until("the API server serves SidecarSets", async || {
+        match sets.create(&PostParams::default(), &serde_json::from_value(set.clone())?).await {
+            Ok(stored) => Ok(Some(stored)),
+            // Established comes a moment before the resource is served.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    })
+    .await?;
+    let container = stored.data["spec"]["containers"][0].clone();
+    ensure!(container["fieldOfTheFuture"] == json!({"deep": [1]}), "a field was dropped: {container}");
+    ensure!(
+        container["resourcesPolicy"]["targetContainerMode"] == "sum",
+        "the proposal's spelling was dropped: {container}"
+    );
+
+    set["spec"]["containers"][0]["resourcesPolicy"]["targetContainersMode"] = json!("max");
+    set["metadata"]["name"] = json!(format!("{}-both", namespace.name()));
+    let both = sets.create(&PostParams { dry_run: true, ..PostParams::default() }, &serde_json::from_value(set)?).await;
+    let refused = both.err().context("both spellings at once were accepted")?;
+    ensure!(refused.to_string().contains("targetContainersMode"), "refused without naming the field: {refused}");
+    sets.delete(namespace.name(), &DeleteParams::default()).await?;
+    Ok(())
+}
+
+fn sidecarsets(client: Client) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk(names::GROUP, "v1beta1", names::SIDECARSET_KIND);
+    Api::all_with(client, &ApiResource::from_gvk_with_plural(&kind, "sidecarsets"))
+}
+
+fn set(namespace: &Namespace, container: Value) -> Value {
+    json!({
+        "apiVersion": names::V1BETA1, "kind": names::SIDECARSET_KIND, "metadata": {"name": namespace.name()},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "containers": [container]}
+    })
+}
