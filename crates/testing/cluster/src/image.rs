@@ -17,7 +17,7 @@ use crate::folder::write;
 /// Where images are named to be from. Nothing is pulled from there: pods use what was imported.
 macro_rules! image_name {
     ($name:literal) => {
-        concat!("ghcr.io/pillion-dev/", $name, ":", env!("CARGO_PKG_VERSION"))
+        concat!("pillion.dev/", $name, ":", env!("CARGO_PKG_VERSION"))
     };
 }
 
@@ -247,7 +247,7 @@ mod tests {
         let program = folder.join("program");
         fs::write(&program, "#!/bin/sh\n").unwrap();
         ImageSpec {
-            name: "ghcr.io/pillion-dev/sample:1".to_owned(),
+            name: "pillion.dev/sample:1".to_owned(),
             files: [
                 ("/usr/bin/program".to_owned(), Content::Program(program)),
                 ("/usr/bin/same".to_owned(), Content::Link("program".to_owned())),
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(layout["oci-layout"], br#"{"imageLayoutVersion":"1.0.0"}"#);
         let index: Value = serde_json::from_slice(&layout["index.json"]).unwrap();
         let entry = &index["manifests"][0];
-        assert_eq!(entry["annotations"]["io.containerd.image.name"], "ghcr.io/pillion-dev/sample:1");
+        assert_eq!(entry["annotations"]["io.containerd.image.name"], "pillion.dev/sample:1");
         let manifest: Value = serde_json::from_slice(blob(&layout, entry)).unwrap();
         let config: Value = serde_json::from_slice(blob(&layout, &manifest["config"])).unwrap();
         assert_eq!(

@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_tarball_is_named_after_its_image() {
-        assert_eq!(tarball_name("ghcr.io/pillion-dev/shell:0.1.0"), "shell.tar");
+        assert_eq!(tarball_name("pillion.dev/shell:0.1.0"), "shell.tar");
         assert_eq!(tarball_name("localhost:5000/a"), "a.tar");
     }
 
