@@ -60,7 +60,7 @@ fn benches(criterion: &mut Criterion) {
     let pod = pod();
     let size = pod.as_value().to_string().len();
     assert!((7_500..9_000).contains(&size), "the pod has {size} bytes");
-    let now = "2026-01-01T00:00:00Z".parse().expect("a time");
+    let now = Some("2026-01-01T00:00:00Z".parse().expect("a time"));
     for sets in [3, 100, 50_000] {
         let catalog = Catalog::new(matching_sets().chain(others(sets - 3)), &[]).expect("the sets compile");
         let snapshot = Snapshot { catalog, ..Snapshot::default() };

@@ -16,7 +16,7 @@
 //! let pod = json!({"metadata": {"labels": {"app": "web"}},
 //!                  "spec": {"containers": [{"name": "app", "resources": {"limits": {"cpu": "2"}}}]}});
 //!
-//! let admitted = admit(&Pod::new(pod.clone())?, &snapshot, &Draw::default(), "2026-01-01T00:00:00Z".parse()?)?;
+//! let admitted = admit(&Pod::new(pod.clone())?, &snapshot, &Draw::default(), Some("2026-01-01T00:00:00Z".parse()?))?;
 //! let mut injected = pod;
 //! json_patch::patch(&mut injected, &admitted.patch)?;
 //! assert_eq!(injected["spec"]["containers"][1]["resources"]["limits"]["cpu"], "1");
@@ -38,12 +38,13 @@
 mod api_server;
 mod offline;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use json_patch::Patch;
 use pillion_api::pod::Pod;
-use pillion_inject::{Catalog, Denied, Draw, Namespace, Note, Severity};
+use pillion_inject::{Catalog, Denied, Draw, Namespace, Note};
 
 pub use offline::{Injected, Offline, OfflineError, Why};
 
@@ -58,8 +59,8 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// A namespace; one that is not known has no labels but its name.
-    pub fn namespace(&self, name: &str) -> Namespace {
-        self.namespaces.get(name).cloned().unwrap_or_else(|| Namespace::named(name))
+    pub fn namespace(&self, name: &str) -> Cow<'_, Namespace> {
+        self.namespaces.get(name).map_or_else(|| Cow::Owned(Namespace::named(name)), Cow::Borrowed)
     }
 }
 
@@ -72,20 +73,23 @@ pub struct Admitted {
     pub notes: Vec<Note>,
 }
 
-impl Admitted {
-    /// What whoever creates the pod should see.
-    pub fn warnings(&self) -> impl Iterator<Item = &Note> {
-        self.notes.iter().filter(|note| note.severity == Severity::Warning)
-    }
-}
-
-/// Decides over a new pod.
+/// Decides over a new pod. `now` is the time of admission; the template of a workload has none.
 ///
 /// # Errors
 /// The pod is refused, for a reason that names the SidecarSet.
-pub fn admit(pod: &Pod, snapshot: &Snapshot, draw: &Draw, now: Timestamp) -> Result<Admitted, Denied> {
+pub fn admit(pod: &Pod, snapshot: &Snapshot, draw: &Draw, now: Option<Timestamp>) -> Result<Admitted, Denied> {
+    let (verdict, notes) = decide(pod, snapshot, draw, now);
+    verdict.map(|patch| Admitted { patch, notes })
+}
+
+/// The decision, and the notes that led to it even if the pod is refused.
+fn decide(pod: &Pod, snapshot: &Snapshot, draw: &Draw, now: Option<Timestamp>) -> (Result<Patch, Denied>, Vec<Note>) {
     let namespace = snapshot.namespace(pod.namespace());
-    let mut injection = pillion_inject::plan(pod, &namespace, &snapshot.catalog, draw, now)?;
-    injection.size(pod)?;
-    Ok(Admitted { patch: injection.patch(pod), notes: injection.notes })
+    match pillion_inject::plan(pod, &namespace, &snapshot.catalog, draw, now) {
+        Ok(mut injection) => {
+            let sized = injection.size(pod);
+            (sized.map(|()| injection.patch(pod)), injection.notes)
+        }
+        Err(denied) => (Err(denied), Vec::new()),
+    }
 }

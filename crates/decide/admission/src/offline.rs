@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::api_server::before_webhooks;
-use crate::{Admitted, Snapshot, admit};
+use crate::{Admitted, Snapshot, admit, decide};
 
 /// What is known in place of a cluster.
 #[derive(Clone, Debug, Default)]
@@ -75,7 +75,7 @@ impl Offline {
     pub fn inject(&self, object: &Value, now: Timestamp) -> Result<Option<Injected>, OfflineError> {
         let Some(path) = pod_template(object) else { return Ok(None) };
         let pod = self.pod(object, path)?;
-        let Admitted { patch, notes } = admit(&pod, &self.snapshot, &self.draw, now)?;
+        let Admitted { patch, notes } = admit(&pod, &self.snapshot, &self.draw, time_of(path, now))?;
         let mut object = object.clone();
         if let Some(template) = object.pointer_mut(path) {
             json_patch::patch(template, &patch)?;
@@ -92,38 +92,45 @@ impl Offline {
         let pod = self.pod(object, path)?;
         let namespace = self.snapshot.namespace(pod.namespace());
         let sidecar_sets = pillion_inject::explain(&pod, &namespace, &self.snapshot.catalog);
-        let (notes, denied, after) = match admit(&pod, &self.snapshot, &self.draw, now) {
-            Ok(admitted) => {
+        let (verdict, notes) = decide(&pod, &self.snapshot, &self.draw, time_of(path, now));
+        let (denied, after) = match verdict {
+            Ok(patch) => {
                 let mut after = pod.into_value();
-                json_patch::patch(&mut after, &admitted.patch)?;
-                (admitted.notes, None, Pod::new(after)?)
+                json_patch::patch(&mut after, &patch)?;
+                (None, Pod::new(after)?)
             }
-            Err(denied) => (Vec::new(), Some(denied.to_string()), pod),
+            Err(denied) => (Some(denied.to_string()), pod),
         };
         let init_containers = after.init_containers().map(|container| container.name().to_owned()).collect();
         let containers = after.containers().map(|container| container.name().to_owned()).collect();
         Ok(Some(Why { sidecar_sets, notes, denied, init_containers, containers }))
     }
 
+    fn namespace_of<'a>(&'a self, object: &'a Value) -> &'a str {
+        object["metadata"]["namespace"].as_str().filter(|name| !name.is_empty()).unwrap_or(&self.namespace)
+    }
+
     /// The pod that the API server would show to the webhook.
     fn pod(&self, object: &Value, path: &str) -> Result<Pod, OfflineError> {
         let template = object.pointer(path).unwrap_or(&Value::Null);
         let mut pod = template.clone();
-        let namespace =
-            object["metadata"]["namespace"].as_str().filter(|name| !name.is_empty()).unwrap_or(&self.namespace);
+        let namespace = self.namespace_of(object);
         if let Some(pod) = pod.as_object_mut() {
             complete_metadata(pod, object, namespace);
         }
-        let ranges: Vec<&Value> = self
-            .limit_ranges
-            .iter()
-            .filter(|range| range["metadata"]["namespace"].as_str().unwrap_or(&self.namespace) == namespace)
-            .collect();
+        let ranges: Vec<&Value> =
+            self.limit_ranges.iter().filter(|range| self.namespace_of(range) == namespace).collect();
         // Checked first, so that defaulting meets only what has the right form.
         let mut pod = Pod::new(pod).map_err(|error| below(path, error))?.into_value();
         before_webhooks(&mut pod, &ranges);
-        Ok(Pod::new(pod)?)
+        Ok(Pod::new(pod).map_err(|error| below(path, error))?)
     }
+}
+
+/// A template is not admitted yet: its output must not depend on when it was asked for, or each run of a pipeline would
+/// roll every workload out anew.
+fn time_of(template: &str, now: Timestamp) -> Option<Timestamp> {
+    template.is_empty().then_some(now)
 }
 
 /// What a workload's controller adds to the pods that it makes.

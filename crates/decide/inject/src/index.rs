@@ -9,6 +9,10 @@ use std::collections::HashMap;
 
 use pillion_patch::selector::{Condition, Requirement, Selector};
 
+/// More terms of one set than this are left to the full check: a path is as deep as its set has terms, and a set may
+/// have as many as it likes.
+const MOST_TERMS: usize = 16;
+
 /// `In` lists are spelt out as one path for each value up to this many paths for one set.
 const MOST_PATHS: usize = 64;
 
@@ -53,7 +57,7 @@ impl Index {
                 Condition::Exists => 1,
                 Condition::NotIn(_) | Condition::DoesNotExist => continue,
             };
-            if paths * branches <= MOST_PATHS {
+            if terms.len() < MOST_TERMS && paths * branches <= MOST_PATHS {
                 paths *= branches;
                 terms.push((of, requirement));
             }
@@ -124,6 +128,16 @@ mod tests {
         }
         assert_eq!(index.find(&[("kubernetes.io/metadata.name", "ns-7")], &[("app", "web")]), [7]);
         assert!(index.find(&[("kubernetes.io/metadata.name", "other")], &[("app", "web")]).is_empty());
+    }
+
+    #[test]
+    fn a_set_with_very_many_terms_does_not_make_the_tree_deep() {
+        let exists = |i| Requirement { key: format!("key-{i}"), condition: Condition::Exists };
+        let mut index = Index::default();
+        index.insert(0, None, &Selector::new((0..50_000).map(exists).collect()));
+        let keys: Vec<String> = (0..50_000).map(|i| format!("key-{i}")).collect();
+        let labels: Vec<(&str, &str)> = keys.iter().map(|key| (key.as_str(), "")).collect();
+        assert_eq!(index.find(&[], &labels), [0]);
     }
 
     fn any_selector() -> impl Strategy<Value = Selector> {

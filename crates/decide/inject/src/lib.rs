@@ -12,7 +12,7 @@
 //! let catalog = Catalog::new([set], &[])?;
 //! let pod = Pod::new(json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app"}]}}))?;
 //!
-//! let injection = pillion_inject::plan(&pod, &Namespace::named("default"), &catalog, &Draw::default(), "2026-01-01T00:00:00Z".parse()?)?;
+//! let injection = pillion_inject::plan(&pod, &Namespace::named("default"), &catalog, &Draw::default(), Some("2026-01-01T00:00:00Z".parse()?))?;
 //! assert_eq!(injection.containers[0].name(), "proxy");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -66,7 +66,8 @@ pub enum Place {
 }
 
 /// Plans the structure of a pod: everything that its SidecarSets inject but the resources that [`Injection::size`]
-/// computes afterwards.
+/// computes afterwards. `now` is the time of admission; the template of a workload has none, and gives the same plan
+/// whenever it is asked for.
 ///
 /// # Errors
 /// A pinned revision is missing, or an annotation of the pod cannot be read or merged.
@@ -75,7 +76,7 @@ pub fn plan(
     namespace: &Namespace,
     catalog: &Catalog,
     draw: &Draw,
-    now: Timestamp,
+    now: Option<Timestamp>,
 ) -> Result<Injection, Denied> {
     let mut injection = Injection::default();
     let mut bodies = Vec::new();

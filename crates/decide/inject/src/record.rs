@@ -8,43 +8,34 @@ use jiff::Timestamp;
 use pillion_api::names;
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::SidecarContainer;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::catalog::Body;
 use crate::note::Denied;
 
 /// What one SidecarSet injected, in the order of Go's fields.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Record {
-    /// Kept as text: a record of somebody else's is never rewritten in another form.
-    #[serde(deserialize_with = "null_as_default")]
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Record<'a> {
+    /// When; a template has no time yet, and the pods that are made of it get theirs at admission.
     update_timestamp: Option<String>,
-    hash: String,
-    sidecar_set_name: String,
-    #[serde(deserialize_with = "null_as_default")]
-    sidecar_list: Vec<String>,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    controller_revision: String,
+    hash: &'a str,
+    sidecar_set_name: &'a str,
+    sidecar_list: BTreeSet<&'a str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    controller_revision: &'a str,
 }
 
-fn null_as_default<'de, D: serde::Deserializer<'de>, T: Default + Deserialize<'de>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-}
+/// The records of a pod by SidecarSet. Those of other sets stay as they are, whatever they hold.
+type Records = BTreeMap<String, Value>;
 
-/// A record as it is, or in the form that old versions wrote: the hash alone.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum AnyRecord {
-    Hash(String),
-    Record(Record),
-}
-
-/// The three annotations after injecting `bodies`.
-pub(crate) fn annotations(pod: &Pod, bodies: &[&Body], now: Timestamp) -> Result<BTreeMap<String, String>, Denied> {
+/// The three annotations after injecting `bodies`; `now` is `None` for a template.
+pub(crate) fn annotations(
+    pod: &Pod,
+    bodies: &[&Body],
+    now: Option<Timestamp>,
+) -> Result<BTreeMap<String, String>, Denied> {
     let mut with_image = read(pod, names::HASH)?;
     let mut without_image = read(pod, names::HASH_WITHOUT_IMAGE)?;
     let mut list: BTreeSet<&str> =
@@ -58,51 +49,63 @@ pub(crate) fn annotations(pod: &Pod, bodies: &[&Body], now: Timestamp) -> Result
         }
         let native = spec.init_containers.iter().filter(|container| container.is_native_sidecar());
         let sidecars: BTreeSet<&str> = native.chain(&spec.containers).map(SidecarContainer::name).collect();
-        let revision = body.set.status.as_ref().and_then(|status| status.latest_revision.clone()).unwrap_or_default();
-        let record = |hash: &str, controller_revision: String| Record {
-            update_timestamp: Some(seconds(now)),
-            hash: hash.to_owned(),
-            sidecar_set_name: set.to_owned(),
-            sidecar_list: sidecars.iter().map(|name| (*name).to_owned()).collect(),
+        let revision =
+            body.set.status.as_ref().and_then(|status| status.latest_revision.as_deref()).unwrap_or_default();
+        let record = |hash, controller_revision| Record {
+            update_timestamp: now.map(seconds),
+            hash,
+            sidecar_set_name: set,
+            sidecar_list: sidecars.clone(),
             controller_revision,
         };
-        write(&mut with_image, record(&body.hash, revision));
-        write(&mut without_image, record(&body.hash_without_image, String::new()));
+        write(&mut with_image, &record(&body.hash, revision));
+        write(&mut without_image, &record(&body.hash_without_image, ""));
     }
     Ok(BTreeMap::from([
-        (names::HASH.to_owned(), text(&with_image)),
-        (names::HASH_WITHOUT_IMAGE.to_owned(), text(&without_image)),
+        (names::HASH.to_owned(), text(with_image)),
+        (names::HASH_WITHOUT_IMAGE.to_owned(), text(without_image)),
         (names::INJECTED_LIST.to_owned(), list.into_iter().collect::<Vec<_>>().join(",")),
     ]))
 }
 
 /// A record that says the same keeps its time, so that injecting twice is injecting once.
-fn write(records: &mut BTreeMap<String, Record>, record: Record) {
-    let same = records.get(&record.sidecar_set_name).is_some_and(|old| {
-        old.update_timestamp.is_some()
-            && Record { update_timestamp: record.update_timestamp.clone(), ..old.clone() } == record
-    });
-    if !same {
-        records.insert(record.sidecar_set_name.clone(), record);
+fn write(records: &mut Records, record: &Record<'_>) {
+    let mut new = serde_json::to_value(record).unwrap_or_default();
+    if let Some(old) = records.get(record.sidecar_set_name) {
+        let time = &old["updateTimestamp"];
+        let mut same = old.clone();
+        same["updateTimestamp"] = new["updateTimestamp"].clone();
+        if same == new && time.is_string() {
+            new["updateTimestamp"] = time.clone();
+        }
     }
+    records.insert(record.sidecar_set_name.to_owned(), new);
 }
 
-fn read(pod: &Pod, key: &str) -> Result<BTreeMap<String, Record>, Denied> {
-    let Some(text) = pod.annotation(key).filter(|text| !text.is_empty()) else { return Ok(BTreeMap::new()) };
-    let records: BTreeMap<String, AnyRecord> = serde_json::from_str(text).map_err(|error| Denied::Record {
+fn read(pod: &Pod, key: &str) -> Result<Records, Denied> {
+    let Some(text) = pod.annotation(key).filter(|text| !text.is_empty()) else { return Ok(Records::new()) };
+    let refused = |reason: String| Denied::Record {
         pod: format!("{}/{}", pod.namespace(), pod.name()),
         key: key.to_owned(),
-        reason: error.to_string(),
-    })?;
-    let upgraded = |(set, record): (String, AnyRecord)| match record {
-        AnyRecord::Hash(hash) => (set.clone(), Record { hash, sidecar_set_name: set, ..Record::default() }),
-        AnyRecord::Record(record) => (set, record),
+        reason,
     };
-    Ok(records.into_iter().map(upgraded).collect())
+    let mut records: Records = serde_json::from_str(text).map_err(|error| refused(error.to_string()))?;
+    for (set, record) in &mut records {
+        match record {
+            // The form that old versions wrote: the hash alone.
+            Value::String(hash) => {
+                let (hash, set) = (std::mem::take(hash), set.clone());
+                *record = serde_json::json!({"updateTimestamp": null, "hash": hash, "sidecarSetName": set, "sidecarList": null});
+            }
+            Value::Object(_) => {}
+            _ => return Err(refused(format!("the record of {set:?} is not an object"))),
+        }
+    }
+    Ok(records)
 }
 
-fn text(records: &BTreeMap<String, Record>) -> String {
-    serde_json::to_value(records).unwrap_or(Value::Null).to_string()
+fn text(records: Records) -> String {
+    Value::Object(records.into_iter().collect()).to_string()
 }
 
 /// RFC 3339 without fractions, as `metav1.Time` writes it.

@@ -169,12 +169,12 @@ impl Sizing<'_> {
 
     /// A target without a limit is unlimited.
     fn limits(&self, resource: Resource) -> impl Iterator<Item = Amount> {
-        self.targets.iter().map(move |target| target.limit(name(resource)).map_or(Amount::Unlimited, Amount::Finite))
+        self.targets.iter().map(move |target| target.limit(resource.name()).map_or(Amount::Unlimited, Amount::Finite))
     }
 
     /// A target without a request counts as 0.
     fn requests(&self, resource: Resource) -> impl Iterator<Item = Amount> {
-        self.targets.iter().map(move |target| Amount::Finite(target.request(name(resource)).unwrap_or(Quantity::ZERO)))
+        self.targets.iter().map(move |target| Amount::Finite(target.request(resource.name()).unwrap_or(Quantity::ZERO)))
     }
 
     fn evaluate(
@@ -192,7 +192,7 @@ impl Sizing<'_> {
                     set: self.placed.sidecar_set.clone(),
                     container: self.placed.name().to_owned(),
                     list,
-                    resource: name(resource),
+                    resource: resource.name(),
                     expression: expression.source().to_owned(),
                     value,
                     variable: variable.to_string(),
@@ -246,13 +246,6 @@ fn aggregate(mode: Mode, amounts: impl Iterator<Item = Amount>) -> Amount {
         }
     }
     Amount::Finite(total)
-}
-
-fn name(resource: Resource) -> &'static str {
-    match resource {
-        Resource::Cpu => "cpu",
-        Resource::Memory => "memory",
-    }
 }
 
 fn names(containers: &[Container<'_>]) -> String {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use pillion_api::names;
 use pillion_api::pod::Pod;
+use pillion_api::sidecarset::validation::Revision;
 use pillion_api::sidecarset::{InjectRevision, InjectRevisionPolicy, SidecarSet, revision};
 use pillion_patch::selector::Selector;
 use serde_json::Value;
@@ -61,29 +62,28 @@ fn restore(set: &SidecarSet, pinned: &InjectRevision, revisions: &[Value]) -> Re
 }
 
 fn find<'a>(set: &SidecarSet, pinned: &InjectRevision, revisions: &'a [Value]) -> Result<&'a Value, PinError> {
-    let label = |revision: &'a Value, key: &str| revision["metadata"]["labels"].get(key).and_then(Value::as_str);
+    let own = |known: &dyn Fn(Revision<'a>) -> bool| {
+        let is_meant = |stored: &&'a Value| revision::pinnable(set.name(), stored).is_some_and(known);
+        revisions.iter().filter(is_meant).max_by_key(|stored| stored["revision"].as_i64())
+    };
     let not_found = |what: String| PinError {
         reason: format!("{what} is pinned for new pods and is not there; pin one that is, or remove the pin"),
     };
     if let Some(name) = &pinned.revision_name {
-        let found = revisions.iter().find(|revision| name_of(revision) == name);
-        let found = found.ok_or_else(|| not_found(format!("ControllerRevision {name:?}")))?;
-        return match label(found, names::REVISION_OWNER) {
-            Some(owner) if owner != set.name() => {
-                Err(PinError { reason: format!("ControllerRevision {name:?} belongs to SidecarSet {owner:?}") })
+        return own(&|known| known.name == name).ok_or_else(|| {
+            match revisions.iter().find(|stored| name_of(stored) == name) {
+                Some(other) => {
+                    let owner = other["metadata"]["labels"].get(names::REVISION_OWNER).and_then(Value::as_str);
+                    let owner = owner.unwrap_or_default();
+                    PinError { reason: format!("ControllerRevision {name:?} belongs to SidecarSet {owner:?}") }
+                }
+                None => not_found(format!("ControllerRevision {name:?}")),
             }
-            _ => Ok(found),
-        };
+        });
     }
-    let version = pinned.custom_version.as_deref();
-    revisions
-        .iter()
-        .filter(|revision| {
-            label(revision, names::REVISION_OWNER) == Some(set.name())
-                && label(revision, names::CUSTOM_VERSION) == version
-        })
-        .max_by_key(|revision| revision["revision"].as_i64())
-        .ok_or_else(|| not_found(format!("a ControllerRevision with customVersion {:?}", version.unwrap_or_default())))
+    let version = pinned.custom_version.as_deref().unwrap_or_default();
+    own(&|known| known.custom_version == Some(version))
+        .ok_or_else(|| not_found(format!("a ControllerRevision with customVersion {version:?}")))
 }
 
 fn name_of(revision: &Value) -> &str {

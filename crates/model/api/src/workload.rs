@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use pillion_api::workload::pod_template;
-//! let deployment = serde_json::json!({"kind": "Deployment", "spec": {"template": {"spec": {"containers": []}}}});
+//! let deployment = serde_json::json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": {}}});
 //! assert_eq!(pod_template(&deployment), Some("/spec/template"));
 //! ```
 
@@ -10,21 +10,22 @@ use serde_json::Value;
 
 /// The JSON pointer to what becomes a pod: the object itself for a Pod, the template of a workload, `None` otherwise.
 ///
-/// Besides the built-in workloads this finds every object that has a pod template in the usual place, such as Kruise's
-/// CloneSet.
+/// The built-in workloads have one, well-formed or not. Any other object has one if there are containers in the usual
+/// place, as in Kruise's CloneSet.
 pub fn pod_template(object: &Value) -> Option<&'static str> {
-    let candidates: &[&'static str] = match object["kind"].as_str()? {
-        "Pod" => return Some(""),
-        "PodTemplate" => &["/template"],
-        "CronJob" | "AdvancedCronJob" => {
-            &["/spec/jobTemplate/spec/template", "/spec/template/jobTemplate/spec/template"]
-        }
-        _ => &["/spec/template"],
-    };
-    candidates
-        .iter()
-        .copied()
-        .find(|path| object.pointer(path).is_some_and(|template| template["spec"]["containers"].is_array()))
+    let group =
+        object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map_or("", |(group, _)| group);
+    match (group, object["kind"].as_str()?) {
+        ("", "Pod") => Some(""),
+        ("", "PodTemplate") => Some("/template"),
+        ("", "ReplicationController")
+        | ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet")
+        | ("batch", "Job") => Some("/spec/template"),
+        ("batch", "CronJob") => Some("/spec/jobTemplate/spec/template"),
+        _ => ["/spec/template", "/spec/template/jobTemplate/spec/template"]
+            .into_iter()
+            .find(|path| object.pointer(path).is_some_and(|template| template["spec"]["containers"].is_array())),
+    }
 }
 
 #[cfg(test)]
@@ -34,24 +35,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn templates_are_found_where_each_kind_keeps_them() {
-        let template = json!({"spec": {"containers": []}});
-        for kind in ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "Job", "CloneSet"]
-        {
-            assert_eq!(
-                pod_template(&json!({"kind": kind, "spec": {"template": template}})),
-                Some("/spec/template"),
-                "{kind}"
-            );
+    fn a_built_in_workload_has_its_template_in_its_place_even_if_it_is_malformed() {
+        for (version, kind, path) in [
+            ("v1", "Pod", ""),
+            ("v1", "ReplicationController", "/spec/template"),
+            ("apps/v1", "Deployment", "/spec/template"),
+            ("apps/v1", "StatefulSet", "/spec/template"),
+            ("apps/v1", "DaemonSet", "/spec/template"),
+            ("apps/v1", "ReplicaSet", "/spec/template"),
+            ("batch/v1", "Job", "/spec/template"),
+            ("batch/v1", "CronJob", "/spec/jobTemplate/spec/template"),
+        ] {
+            let malformed =
+                json!({"apiVersion": version, "kind": kind, "spec": {"template": {"spec": {"containers": {}}}}});
+            assert_eq!(pod_template(&malformed), Some(path), "{kind}");
         }
-        let cron_job = json!({"kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": template}}}});
-        assert_eq!(pod_template(&cron_job), Some("/spec/jobTemplate/spec/template"));
-        assert_eq!(pod_template(&json!({"kind": "Pod"})), Some(""));
     }
 
     #[test]
-    fn an_object_without_a_pod_template_has_none() {
-        assert_eq!(pod_template(&json!({"kind": "Service", "spec": {}})), None);
+    fn any_other_object_has_one_if_there_are_containers_in_it() {
+        let clone_set = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "CloneSet", "spec": {"template": {"spec": {"containers": []}}}});
+        assert_eq!(pod_template(&clone_set), Some("/spec/template"));
+        assert_eq!(pod_template(&json!({"apiVersion": "v1", "kind": "Service", "spec": {}})), None);
+        assert_eq!(pod_template(&json!({"apiVersion": "example.com/v1", "kind": "Pod", "spec": {}})), None);
         assert_eq!(pod_template(&json!({"kind": "Certificate", "spec": {"template": {"spec": {}}}})), None);
         assert_eq!(pod_template(&json!("Pod")), None);
     }

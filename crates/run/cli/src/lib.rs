@@ -110,7 +110,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Why(args) => run_why(&args),
         Command::Expr(ExprCommand::Eval(args)) => print(&expr::eval(&args)?),
         Command::Expr(ExprCommand::Check(args)) => print(&expr::check(&args)?),
-        Command::Expr(ExprCommand::Plot(args)) => print(&expr::plot(&args)?),
+        Command::Expr(ExprCommand::Plot(args)) => print_coloured(&expr::plot(&args)?),
         Command::Crds(CrdsArgs { output }) => print(&match output {
             ObjectOutput::Yaml => crds_yaml()?,
             ObjectOutput::Json => render::json_text(&crd::sidecarset(&Conversion::None)),
@@ -133,15 +133,16 @@ fn run_inject(args: &InjectArgs) -> Result<(), Failure> {
     let report = inject::inject(&inputs, now(&args.manifests)).map_err(Failure::No)?;
     say_warnings(&report.warnings);
     let after = report.outcomes.iter().map(|outcome| &outcome.after);
-    print(&match args.output {
-        InjectOutput::Yaml => render::yaml_stream(after)?,
-        InjectOutput::Json => render::json_list(after),
-        InjectOutput::Diff => report
-            .outcomes
-            .iter()
-            .map(|outcome| render::diff(&outcome.document.title(), &outcome.document.value, &outcome.after))
-            .collect::<Result<String, _>>()?,
-    })
+    match args.output {
+        InjectOutput::Yaml => print(&render::yaml_stream(after)?),
+        InjectOutput::Json => print(&render::json_list(after)),
+        InjectOutput::Diff => {
+            let diff = |outcome: &inject::Outcome<'_>| {
+                render::diff(&outcome.document.title(), &outcome.document.value, &outcome.after)
+            };
+            print_coloured(&report.outcomes.iter().map(diff).collect::<Result<String, _>>()?)
+        }
+    }
 }
 
 fn run_why(args: &WhyArgs) -> Result<(), Failure> {
@@ -188,9 +189,17 @@ pub(crate) fn io_reason(error: &io::Error) -> String {
     }
 }
 
-/// Writes data to stdout; colours only where they can be seen and are wanted.
+/// Writes data to stdout, to the letter.
 fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = anstream::stdout().lock();
+    write(io::stdout().lock(), text)
+}
+
+/// Writes text with colours to stdout; they are left out where they cannot be seen or are not wanted.
+fn print_coloured(text: &str) -> Result<(), Failure> {
+    write(anstream::stdout().lock(), text)
+}
+
+fn write(mut stdout: impl Write, text: &str) -> Result<(), Failure> {
     stdout.write_all(text.as_bytes())?;
     stdout.flush()?;
     Ok(())

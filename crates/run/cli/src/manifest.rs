@@ -169,10 +169,12 @@ pub fn parse(name: &Arc<str>, text: &str) -> (Vec<Document>, Vec<Broken>) {
     for tree in trees {
         flatten(name, tree, None, &mut documents, &mut mistakes);
     }
+    // Once for all mistakes, however many there are.
+    let lines: Vec<&str> = if mistakes.is_empty() { Vec::new() } else { text.lines().collect() };
     let broken = mistakes
         .into_iter()
         .map(|Mistake { position, mut message }| {
-            let excerpt = text.lines().nth(position.line.saturating_sub(1) as usize).unwrap_or_default();
+            let excerpt = lines.get(position.line.saturating_sub(1) as usize).copied().unwrap_or_default();
             let excerpt = excerpt.trim_start_matches('\u{feff}').to_owned();
             if excerpt.contains("{{") {
                 message.push_str("; if this is a template, render it first");

@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 
 use pillion_admission::{Offline, Snapshot};
-use pillion_api::field::Path;
+use pillion_api::field::{self, Path};
 use pillion_api::names;
 use pillion_api::sidecarset::validation::{Context, Revision, Whitelist, validate};
-use pillion_api::sidecarset::{self, DecodeError, SidecarSet};
+use pillion_api::sidecarset::{self, DecodeError, SidecarSet, revision};
 use pillion_inject::{Catalog, Draw, Namespace};
+use pillion_quantity::Quantity;
 use serde_json::Value;
 
 use crate::manifest::Document;
@@ -41,28 +42,57 @@ pub fn load(documents: Vec<Document>, namespace: &str, draw: Draw) -> Result<Inp
     let whitelist = whitelist(&objects, &mut errors);
     let sets = decode(sets, &mut errors, &mut warnings);
     check(&sets, &revisions, whitelist.as_ref(), &mut errors);
-    let catalog = Catalog::new(sets.into_iter().map(|(_, set)| set), &revisions);
-    match catalog {
-        Ok(catalog) if errors.is_empty() => {
+    check_limit_ranges(&objects, &mut errors);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    match Catalog::new(sets.into_iter().map(|(_, set)| set), &revisions) {
+        Ok(catalog) => {
             let snapshot = Snapshot { catalog, namespaces: namespaces(&objects) };
             let is_limit_range =
                 |document: &&Document| document.kind() == "LimitRange" && document.api_version() == "v1";
-            let limit_ranges = objects.iter().filter(is_limit_range).map(|document| document.value.clone()).collect();
+            let limit_ranges = objects
+                .iter()
+                .filter(|document| is_limit_range(document))
+                .map(|document| document.value.clone())
+                .collect();
             let offline = Offline { snapshot, limit_ranges, draw, namespace: namespace.to_owned() };
             Ok(Inputs { offline, objects, warnings })
         }
         // Whatever does not compile was refused by validation already, with a better message.
-        Err(error) if errors.is_empty() => Err(vec![format!("{error}: {}", error.reason)]),
-        _ => Err(errors),
+        Err(error) => Err(vec![format!("{error}: {}", error.reason)]),
     }
 }
 
 fn is_sidecar_set(document: &Document) -> bool {
-    document.kind() == names::SIDECARSET_KIND && document.api_version().starts_with(names::GROUP)
+    document.kind() == names::SIDECARSET_KIND && document.api_version().split('/').next() == Some(names::GROUP)
 }
 
 fn is_revision(document: &Document) -> bool {
     document.kind() == "ControllerRevision" && document.api_version() == "apps/v1"
+}
+
+fn is_limit_range(document: &Document) -> bool {
+    document.kind() == "LimitRange" && document.api_version() == "v1"
+}
+
+/// A LimitRange fills in the resources of pods: a wrong value in it would be found in a pod that has no part in it.
+fn check_limit_ranges(objects: &[Document], errors: &mut Vec<String>) {
+    for document in objects.iter().filter(|document| is_limit_range(document)) {
+        let limits = document.value["spec"]["limits"].as_array().into_iter().flatten().enumerate();
+        for (path, list) in limits.flat_map(|(i, item)| {
+            let path = Path::new("spec").child("limits").index(i);
+            ["default", "defaultRequest", "max", "min"].map(|key| (path.child(key), &item[key]))
+        }) {
+            for (resource, value) in list.as_object().into_iter().flatten() {
+                if let Err(error) = serde_json::from_value::<Quantity>(value.clone()) {
+                    let path = path.child(resource);
+                    let error = field::Error::invalid(&path, value.clone(), error.to_string());
+                    errors.push(format!("{}: {error}", document.locate(&path)));
+                }
+            }
+        }
+    }
 }
 
 /// Reads the sets as the mutating webhook would leave them.
@@ -107,24 +137,13 @@ fn check(
 ) {
     let all: Vec<&SidecarSet> = sets.iter().map(|(_, set)| set).collect();
     for (document, set) in sets {
-        let own = own_revisions(set, revisions);
+        let own: Vec<Revision<'_>> =
+            revisions.iter().filter_map(|stored| revision::pinnable(set.name(), stored)).collect();
         let context = Context { sets: Some(&all), revisions: Some(&own), whitelist };
         errors.extend(
             validate(set, &context).into_iter().map(|error| format!("{}: {error}", document.locate(&error.path))),
         );
     }
-}
-
-fn own_revisions<'a>(set: &SidecarSet, revisions: &'a [Value]) -> Vec<Revision<'a>> {
-    let label = |revision: &'a Value, key: &str| revision["metadata"]["labels"].get(key).and_then(Value::as_str);
-    revisions
-        .iter()
-        .filter(|revision| label(revision, names::REVISION_OWNER).is_none_or(|owner| owner == set.name()))
-        .map(|revision| Revision {
-            name: revision["metadata"]["name"].as_str().unwrap_or_default(),
-            custom_version: label(revision, names::CUSTOM_VERSION),
-        })
-        .collect()
 }
 
 /// The whitelist for `patchPodMetadata`, if Kruise's ConfigMap is among the documents. Without it nothing is known.
@@ -133,6 +152,7 @@ fn whitelist(objects: &[Document], errors: &mut Vec<String>) -> Option<Whitelist
         document.kind() == "ConfigMap"
             && document.api_version() == "v1"
             && document.name() == names::CONFIGURATION_CONFIG_MAP
+            && document.value["metadata"]["namespace"] == names::DEFAULT_SYSTEM_NAMESPACE
     };
     let document = objects.iter().find(is_configuration)?;
     let rules = document.value["data"].get(names::PATCH_POD_METADATA_WHITELIST).and_then(Value::as_str)?;

@@ -57,10 +57,6 @@ pub fn text(explanation: &Explanation) -> String {
         column.set_padding((2, 0));
     }
     let _ = writeln!(text, "{}", table.trim_fmt());
-    if let Some(denied) = &why.denied {
-        let _ = writeln!(text, "\n  REFUSED: {denied}");
-        return text;
-    }
     if !why.notes.is_empty() {
         text.push_str("\n  DECISIONS\n");
     }
@@ -68,6 +64,10 @@ pub fn text(explanation: &Explanation) -> String {
         let warning = if note.severity == Severity::Warning { "warning: " } else { "" };
         let container = note.container.as_deref().map(|name| format!("/{name}")).unwrap_or_default();
         let _ = writeln!(text, "  {}{container}: {warning}{}", note.sidecar_set, note.message);
+    }
+    if let Some(denied) = &why.denied {
+        let _ = writeln!(text, "\n  REFUSED: {denied}");
+        return text;
     }
     text.push_str("\n  ORDER\n");
     if !why.init_containers.is_empty() {

@@ -2,8 +2,9 @@
 
 use std::str::FromStr;
 
-use pillion_api::sidecarset::{self, validation};
+use pillion_api::sidecarset::{self, convert, validation};
 use pillion_expr::{Amount, Expr, Outcome, Resource};
+use pillion_inject::Catalog;
 use pillion_quantity::Quantity;
 use serde_json::Value;
 
@@ -47,8 +48,14 @@ pub fn sidecarset(data: &[u8]) {
     let Ok(mut set) = sidecarset::decode(object) else { return };
     sidecarset::prepare(&mut set);
     let hash = sidecarset::hash(&set);
-    let _ = validation::validate(&set, &validation::Context::default());
+    let errors = validation::validate(&set, &validation::Context::default());
+    if errors.is_empty() {
+        let compiled = Catalog::new([set.clone()], &[]);
+        assert!(compiled.is_ok(), "validation accepts what injection cannot use: {:?}", compiled.err());
+    }
     let written = serde_json::to_value(&set).expect("a SidecarSet is JSON");
+    let there_and_back = convert::to_v1beta1(convert::to_v1alpha1(written.clone()));
+    assert_eq!(there_and_back, written, "conversion lost something");
     let again = sidecarset::decode(written).expect("what was written can be read");
     assert_eq!(hash, sidecarset::hash(&again), "writing and reading changed the hash");
 }

@@ -35,7 +35,7 @@ fn try_inject(pod: &Pod, sets: impl IntoIterator<Item = SidecarSet>) -> Result<(
 
 fn inject_with(pod: &Pod, catalog: &Catalog, draw: &Draw) -> Result<(Value, Vec<Note>), Denied> {
     let namespace = Namespace::new(pod.namespace(), BTreeMap::new());
-    let mut injection = plan(pod, &namespace, catalog, draw, NOW.parse().expect("a time"))?;
+    let mut injection = plan(pod, &namespace, catalog, draw, Some(NOW.parse().expect("a time")))?;
     injection.size(pod)?;
     let mut after = pod.as_value().clone();
     json_patch::patch(&mut after, &injection.patch(pod)).expect("the patch fits the pod it was made for");

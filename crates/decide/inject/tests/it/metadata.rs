@@ -66,10 +66,21 @@ fn the_pod_records_what_was_injected() {
     assert!(text.contains(&record), "{text}");
     assert!(
         text.starts_with(
-            r#"{"older":{"updateTimestamp":null,"hash":"abc","sidecarSetName":"older","sidecarList":[]},"s1":"#
+            r#"{"older":{"updateTimestamp":null,"hash":"abc","sidecarSetName":"older","sidecarList":null},"s1":"#
         ),
         "{text}"
     );
+}
+
+#[test]
+fn the_record_of_another_set_is_not_touched() {
+    let other = r#""other":{"futureField":1,"sidecarList":null,"hash":null}"#;
+    let mut app = base_pod().into_value();
+    app["metadata"]["annotations"] = json!({"kruise.io/sidecarset-hash": format!("{{{other}}}")});
+    let set = mk_set("s", json!({"app": "test"}), json!({"containers": [mk_container("c")]}));
+    let pod = inject(&Pod::new(app).unwrap(), [set]);
+    let text = pod["metadata"]["annotations"]["kruise.io/sidecarset-hash"].as_str().unwrap();
+    assert!(text.starts_with(&format!("{{{other},")), "{text}");
 }
 
 #[test]

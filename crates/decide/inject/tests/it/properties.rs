@@ -107,13 +107,14 @@ fn sprinkle(value: &mut Value) {
     }
 }
 
-fn count_marks(value: &Value) -> usize {
-    match value {
-        Value::Object(object) => {
-            usize::from(object.contains_key("fieldOfTheFuture")) + object.values().map(count_marks).sum::<usize>()
+/// Whether `small` is in `large`: every field at its place, every item of a list among those of the other.
+fn is_within(small: &Value, large: &Value) -> bool {
+    match (small, large) {
+        (Value::Object(small), Value::Object(large)) => {
+            small.iter().all(|(key, value)| large.get(key).is_some_and(|other| is_within(value, other)))
         }
-        Value::Array(list) => list.iter().map(count_marks).sum(),
-        _ => 0,
+        (Value::Array(small), Value::Array(large)) => small.iter().all(|item| large.contains(item)),
+        _ => small == large,
     }
 }
 
@@ -138,18 +139,10 @@ proptest! {
         sprinkle(&mut pod);
         let catalog = Catalog::new(sets, &[]).unwrap();
         let (after, _) = inject_with(&Pod::new(pod.clone()).unwrap(), &catalog, &Draw::default()).expect("admitted");
-        prop_assert!(count_marks(&after) >= count_marks(&pod));
-        for container in pod["spec"]["containers"].as_array().unwrap() {
-            prop_assert!(after["spec"]["containers"].as_array().unwrap().contains(container), "{} was changed", container["name"]);
+        // What a set may overwrite is an annotation of its own name.
+        if let Some(annotations) = pod.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+            annotations.retain(|key, _| !key.starts_with("shared-"));
         }
-    }
-
-    #[test]
-    fn the_order_in_which_sets_are_listed_does_not_matter(pod in any_pod(), sets in two_sets()) {
-        let [a, b] = sets;
-        let pod = Pod::new(pod).unwrap();
-        let one = inject_with(&pod, &Catalog::new([a.clone(), b.clone()], &[]).unwrap(), &Draw::default());
-        let other = inject_with(&pod, &Catalog::new([b, a], &[]).unwrap(), &Draw::default());
-        prop_assert_eq!(one, other);
+        prop_assert!(is_within(&pod, &after), "{after:#} does not hold all of {pod:#}");
     }
 }

@@ -7,6 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::hash::{hash, hash_without_image, letters};
+use super::validation::Revision;
 use super::{DecodeError, SidecarSet, decode, go_json};
 use crate::names;
 
@@ -50,6 +51,18 @@ pub fn name(set: &SidecarSet, data: &str, collision_count: i32) -> String {
     const LONGEST_PREFIX: usize = 223;
     let (prefix, _) = set.name().split_at(set.name().floor_char_boundary(LONGEST_PREFIX));
     format!("{prefix}-{}", hash_of_data(data, collision_count))
+}
+
+/// By which names a set may pin a ControllerRevision; `None` if it belongs to another set. One that says nothing of its
+/// owner can be pinned by its own name alone.
+pub fn pinnable<'a>(set: &str, revision: &'a Value) -> Option<Revision<'a>> {
+    let metadata = &revision["metadata"];
+    let label = |key| metadata["labels"].get(key).and_then(Value::as_str);
+    let owner = label(names::REVISION_OWNER);
+    owner.is_none_or(|owner| owner == set).then(|| Revision {
+        name: metadata["name"].as_str().unwrap_or_default(),
+        custom_version: owner.and(label(names::CUSTOM_VERSION)),
+    })
 }
 
 /// The ControllerRevision of the set, to be created in `namespace` with this number.

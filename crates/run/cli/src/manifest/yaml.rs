@@ -18,8 +18,11 @@ pub(super) fn parse(text: &str, is_json: bool) -> (Vec<Node>, Vec<Mistake>) {
     if start.starts_with('{') || is_json {
         match split_json(text, skipped) {
             Ok(parts) => {
+                let mut origin = Origin::at(text, skipped);
                 for (begin, end) in parts {
-                    trees.read(text.get(begin..end).unwrap_or_default(), Origin::at(text, begin));
+                    let part = text.get(begin..end).unwrap_or_default();
+                    trees.read(part, origin);
+                    origin = origin.behind(part);
                 }
                 return (trees.found, trees.mistakes);
             }
@@ -69,6 +72,12 @@ impl Origin {
         let lines = before.bytes().filter(|byte| *byte == b'\n').count();
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         Origin { lines, columns: before[line_start..].chars().count() }
+    }
+
+    /// Where the text behind `part` begins. Only the part is looked at: a stream may have very many of them.
+    fn behind(self, part: &str) -> Origin {
+        let Origin { lines, columns } = Origin::at(part, part.len());
+        Origin { lines: self.lines + lines, columns: if lines == 0 { self.columns + columns } else { columns } }
     }
 
     /// The place in the whole of a line (from 1) and a column (from 0) of the part.

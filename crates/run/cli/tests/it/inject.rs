@@ -309,6 +309,10 @@ fn why_says_what_matches_and_where_values_come_from() {
       SIDECARSET  INJECTED  REASON
       mesh        yes       selector app=web matches
 
+      DECISIONS
+      mesh: injects proxy
+      mesh/proxy: limits.cpu = max(cpu*50%, 50m) = 50m, with cpu = 50m, the sum of the limits of app
+
       REFUSED: SidecarSet "mesh", container "proxy": calculation result is negative: requests.cpu = cpu*50% - 50m is -25m for cpu = 50m
     "#);
     let json = folder.run(&["why", "-f", "set.yaml", "a.yaml", NOW, "-o", "json"]);
@@ -341,4 +345,48 @@ fn an_object_without_a_pod_has_nothing_to_explain() {
     --- stderr
     error: there is no pod and no workload in these manifests
     ");
+}
+
+#[test]
+fn a_template_comes_out_the_same_whenever_it_is_injected() {
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  template:\n    metadata: {labels: {app: web}}\n    spec:\n      containers: [{name: app, image: app, resources: {limits: {cpu: 1}}}]\n";
+    let folder = Folder::with(&[("set.yaml", SET), ("web.yaml", deployment)]);
+    let first = folder.run(&["inject", "-f", ".", "--now", "2026-01-01T00:00:00Z"]);
+    let second = folder.run(&["inject", "-f", ".", "--now", "2026-01-02T00:00:00Z"]);
+    assert!(first.contains("IS_INJECTED"), "{first}");
+    assert_eq!(first, second, "a pipeline would roll the workload out with each run");
+}
+
+#[test]
+fn a_malformed_template_is_an_error_where_it_stands() {
+    let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  template:\n    spec:\n      containers: {name: app}\n";
+    let shown = Folder::with(&[("web.yaml", deployment)]).run(&["inject", "-f", "web.yaml"]);
+    insta::assert_snapshot!(shown, @r#"
+    exit 1
+    --- stderr
+    error: web.yaml:7:19: spec.template.spec.containers: Invalid value: {"name":"app"}: must be a list
+    "#);
+}
+
+#[test]
+fn a_malformed_limit_range_is_an_error_where_it_stands() {
+    let range = "apiVersion: v1\nkind: LimitRange\nmetadata: {name: r}\nspec:\n  limits:\n  - type: Container\n    default: {cpu: abc}\n";
+    let shown = Folder::with(&[("range.yaml", range)]).run(&["inject", "-f", "range.yaml"]);
+    assert!(shown.contains(r#"range.yaml:7:20: spec.limits[0].default.cpu: Invalid value: "abc""#), "{shown}");
+}
+
+#[test]
+fn no_character_of_the_data_is_lost_in_a_pipe() {
+    let pod = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": {"a": "x\u007fy\u001b[1mz"}}, "spec": {"containers": [{"name": "app"}]}}"#;
+    let shown = Folder::with(&[("pod.json", pod)]).run(&["inject", "-f", "pod.json", "-o", "json"]);
+    assert!(shown.contains("x\u{7f}y") && shown.contains("[1mz"), "{shown:?}");
+}
+
+#[test]
+fn a_stream_of_very_many_documents_is_read_in_linear_time() {
+    // Quadratic reading took minutes for this; the test would not end.
+    let one = "{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\", \"metadata\": {\"name\": \"m\"}}\n";
+    let folder = Folder::with(&[("stream.json", &one.repeat(20_000)), ("broken.yaml", &"a: [\n---\n".repeat(20_000))]);
+    assert!(folder.run(&["inject", "-f", "stream.json"]).starts_with("exit 0"));
+    assert!(folder.run(&["inject", "-f", "broken.yaml"]).starts_with("exit 1"));
 }

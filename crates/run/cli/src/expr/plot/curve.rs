@@ -6,7 +6,8 @@ use pillion_quantity::{Format, Quantity};
 /// How many intervals are looked at. A bend is seen where there are at least two of them on both sides of it.
 const INTERVALS: usize = 2048;
 
-/// By how much values are enlarged before they are rounded, so that rounding is not seen in the curve.
+/// By how much cpu is enlarged before it is rounded to 1m, so that rounding is not seen in the curve. Memory is rounded
+/// to a byte, which no picture shows.
 const ENLARGED: u32 = 1_000_000;
 
 /// A point of the curve, in cores or bytes.
@@ -49,11 +50,12 @@ pub(super) fn units(quantity: Quantity) -> f64 {
 
 /// Follows `expr` from one value of its variable to another.
 pub(super) fn trace(expr: &Expr, resource: Resource, from: Quantity, to: Quantity) -> Curve {
-    let enlarged = Expr::parse(&format!("{ENLARGED}*({})", expr.source()), resource);
+    let enlarged =
+        (resource == Resource::Cpu).then(|| Expr::parse(&format!("{ENLARGED}*({})", expr.source()), resource));
     let (expr, scale) = match &enlarged {
-        Ok(enlarged) => (enlarged, f64::from(ENLARGED)),
-        // Only for an expression that is already as long or as deep as one may be.
-        Err(_) => (expr, 1.0),
+        Some(Ok(enlarged)) => (enlarged, f64::from(ENLARGED)),
+        // An expression that is already as long, as deep or as full of digits as one may be cannot be enlarged.
+        Some(Err(_)) | None => (expr, 1.0),
     };
     let samples: Vec<(f64, Option<f64>)> = (0..=INTERVALS)
         .map(|step| {
