@@ -159,8 +159,13 @@ impl Body {
     }
 }
 
+/// An error and everything that led to it, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    std::iter::successors(Some(error), |error| error.source()).map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
 impl From<CompileError> for PinError {
     fn from(error: CompileError) -> PinError {
-        PinError { reason: format!("the pinned revision cannot be used: {}: {}", error.path, error.reason) }
+        PinError { reason: format!("the pinned revision cannot be used: {}: {}", error.path, chain(&error.reason)) }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::{PatchPolicy, SidecarSet};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::note::Denied;
 
@@ -33,25 +34,56 @@ pub(crate) fn patch(set: &SidecarSet, pod: &Pod, annotations: &mut BTreeMap<Stri
     Ok(())
 }
 
-/// Merges JSON texts (RFC 7396). The answer has sorted keys and no spaces; a text that the merge would not change is
-/// kept to the letter, so that merging twice is merging once.
+/// An object whose values are the text that they were written in.
+type RawObject = BTreeMap<String, Box<RawValue>>;
+
+/// Merges JSON texts (RFC 7396). What the patch does not touch keeps its text: a number is not rounded, and the keys of
+/// an object inside stay in order. A text that the merge would not change is kept to the letter, so that merging twice
+/// is merging once.
 fn merge(current: &str, patch: &str) -> Result<String, String> {
-    let patch_json: Value = serde_json::from_str(patch).map_err(|error| format!("the patch is not JSON: {error}"))?;
+    let patch: RawObject =
+        serde_json::from_str(patch).map_err(|error| format!("the patch is not a JSON object: {error}"))?;
     if current.is_empty() {
-        let mut merged = Value::Object(serde_json::Map::new());
-        json_patch::merge(&mut merged, &patch_json);
-        // Without a null in it the patch is its own result, and is written as the user wrote it.
-        return Ok(if merged == patch_json { patch.to_owned() } else { sorted(merged).to_string() });
+        return Ok(merged(RawObject::new(), &patch));
     }
-    let before: Value = serde_json::from_str(current).map_err(|error| format!("its value is not JSON: {error}"))?;
-    let mut after = before.clone();
-    json_patch::merge(&mut after, &patch_json);
-    Ok(if after == before { current.to_owned() } else { sorted(after).to_string() })
+    let before: RawObject =
+        serde_json::from_str(current).map_err(|error| format!("its value is not a JSON object: {error}"))?;
+    let unchanged = merged(before.clone(), &RawObject::new());
+    let after = merged(before, &patch);
+    Ok(if after == unchanged { current.to_owned() } else { after })
 }
 
-fn sorted(mut value: Value) -> Value {
-    value.sort_all_objects();
-    value
+/// The text of `object` with `patch` merged in: sorted keys, no spaces.
+fn merged(mut object: RawObject, patch: &RawObject) -> String {
+    let mut texts: BTreeMap<String, String> = BTreeMap::new();
+    for (key, value) in patch {
+        if let Ok(inner) = serde_json::from_str::<RawObject>(value.get()) {
+            let current =
+                object.get(key).and_then(|current| serde_json::from_str(current.get()).ok()).unwrap_or_default();
+            texts.insert(key.clone(), merged(current, &inner));
+        } else if value.get() != "null" {
+            texts.insert(key.clone(), compact(value.get()));
+        }
+        object.remove(key);
+    }
+    texts.extend(object.into_iter().map(|(key, value)| (key, compact(value.get()))));
+    let fields: Vec<String> = texts.into_iter().map(|(key, value)| format!("{}:{value}", Value::String(key))).collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+/// JSON without the spaces between its tokens.
+fn compact(json: &str) -> String {
+    let mut is_string = false;
+    let mut is_escaped = false;
+    let keeps = |c: &char| {
+        let keep = is_string || !c.is_ascii_whitespace();
+        if *c == '"' && !is_escaped {
+            is_string = !is_string;
+        }
+        is_escaped = is_string && *c == '\\' && !is_escaped;
+        keep
+    };
+    json.chars().filter(keeps).collect()
 }
 
 #[cfg(test)]
@@ -60,16 +92,27 @@ mod tests {
 
     #[test]
     fn merging_sorts_keys_and_keeps_what_does_not_change() {
-        assert_eq!(merge("", r#"{ "log-agent": 1 }"#).unwrap(), r#"{ "log-agent": 1 }"#);
+        assert_eq!(merge("", r#"{ "log-agent": 1 }"#).unwrap(), r#"{"log-agent":1}"#);
         assert_eq!(merge(r#"{"log-agent":1}"#, r#"{"envoy":2}"#).unwrap(), r#"{"envoy":2,"log-agent":1}"#);
         assert_eq!(merge(r#"{"a":1,"b":2}"#, r#"{"a":null}"#).unwrap(), r#"{"b":2}"#);
         assert_eq!(merge(r#"{ "a": 1 }"#, r#"{"a":1}"#).unwrap(), r#"{ "a": 1 }"#);
-        assert_eq!(merge("", r#"{"a":null,"b":1}"#).unwrap(), r#"{"b":1}"#);
+        assert_eq!(merge("", r#"{"a":null,"b":{"c":null}}"#).unwrap(), r#"{"b":{}}"#);
+        assert_eq!(merge(r#"{"a":5}"#, r#"{"a":{"b":1}}"#).unwrap(), r#"{"a":{"b":1}}"#);
     }
 
     #[test]
-    fn what_is_not_json_is_named() {
-        assert!(merge("plain", "{}").unwrap_err().starts_with("its value is not JSON"));
-        assert!(merge("{}", "{").unwrap_err().starts_with("the patch is not JSON"));
+    fn what_the_patch_does_not_touch_keeps_its_text() {
+        assert_eq!(
+            merge(r#"{"b": 12345678901234567890123, "c": 1e2, "d": 1.10, "e": {"z": " \" ,", "y": []}}"#, r#"{"a":1}"#)
+                .unwrap(),
+            r#"{"a":1,"b":12345678901234567890123,"c":1e2,"d":1.10,"e":{"z":" \" ,","y":[]}}"#
+        );
+    }
+
+    #[test]
+    fn what_is_not_a_json_object_is_named() {
+        assert!(merge("plain", "{}").unwrap_err().starts_with("its value is not a JSON object"));
+        assert!(merge("[1]", "{}").unwrap_err().starts_with("its value is not a JSON object"));
+        assert!(merge("{}", "5").unwrap_err().starts_with("the patch is not a JSON object"));
     }
 }

@@ -1,5 +1,6 @@
 //! What is injected into one pod: the plan, and the JSON patch that carries it out.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -86,20 +87,27 @@ pub fn plan(
     for body in &bodies {
         metadata::patch(&body.set, pod, &mut injection.annotations)?;
     }
-    let app = app(pod, &bodies);
+    // What follows sees the annotations that were just written, as if the pod had come with them.
+    let patched = if injection.annotations.is_empty() {
+        Cow::Borrowed(pod)
+    } else {
+        Cow::Owned(pod.with_annotations(&injection.annotations))
+    };
+    let app = app(&patched, &bodies);
     let mut hot_upgrades = Vec::new();
     for body in &bodies {
         injection.add_set(body, &app, &mut hot_upgrades);
     }
     if injection.init_containers.is_empty() && injection.containers.is_empty() {
+        injection.image_pull_secrets.clear();
         return Ok(injection);
     }
     // Init containers run one after the other: their order is by name, whatever set they come from.
     injection.init_containers.sort_by(|a, b| a.name().cmp(b.name()));
     place(&mut injection.init_containers, pod.init_containers(), &mut injection.notes);
     place(&mut injection.containers, pod.containers(), &mut injection.notes);
-    injection.annotations.extend(record::annotations(pod, &bodies, now)?);
-    injection.annotations.extend(hot_upgrade::annotations(pod, &hot_upgrades));
+    injection.annotations.extend(record::annotations(&patched, &bodies, now)?);
+    injection.annotations.extend(hot_upgrade::annotations(&patched, &hot_upgrades));
     Ok(injection)
 }
 

@@ -43,8 +43,14 @@ pub enum PolicyError {
     #[error("targetContainersNameRegex is malformed")]
     Regex(#[from] regex::Error),
     /// An expression is malformed.
-    #[error("an expression is malformed")]
-    Expression(#[from] ExprError),
+    #[error("the expression {expression:?} is malformed")]
+    Expression {
+        /// The expression.
+        expression: String,
+        /// What is wrong with it.
+        #[source]
+        error: ExprError,
+    },
 }
 
 impl Policy {
@@ -70,10 +76,13 @@ impl Policy {
 }
 
 /// An empty expression is the same as none.
-fn parse(expressions: Option<&ResourceExpressions>) -> Result<Expressions, ExprError> {
+fn parse(expressions: Option<&ResourceExpressions>) -> Result<Expressions, PolicyError> {
     let Some(expressions) = expressions else { return Ok([None, None]) };
     let one = |source: Option<&String>, resource| {
-        source.filter(|source| !source.trim().is_empty()).map(|source| Expr::parse(source, resource)).transpose()
+        let parse = |source: &String| {
+            Expr::parse(source, resource).map_err(|error| PolicyError::Expression { expression: source.clone(), error })
+        };
+        source.filter(|source| !source.trim().is_empty()).map(parse).transpose()
     };
     Ok([one(expressions.cpu.as_ref(), Resource::Cpu)?, one(expressions.memory.as_ref(), Resource::Memory)?])
 }

@@ -11,7 +11,7 @@ use pillion_api::sidecarset::{InjectRevision, InjectRevisionPolicy, SidecarSet, 
 use pillion_patch::selector::Selector;
 use serde_json::Value;
 
-use crate::catalog::{Body, Entry};
+use crate::catalog::{Body, Entry, chain};
 use crate::note::{Denied, Note};
 
 /// What the shell had to obtain before the decision, because deciding is pure.
@@ -55,9 +55,8 @@ impl Pin {
 
 fn restore(set: &SidecarSet, pinned: &InjectRevision, revisions: &[Value]) -> Result<Body, PinError> {
     let found = find(set, pinned, revisions)?;
-    let restored = revision::restore(set, found).map_err(|error| PinError {
-        reason: format!("ControllerRevision {:?} cannot be restored: {error}", name_of(found)),
-    })?;
+    let restored = revision::restore(set, found)
+        .map_err(|error| PinError { reason: format!("the pinned revision cannot be used: {}", chain(&error)) })?;
     Ok(Body::compile(restored)?)
 }
 

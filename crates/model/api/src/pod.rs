@@ -12,6 +12,8 @@
 //! # Ok::<(), pillion_api::field::Error>(())
 //! ```
 
+use std::collections::BTreeMap;
+
 use pillion_quantity::Quantity;
 use serde_json::{Map, Value};
 
@@ -71,6 +73,20 @@ impl Pod {
     /// One annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.object["metadata"]["annotations"].get(key)?.as_str()
+    }
+
+    /// The same pod with these annotations set.
+    #[must_use]
+    pub fn with_annotations(&self, annotations: &BTreeMap<String, String>) -> Pod {
+        let mut object = self.object.clone();
+        if let Some(metadata) =
+            entry_object(&mut object, "metadata").and_then(|metadata| entry_object(metadata, "annotations"))
+        {
+            for (key, value) in annotations {
+                metadata[key.as_str()] = Value::String(value.clone());
+            }
+        }
+        Pod { object }
     }
 
     /// The app's containers, and the sidecars that are already among them.
@@ -163,6 +179,15 @@ impl<'a> Container<'a> {
 /// The `name` of an object in a list, or "".
 pub fn name_of(object: &Object) -> &str {
     object.get("name").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The object at `key`, made if it is absent or null.
+fn entry_object<'a>(object: &'a mut Value, key: &str) -> Option<&'a mut Value> {
+    let entry = object.as_object_mut()?.entry(key).or_insert(Value::Null);
+    if entry.is_null() {
+        *entry = Value::Object(Object::new());
+    }
+    Some(entry)
 }
 
 fn quantity(value: &Value) -> Result<Quantity, serde_json::Error> {

@@ -171,9 +171,11 @@ fn load(args: &ManifestArgs) -> Result<Inputs, Failure> {
         if is_misuse { Failure::Misuse(reasons) } else { Failure::No(reasons) }
     })?;
     let draw = Draw { random: args.draw, ..Draw::default() };
-    let inputs = offline::load(documents, &args.namespace, draw).map_err(Failure::No)?;
-    say_warnings(&inputs.warnings);
-    Ok(inputs)
+    let mut warnings = Vec::new();
+    let inputs = offline::load(documents, &args.namespace, draw, &mut warnings);
+    // An unknown field may well be why a known one is missing.
+    say_warnings(&warnings);
+    inputs.map_err(Failure::No)
 }
 
 fn now(args: &ManifestArgs) -> Timestamp {

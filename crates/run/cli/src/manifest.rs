@@ -217,10 +217,12 @@ fn flatten(
     };
     let kind = text("kind");
     let api_version = text("apiVersion");
-    if let (Some(kind), Some(items)) =
+    // An object of a kind that happens to end in `List` and has something else in its items is an object.
+    if let (Some(kind), Some(Node { content: Content::List(items), .. })) =
         (kind.as_deref().and_then(|kind| kind.strip_suffix("List")), fields.get_mut("items"))
-        && let Content::List(items) = std::mem::replace(&mut items.content, Content::Scalar(Value::Null))
+        && items.iter().all(|item| matches!(item.content, Content::Map(_)))
     {
+        let items = std::mem::take(items);
         let item = (!kind.is_empty())
             .then(|| ItemType { api_version: api_version.unwrap_or_default(), kind: kind.to_owned() });
         for tree in items {

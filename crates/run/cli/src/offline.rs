@@ -1,14 +1,14 @@
 //! From the documents that a user gave to what stands in for a cluster.
 //!
-//! SidecarSets and ControllerRevisions are read; LimitRanges, Namespaces and Kruise's ConfigMap are read and passed on;
-//! pods and workloads are what the commands are about; everything else is only passed on.
+//! SidecarSets and their ControllerRevisions are read; LimitRanges, Namespaces and Kruise's ConfigMap are read and passed
+//! on; pods and workloads are what the commands are about; everything else is only passed on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use pillion_admission::{Offline, Snapshot};
 use pillion_api::field::{self, Path};
 use pillion_api::names;
-use pillion_api::sidecarset::validation::{Context, Revision, Whitelist, validate};
+use pillion_api::sidecarset::validation::{Context, Neighbours, Revision, Whitelist, validate};
 use pillion_api::sidecarset::{self, DecodeError, SidecarSet, revision};
 use pillion_inject::{Catalog, Draw, Namespace};
 use pillion_quantity::Quantity;
@@ -23,74 +23,114 @@ pub struct Inputs {
     pub offline: Offline,
     /// Everything but SidecarSets and their revisions, in the order in which it came.
     pub objects: Vec<Document>,
-    /// What the user should know, and what stops nothing.
-    pub warnings: Vec<String>,
 }
 
-/// Sorts the documents. `namespace` is that of objects that name none.
+/// Sorts the documents. `namespace` is that of objects that name none; `warnings` get what the user should know and what
+/// stops nothing.
 ///
 /// # Errors
-/// Everything that is wrong with the SidecarSets, each with its place in its file.
-pub fn load(documents: Vec<Document>, namespace: &str, draw: Draw) -> Result<Inputs, Vec<String>> {
-    let (configuration, objects): (Vec<Document>, Vec<Document>) =
-        documents.into_iter().partition(|document| is_sidecar_set(document) || is_revision(document));
-    let (sets, revisions): (Vec<Document>, Vec<Document>) = configuration.into_iter().partition(is_sidecar_set);
-    let revisions: Vec<Value> = revisions.into_iter().map(|document| document.value).collect();
-
+/// Everything that is wrong with the documents that are read, each with its place in its file.
+pub fn load(
+    documents: Vec<Document>,
+    namespace: &str,
+    draw: Draw,
+    warnings: &mut Vec<String>,
+) -> Result<Inputs, Vec<String>> {
     let mut errors = Vec::new();
-    let mut warnings = Vec::new();
+    documents.iter().for_each(|document| check_metadata(document, &mut errors));
+    let (sets, objects): (Vec<Document>, Vec<Document>) = documents.into_iter().partition(is_sidecar_set);
+    let sets = decode(sets, &mut errors, warnings);
+    let pinned: BTreeSet<String> =
+        sets.iter().filter_map(|(_, set)| set.spec.pinned_revision()?.revision_name).collect();
+    let (revisions, objects): (Vec<Document>, Vec<Document>) =
+        objects.into_iter().partition(|document| is_revision_of_a_set(document, &pinned));
+    let revisions: Vec<Value> = revisions.into_iter().map(|document| document.value).collect();
     let whitelist = whitelist(&objects, &mut errors);
-    let sets = decode(sets, &mut errors, &mut warnings);
     check(&sets, &revisions, whitelist.as_ref(), &mut errors);
     check_limit_ranges(&objects, &mut errors);
     if !errors.is_empty() {
         return Err(errors);
     }
-    match Catalog::new(sets.into_iter().map(|(_, set)| set), &revisions) {
-        Ok(catalog) => {
-            let snapshot = Snapshot { catalog, namespaces: namespaces(&objects) };
-            let is_limit_range =
-                |document: &&Document| document.kind() == "LimitRange" && document.api_version() == "v1";
-            let limit_ranges = objects
-                .iter()
-                .filter(|document| is_limit_range(document))
-                .map(|document| document.value.clone())
-                .collect();
-            let offline = Offline { snapshot, limit_ranges, draw, namespace: namespace.to_owned() };
-            Ok(Inputs { offline, objects, warnings })
-        }
-        // Whatever does not compile was refused by validation already, with a better message.
-        Err(error) => Err(vec![format!("{error}: {}", error.reason)]),
-    }
+    // Whatever does not compile was refused by validation already, with a better message.
+    let catalog = Catalog::new(sets.into_iter().map(|(_, set)| set), &revisions)
+        .map_err(|error| vec![format!("{error}: {}", error.reason)])?;
+    let limit_ranges = objects.iter().filter(|document| is_limit_range(document));
+    let offline = Offline {
+        snapshot: Snapshot { catalog, namespaces: namespaces(&objects) },
+        limit_ranges: limit_ranges.map(|document| document.value.clone()).collect(),
+        draw,
+        namespace: namespace.to_owned(),
+    };
+    Ok(Inputs { offline, objects })
 }
 
+/// One without a version is meant to be one: saying so is better than passing it on.
 fn is_sidecar_set(document: &Document) -> bool {
-    document.kind() == names::SIDECARSET_KIND && document.api_version().split('/').next() == Some(names::GROUP)
+    let group = document.api_version().split('/').next().unwrap_or_default();
+    document.kind() == names::SIDECARSET_KIND && (group == names::GROUP || group.is_empty())
 }
 
-fn is_revision(document: &Document) -> bool {
-    document.kind() == "ControllerRevision" && document.api_version() == "apps/v1"
+/// Workloads have ControllerRevisions, too.
+fn is_revision_of_a_set(document: &Document, pinned: &BTreeSet<String>) -> bool {
+    document.kind() == "ControllerRevision"
+        && document.api_version() == "apps/v1"
+        && (document.value["metadata"]["labels"].get(names::REVISION_OWNER).is_some()
+            || pinned.contains(document.name()))
 }
 
 fn is_limit_range(document: &Document) -> bool {
     document.kind() == "LimitRange" && document.api_version() == "v1"
 }
 
+fn wrong(document: &Document, error: &field::Error) -> String {
+    format!("{}: {error}", document.locate(&error.path))
+}
+
+/// Names, namespaces and labels decide what meets what: of a wrong type they would silently decide nothing.
+fn check_metadata(document: &Document, errors: &mut Vec<String>) {
+    let metadata = &document.value["metadata"];
+    let path = Path::new("metadata");
+    let mut must_be = |holds: bool, path: &Path, value: &Value, what: &str| {
+        if !holds && !value.is_null() {
+            errors.push(wrong(document, &field::Error::type_invalid(path, value.clone(), what)));
+        }
+    };
+    must_be(metadata.is_object(), &path, metadata, "must be an object");
+    for key in ["name", "namespace"] {
+        must_be(metadata[key].is_string(), &path.child(key), &metadata[key], "must be a string: put it in quotes");
+    }
+    let labels = &metadata["labels"];
+    must_be(labels.is_object(), &path.child("labels"), labels, "must be an object");
+    for (key, value) in labels.as_object().into_iter().flatten() {
+        must_be(value.is_string(), &path.child("labels").key(key), value, "must be a string: put it in quotes");
+    }
+}
+
 /// A LimitRange fills in the resources of pods: a wrong value in it would be found in a pod that has no part in it.
 fn check_limit_ranges(objects: &[Document], errors: &mut Vec<String>) {
     for document in objects.iter().filter(|document| is_limit_range(document)) {
-        let limits = document.value["spec"]["limits"].as_array().into_iter().flatten().enumerate();
-        for (path, list) in limits.flat_map(|(i, item)| {
-            let path = Path::new("spec").child("limits").index(i);
-            ["default", "defaultRequest", "max", "min"].map(|key| (path.child(key), &item[key]))
-        }) {
-            for (resource, value) in list.as_object().into_iter().flatten() {
-                if let Err(error) = serde_json::from_value::<Quantity>(value.clone()) {
-                    let path = path.child(resource);
-                    let error = field::Error::invalid(&path, value.clone(), error.to_string());
-                    errors.push(format!("{}: {error}", document.locate(&path)));
-                }
+        let path = Path::new("spec").child("limits");
+        let limits = document.value.pointer("/spec/limits").unwrap_or(&Value::Null);
+        let Some(items) = limits.as_array() else {
+            errors.push(wrong(document, &field::Error::type_invalid(&path, limits.clone(), "must be a list")));
+            continue;
+        };
+        for (i, item) in items.iter().enumerate() {
+            for key in ["default", "defaultRequest", "max", "min"] {
+                check_quantities(document, &path.index(i).child(key), &item[key], errors);
             }
+        }
+    }
+}
+
+fn check_quantities(document: &Document, path: &Path, list: &Value, errors: &mut Vec<String>) {
+    if !list.is_object() && !list.is_null() {
+        errors.push(wrong(document, &field::Error::type_invalid(path, list.clone(), "must be an object")));
+    }
+    for (resource, value) in list.as_object().into_iter().flatten() {
+        if let Err(error) = serde_json::from_value::<Quantity>(value.clone()) {
+            errors
+                .push(wrong(document, &field::Error::invalid(&path.child(resource), value.clone(), error.to_string())));
         }
     }
 }
@@ -102,6 +142,7 @@ fn decode(
     warnings: &mut Vec<String>,
 ) -> Vec<(Document, SidecarSet)> {
     let mut sets: Vec<(Document, SidecarSet)> = Vec::new();
+    let mut by_name: HashMap<String, usize> = HashMap::new();
     for document in documents {
         for unknown in sidecarset::unknown_fields(&document.value) {
             warnings.push(format!("{}: {unknown}", document.locate(&unknown.path)));
@@ -109,20 +150,15 @@ fn decode(
         match sidecarset::decode(document.value.clone()) {
             Ok(mut set) => {
                 sidecarset::prepare(&mut set);
-                if let Some((first, _)) = sets.iter().find(|(_, other)| other.name() == set.name()) {
-                    let path = Path::new("metadata").child("name");
-                    let first = first.locate(&path);
-                    errors.push(format!(
-                        "{}: SidecarSet {:?} is there twice, first at {first}",
-                        document.locate(&path),
-                        set.name()
-                    ));
+                let path = Path::new("metadata").child("name");
+                let first = by_name.insert(set.name().to_owned(), sets.len());
+                if let Some((first, _)) = first.and_then(|first| sets.get(first)) {
+                    let (here, first) = (document.locate(&path), first.locate(&path));
+                    errors.push(format!("{here}: SidecarSet {:?} is there twice, first at {first}", set.name()));
                 }
                 sets.push((document, set));
             }
-            Err(DecodeError::Fields(fields)) => {
-                errors.extend(fields.into_iter().map(|error| format!("{}: {error}", document.locate(&error.path))));
-            }
+            Err(DecodeError::Fields(fields)) => errors.extend(fields.iter().map(|error| wrong(&document, error))),
             Err(error) => errors.push(format!("{}: {error}", document.locate(&Path::root()))),
         }
     }
@@ -135,14 +171,12 @@ fn check(
     whitelist: Option<&Whitelist>,
     errors: &mut Vec<String>,
 ) {
-    let all: Vec<&SidecarSet> = sets.iter().map(|(_, set)| set).collect();
+    let neighbours = Neighbours::new(sets.iter().map(|(_, set)| set));
     for (document, set) in sets {
         let own: Vec<Revision<'_>> =
             revisions.iter().filter_map(|stored| revision::pinnable(set.name(), stored)).collect();
-        let context = Context { sets: Some(&all), revisions: Some(&own), whitelist };
-        errors.extend(
-            validate(set, &context).into_iter().map(|error| format!("{}: {error}", document.locate(&error.path))),
-        );
+        let context = Context { sets: Some(&neighbours.of(set)), revisions: Some(&own), whitelist };
+        errors.extend(validate(set, &context).iter().map(|error| wrong(document, error)));
     }
 }
 

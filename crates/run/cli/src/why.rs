@@ -48,10 +48,10 @@ pub fn text(explanation: &Explanation) -> String {
         return text;
     }
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(["SIDECARSET", "INJECTED", "REASON"]);
+    table.load_style(presets::NOTHING).set_header(["SIDECARSET", "MATCHED", "REASON"]);
     for verdict in &why.sidecar_sets {
-        let injected = if verdict.matched { "yes" } else { "no" };
-        table.add_row([verdict.sidecar_set.as_str(), injected, verdict.message.as_str()]);
+        let matched = if verdict.matched { "yes" } else { "no" };
+        table.add_row([verdict.sidecar_set.as_str(), matched, verdict.message.as_str()]);
     }
     for column in table.column_iter_mut() {
         column.set_padding((2, 0));

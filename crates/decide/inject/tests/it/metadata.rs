@@ -25,7 +25,7 @@ fn each_policy_treats_an_annotation_that_is_there_in_its_own_way() {
     let denied = policy("MergePatchJson", "{}").unwrap_err().to_string();
     assert!(
         denied.starts_with(
-            r#"SidecarSet "s0": patchPodMetadata cannot merge annotation "k" of the pod: its value is not JSON"#
+            r#"SidecarSet "s0": patchPodMetadata cannot merge annotation "k" of the pod: its value is not a JSON object"#
         ),
         "{denied}"
     );

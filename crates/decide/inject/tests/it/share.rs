@@ -125,6 +125,42 @@ fn variables_are_transferred_from_the_container_that_is_named_or_pointed_to() {
 }
 
 #[test]
+fn an_annotation_that_a_set_writes_can_name_the_container_to_copy_from() {
+    let pod = inject(
+        &base_pod(),
+        [set(json!({
+            "patchPodMetadata": [{"annotations": {"main": "nginx"}}],
+            "containers": [{"name": "c", "image": "i", "transferEnv": [{
+                "envName": "hello2", "sourceContainerNameFrom": {"fieldRef": {"fieldPath": "metadata.annotations['main']"}}}]}]
+        }))],
+    );
+    assert_eq!(names(&container(&pod, "c")["env"]), ["IS_INJECTED", "hello2"]);
+}
+
+#[test]
+fn nothing_is_taken_from_a_container_that_was_injected_before() {
+    let mut app = base_pod().into_value();
+    app["spec"]["containers"][0]["env"] =
+        json!([{"name": "IS_INJECTED", "value": "true"}, {"name": "A", "value": "1"}]);
+    let pod = inject(
+        &Pod::new(app).unwrap(),
+        [set(json!({"containers": [{
+        "name": "c", "image": "i", "shareVolumePolicy": {"type": "enabled"}, "transferEnv": [{"sourceContainerName": "nginx", "envName": "A"}]}]}))],
+    );
+    assert_eq!(names(&container(&pod, "c")["env"]), ["IS_INJECTED"]);
+    assert!(container(&pod, "c").get("volumeMounts").is_none());
+}
+
+#[test]
+fn the_mark_of_injection_is_there_once_and_true() {
+    let pod = inject(
+        &base_pod(),
+        [set(json!({"containers": [{"name": "c", "image": "i", "env": [{"name": "IS_INJECTED", "value": "no"}]}]}))],
+    );
+    assert_eq!(container(&pod, "c")["env"], json!([{"name": "IS_INJECTED", "value": "true"}]));
+}
+
+#[test]
 fn pull_secrets_are_merged_by_name() {
     let merged = |pod: &[&str], set_secrets: &[&str]| {
         let list = |names: &[&str]| names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>();

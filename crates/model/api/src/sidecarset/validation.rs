@@ -32,12 +32,13 @@ mod volumes;
 use super::SidecarSet;
 use crate::field::{Error, Path};
 
+pub use conflicts::Neighbours;
 pub use patch_pod_metadata::{Whitelist, WhitelistError};
 
 /// What is known beside the SidecarSet itself. The default knows nothing, and what needs knowledge is not checked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'a> {
-    /// Every SidecarSet there is; the one in question may be among them.
+    /// The other SidecarSets, all of them or those that [`Neighbours`] finds; the one in question may be among them.
     pub sets: Option<&'a [&'a SidecarSet]>,
     /// The revisions that the set has.
     pub revisions: Option<&'a [Revision<'a>]>,
@@ -250,7 +251,8 @@ mod tests {
                     {"annotations": {"key1": "value1"}, "patchPolicy": "MergePatchJson"},
                     {"annotations": {"key1": "value1"}, "patchPolicy": "Overwrite"},
                 ]}),
-                1,
+                // One more than Kruise: what is merged as JSON has to be JSON.
+                2,
             ),
             (
                 "customVersion not found",

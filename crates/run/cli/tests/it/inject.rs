@@ -287,8 +287,8 @@ fn why_says_what_matches_and_where_values_come_from() {
     exit 0
     --- stdout
     Pod/a
-      SIDECARSET  INJECTED  REASON
-      mesh        yes       selector app=web matches
+      SIDECARSET  MATCHED  REASON
+      mesh        yes      selector app=web matches
 
       DECISIONS
       mesh: injects proxy
@@ -299,15 +299,15 @@ fn why_says_what_matches_and_where_values_come_from() {
       containers: proxy, app
 
     Pod/b
-      SIDECARSET  INJECTED  REASON
-      mesh        no        selector wants app=web of the pod; it has "job"
+      SIDECARSET  MATCHED  REASON
+      mesh        no       selector wants app=web of the pod; it has "job"
 
       ORDER
       containers: app
 
     Pod/c
-      SIDECARSET  INJECTED  REASON
-      mesh        yes       selector app=web matches
+      SIDECARSET  MATCHED  REASON
+      mesh        yes      selector app=web matches
 
       DECISIONS
       mesh: injects proxy

@@ -1,6 +1,6 @@
 //! Two sets that can meet in one pod must agree there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use pillion_patch::selector::Selector;
@@ -18,6 +18,51 @@ pub(super) fn validate(set: &SidecarSet, sets: &[&SidecarSet], path: &Path, erro
         if !conflicts.is_empty() && mine.as_ref().is_some_and(|mine| mine.can_meet(&other.spec)) {
             errors.append(&mut conflicts);
         }
+    }
+}
+
+/// The SidecarSets by what they could be in conflict about, so that a set is compared with those alone.
+#[derive(Debug, Default)]
+pub struct Neighbours<'a> {
+    sets: Vec<&'a SidecarSet>,
+    by_topic: HashMap<Topic<'a>, Vec<usize>>,
+}
+
+/// Something that two sets could disagree on, or the name by which a canary refers to its base.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Topic<'a> {
+    Set(&'a str),
+    Container(String),
+    Volume(&'a str),
+    Annotation(&'a str),
+}
+
+fn topics(set: &SidecarSet) -> impl Iterator<Item = Topic<'_>> {
+    let containers =
+        each(&set.spec).flat_map(|(container, role, _)| injected_names(container, role)).map(Topic::Container);
+    let volumes = set.spec.volumes.iter().filter_map(|volume| volume.get("name")?.as_str()).map(Topic::Volume);
+    let annotations = set.spec.patch_pod_metadata.iter().flat_map(|patch| patch.annotations.keys());
+    containers.chain(volumes).chain(annotations.map(|key| Topic::Annotation(key)))
+}
+
+impl<'a> Neighbours<'a> {
+    /// Files the sets.
+    pub fn new(sets: impl IntoIterator<Item = &'a SidecarSet>) -> Neighbours<'a> {
+        let mut neighbours = Neighbours::default();
+        for set in sets {
+            for topic in topics(set).chain([Topic::Set(set.name())]) {
+                neighbours.by_topic.entry(topic).or_default().push(neighbours.sets.len());
+            }
+            neighbours.sets.push(set);
+        }
+        neighbours
+    }
+
+    /// The sets that `set` could be in conflict with, and its base if it is a canary.
+    pub fn of(&self, set: &SidecarSet) -> Vec<&'a SidecarSet> {
+        let topics = topics(set).chain(set.canary_base().map(Topic::Set));
+        let found: BTreeSet<usize> = topics.filter_map(|topic| self.by_topic.get(&topic)).flatten().copied().collect();
+        found.into_iter().filter_map(|index| self.sets.get(index).copied()).collect()
     }
 }
 

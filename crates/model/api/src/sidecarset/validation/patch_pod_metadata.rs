@@ -6,11 +6,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use pillion_patch::selector::{Selector, SelectorError};
 use regex::Regex;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::metadata::validate_annotations;
 use super::refuse_unknown;
 use crate::field::{Error, Path};
-use crate::sidecarset::SidecarSet;
+use crate::sidecarset::{PatchPolicy, SidecarSet};
 
 pub(super) fn validate(set: &SidecarSet, whitelist: Option<&Whitelist>, path: &Path, errors: &mut Vec<Error>) {
     let mut seen = BTreeSet::new();
@@ -28,6 +29,14 @@ pub(super) fn validate(set: &SidecarSet, whitelist: Option<&Whitelist>, path: &P
             errors.push(Error::required(&annotations, "no annotations defined for SidecarSet"));
         }
         validate_annotations(patch.annotations.iter(), &annotations, errors);
+        if patch.patch_policy == Some(PatchPolicy::MergePatchJson) {
+            for (key, text) in &patch.annotations {
+                if let Err(error) = serde_json::from_str::<Map<String, Value>>(text) {
+                    let detail = format!("MergePatchJson merges JSON objects, and this is none: {error}");
+                    errors.push(Error::invalid(&annotations.key(key), text.as_str(), detail));
+                }
+            }
+        }
         for key in patch.annotations.keys() {
             if !seen.insert(key) {
                 errors.push(Error::invalid(
