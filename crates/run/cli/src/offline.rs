@@ -37,7 +37,9 @@ pub fn load(
     warnings: &mut Vec<String>,
 ) -> Result<Inputs, Vec<String>> {
     let mut errors = Vec::new();
-    documents.iter().for_each(|document| check_metadata(document, &mut errors));
+    for document in &documents {
+        check_metadata(document, &mut errors);
+    }
     let (sets, objects): (Vec<Document>, Vec<Document>) = documents.into_iter().partition(is_sidecar_set);
     let sets = decode(sets, &mut errors, warnings);
     let pinned: BTreeSet<String> =
