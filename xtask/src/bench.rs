@@ -15,7 +15,7 @@ use crate::command::{cargo, output, run};
 const PACKAGES: &[&str] = &["pillion-quantity", "pillion-expr", "pillion-admission"];
 
 /// What is compared with what: the larger work, the smaller work, and the ratio that the design allows.
-const RATIOS: &[(&str, &str, &str)] = &[("admit/50000 sets", "admit/100 sets", "≤ 2")];
+const RATIOS: &[(&str, &str, &str)] = &[("admit/50000 sets", "admit/100 sets", "at most 2")];
 
 /// Runs the benchmarks.
 #[derive(Args)]
@@ -30,7 +30,8 @@ impl Bench {
         for package in PACKAGES {
             command.args(["--package", package]);
         }
-        command.args(["--benches", "--"]).args(&self.filter);
+        // Only what criterion measures: a library's own harness knows none of this.
+        command.args(["--bench", "*", "--"]).args(&self.filter);
         run(command)?;
         let target: Value = serde_json::from_str(&output(cargo(["metadata", "--no-deps", "--format-version", "1"]))?)?;
         let folder =

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 fn pod() -> Pod {
     let mut app = mk_sized("app", ("2", "4Gi"), ("500m", "1Gi"));
     app["env"] =
-        (0..110).map(|i| json!({"name": format!("VARIABLE_{i}"), "value": format!("value-of-variable-{i}")})).collect();
+        (0..148).map(|i| json!({"name": format!("VARIABLE_{i}"), "value": format!("value-of-variable-{i}")})).collect();
     app["volumeMounts"] = json!([{"name": "data", "mountPath": "/data"}, {"name": "config", "mountPath": "/config"}]);
     let mut pod = mk_pod("web-0", json!({"app": "web", "tier": "frontend", "pod-template-hash": "5d8f9c7b6"}), [app])
         .into_value();

@@ -86,10 +86,13 @@ pub fn admit(pod: &Pod, snapshot: &Snapshot, draw: &Draw, now: Option<Timestamp>
 fn decide(pod: &Pod, snapshot: &Snapshot, draw: &Draw, now: Option<Timestamp>) -> (Result<Patch, Denied>, Vec<Note>) {
     let namespace = snapshot.namespace(pod.namespace());
     match pillion_inject::plan(pod, &namespace, &snapshot.catalog, draw, now) {
-        Ok(mut injection) => {
-            let sized = injection.size(pod);
-            (sized.map(|()| injection.patch(pod)), injection.notes)
-        }
+        Ok(mut injection) => match injection.size(pod) {
+            Ok(()) => {
+                let (patch, notes) = injection.into_patch(pod);
+                (Ok(patch), notes)
+            }
+            Err(denied) => (Err(denied), injection.notes),
+        },
         Err(denied) => (Err(denied), Vec::new()),
     }
 }

@@ -11,20 +11,21 @@ use crate::share::Shared;
 
 /// The container of `sidecar` with what it shares with the app, marked as injected.
 pub(crate) fn container(sidecar: &SidecarContainer, shared: &Shared<'_>) -> Object {
-    let mut container = sidecar.container.clone();
     let own = Container(&sidecar.container);
-    let path = |object: &Object, key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    // The environment is made anew below.
+    let mut container: Object =
+        own.0.iter().filter(|(key, _)| *key != "env").map(|(key, value)| (key.clone(), value.clone())).collect();
 
     // A path is used once, whether by a mount or by a device; what the sidecar says itself comes first.
-    let mut paths: HashSet<String> = own.volume_mounts().map(|mount| path(mount, "mountPath")).collect();
-    paths.extend(own.volume_devices().map(|device| path(device, "devicePath")));
-    let mounts = shared.mounts.iter().filter(|mount| paths.insert(path(mount, "mountPath"))).copied().collect();
+    let mut paths: HashSet<&str> = own.volume_mounts().map(|mount| text(mount, "mountPath")).collect();
+    paths.extend(own.volume_devices().map(|device| text(device, "devicePath")));
+    let mounts = shared.mounts.iter().filter(|mount| paths.insert(text(mount, "mountPath"))).copied().collect();
     append(&mut container, "volumeMounts", mounts);
-    let devices = shared.devices.iter().filter(|device| paths.insert(path(device, "devicePath"))).copied().collect();
+    let devices = shared.devices.iter().filter(|device| paths.insert(text(device, "devicePath"))).copied().collect();
     append(&mut container, "volumeDevices", devices);
 
-    let mut env: Vec<Value> =
-        own.env().filter(|variable| name_of(variable) != names::IS_INJECTED).cloned().map(Value::Object).collect();
+    let is_mark = |variable: &&Object| name_of(variable) == names::IS_INJECTED;
+    let mut env: Vec<Value> = own.env().filter(|variable| !is_mark(variable)).cloned().map(Value::Object).collect();
     env.push(json!({"name": names::IS_INJECTED, "value": "true"}));
     let mut seen: HashSet<&str> = own.env().map(name_of).chain([names::IS_INJECTED]).collect();
     env.extend(
@@ -32,6 +33,10 @@ pub(crate) fn container(sidecar: &SidecarContainer, shared: &Shared<'_>) -> Obje
     );
     container.insert("env".to_owned(), Value::Array(env));
     container
+}
+
+fn text<'a>(object: &'a Object, key: &str) -> &'a str {
+    object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Appends to a list of a container; a list that gets nothing stays as it is, absent included.

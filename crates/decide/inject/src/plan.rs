@@ -202,20 +202,21 @@ impl Injection {
         }
     }
 
-    /// The JSON patch that turns `pod` into the injected pod. Empty when it is that already.
-    pub fn patch(&self, pod: &Pod) -> Patch {
+    /// The JSON patch that turns `pod` into the injected pod, and the notes. Empty when it is that already.
+    pub fn into_patch(self, pod: &Pod) -> (Patch, Vec<Note>) {
         let mut operations = Vec::new();
+        let injects = !self.init_containers.is_empty() || !self.containers.is_empty();
         if !self.annotations.is_empty() {
-            patch_annotations(&self.annotations, pod, &mut operations);
+            patch_annotations(self.annotations, pod, &mut operations);
         }
-        patch_containers("initContainers", &self.init_containers, pod, &mut operations);
-        patch_containers("containers", &self.containers, pod, &mut operations);
-        patch_list("volumes", &self.volumes, pod, &mut operations);
-        if !self.init_containers.is_empty() || !self.containers.is_empty() {
+        patch_containers("initContainers", self.init_containers, pod, &mut operations);
+        patch_containers("containers", self.containers, pod, &mut operations);
+        patch_list("volumes", self.volumes, pod, &mut operations);
+        if injects {
             remove_duplicate_secrets(pod, &mut operations);
         }
-        patch_list("imagePullSecrets", &self.image_pull_secrets, pod, &mut operations);
-        Patch(operations)
+        patch_list("imagePullSecrets", self.image_pull_secrets, pod, &mut operations);
+        (Patch(operations), self.notes)
     }
 }
 
@@ -243,7 +244,7 @@ fn add(path: PointerBuf, value: Value) -> PatchOperation {
     PatchOperation::Add(AddOperation { path, value })
 }
 
-fn patch_annotations(annotations: &BTreeMap<String, String>, pod: &Pod, operations: &mut Vec<PatchOperation>) {
+fn patch_annotations(annotations: BTreeMap<String, String>, pod: &Pod, operations: &mut Vec<PatchOperation>) {
     let metadata = &pod.as_value()["metadata"];
     if metadata.is_null() {
         operations.push(add(pointer(["metadata"]), Value::Object(Object::new())));
@@ -252,8 +253,8 @@ fn patch_annotations(annotations: &BTreeMap<String, String>, pod: &Pod, operatio
         operations.push(add(pointer(["metadata", "annotations"]), Value::Object(Object::new())));
     }
     for (key, value) in annotations {
-        if pod.annotation(key) != Some(value) {
-            operations.push(add(pointer(["metadata", "annotations", key]), Value::String(value.clone())));
+        if pod.annotation(&key) != Some(value.as_str()) {
+            operations.push(add(pointer(["metadata", "annotations", &key]), Value::String(value)));
         }
     }
 }
@@ -269,37 +270,41 @@ fn ensure_list(list: &str, pod: &Pod, operations: &mut Vec<PatchOperation>) {
     }
 }
 
-fn patch_containers(list: &str, placed: &[Placed], pod: &Pod, operations: &mut Vec<PatchOperation>) {
+fn patch_containers(list: &str, placed: Vec<Placed>, pod: &Pod, operations: &mut Vec<PatchOperation>) {
     if placed.is_empty() {
         return;
     }
     ensure_list(list, pod, operations);
-    for placed in placed {
-        let Place::Replace(index) = placed.place else { continue };
-        let current = pod.as_value()["spec"][list].get(index).and_then(Value::as_object);
-        if current != Some(&placed.container) {
-            let path = pointer(["spec", list, &index.to_string()]);
-            operations.push(PatchOperation::Replace(ReplaceOperation {
-                path,
-                value: Value::Object(placed.container.clone()),
-            }));
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for Placed { container, place, .. } in placed {
+        match place {
+            Place::Before => before.push(container),
+            Place::After => after.push(container),
+            Place::Replace(index) => {
+                let current = pod.as_value()["spec"][list].get(index).and_then(Value::as_object);
+                if current != Some(&container) {
+                    let path = pointer(["spec", list, &index.to_string()]);
+                    operations
+                        .push(PatchOperation::Replace(ReplaceOperation { path, value: Value::Object(container) }));
+                }
+            }
         }
     }
-    let before = placed.iter().filter(|placed| placed.place == Place::Before);
-    for (index, placed) in before.enumerate() {
-        operations.push(add(pointer(["spec", list, &index.to_string()]), Value::Object(placed.container.clone())));
+    for (index, container) in before.into_iter().enumerate() {
+        operations.push(add(pointer(["spec", list, &index.to_string()]), Value::Object(container)));
     }
-    for placed in placed.iter().filter(|placed| placed.place == Place::After) {
-        operations.push(add(pointer(["spec", list, "-"]), Value::Object(placed.container.clone())));
+    append(list, after, operations);
+}
+
+fn patch_list(list: &str, more: Vec<Object>, pod: &Pod, operations: &mut Vec<PatchOperation>) {
+    if !more.is_empty() {
+        ensure_list(list, pod, operations);
+        append(list, more, operations);
     }
 }
 
-fn patch_list(list: &str, more: &[Object], pod: &Pod, operations: &mut Vec<PatchOperation>) {
-    if more.is_empty() {
-        return;
-    }
-    ensure_list(list, pod, operations);
-    operations.extend(more.iter().map(|object| add(pointer(["spec", list, "-"]), Value::Object(object.clone()))));
+fn append(list: &str, more: Vec<Object>, operations: &mut Vec<PatchOperation>) {
+    operations.extend(more.into_iter().map(|object| add(pointer(["spec", list, "-"]), Value::Object(object))));
 }
 
 /// The list of secrets is a map by name to the API server; a name that is there twice is kept once.

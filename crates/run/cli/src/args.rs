@@ -34,9 +34,11 @@ pub enum Command {
     /// Print what pods and workloads become when SidecarSets are injected into them
     ///
     /// Reads SidecarSets, pods and workloads (Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job,
-    /// CronJob) and prints what the admission webhook would make of them. Objects of other kinds are printed as they
-    /// came, in their place. SidecarSets and the ControllerRevisions that they pin are read and not printed; LimitRanges,
-    /// Namespaces and the ConfigMap kruise-configuration count as they would in a cluster.
+    /// CronJob, and whatever else has a pod template in spec.template, such as a CloneSet) and prints what the admission
+    /// webhook would make of them. All other objects are printed as they came, in their place. SidecarSets and their
+    /// ControllerRevisions are read and not printed; LimitRanges, Namespaces and the ConfigMap kruise-configuration count
+    /// as they would in a cluster. The time of injection is written into pods, not into templates, so that the same
+    /// manifests give the same output.
     ///
     /// If any document is broken, or any pod would be refused, everything wrong is reported and nothing is printed.
     #[command(after_help = INJECT_EXAMPLES)]

@@ -38,8 +38,9 @@ fn inject_with(pod: &Pod, catalog: &Catalog, draw: &Draw) -> Result<(Value, Vec<
     let mut injection = plan(pod, &namespace, catalog, draw, Some(NOW.parse().expect("a time")))?;
     injection.size(pod)?;
     let mut after = pod.as_value().clone();
-    json_patch::patch(&mut after, &injection.patch(pod)).expect("the patch fits the pod it was made for");
-    Ok((after, injection.notes))
+    let (patch, notes) = injection.into_patch(pod);
+    json_patch::patch(&mut after, &patch).expect("the patch fits the pod it was made for");
+    Ok((after, notes))
 }
 
 fn names(list: &Value) -> Vec<&str> {
