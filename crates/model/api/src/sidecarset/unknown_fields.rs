@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde_json::Value;
+use strsim::osa_distance;
 
 use super::decode::shape_of;
 use super::shape::{Kind, Shape};
@@ -69,34 +70,9 @@ fn nearest(shape: &'static Shape, name: &str) -> Option<&'static str> {
         return None;
     }
     let most = (name.chars().count() / 3).max(1);
-    let near = shape.fields().map(|field| (distance(&name.to_lowercase(), &field.name.to_lowercase()), field.name));
+    let written = name.to_lowercase();
+    let near = shape.fields().map(|field| (osa_distance(&written, &field.name.to_lowercase()), field.name));
     near.filter(|(distance, _)| *distance <= most).min().map(|(_, name)| name)
-}
-
-/// How many letters must be added, removed, replaced or swapped with their neighbour.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut before: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=to.len()).collect();
-    let mut previous = None;
-    for (row, letter) in from.chars().enumerate() {
-        let mut current = Vec::with_capacity(to.len() + 1);
-        let mut left = row + 1;
-        current.push(left);
-        for (column, (target, diagonal)) in to.iter().zip(last.windows(2)).enumerate() {
-            let [corner, above] = diagonal else { continue };
-            let mut best = (corner + usize::from(letter != *target)).min(above + 1).min(left + 1);
-            let swapped = column.checked_sub(1).filter(|&at| to.get(at) == Some(&letter) && previous == Some(*target));
-            if let Some(cost) = swapped.and_then(|at| before.get(at)) {
-                best = best.min(cost + 1);
-            }
-            current.push(best);
-            left = best;
-        }
-        before = std::mem::replace(&mut last, current);
-        previous = Some(letter);
-    }
-    last.last().copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -147,13 +123,5 @@ mod tests {
             unknown field "metadata.nmae": did you mean "name"?
             unknown field "spec.namespace"
             "#);
-    }
-
-    #[test]
-    fn swapped_letters_are_one_edit() {
-        assert_eq!(distance("nmae", "name"), 1);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("same", "same"), 0);
     }
 }

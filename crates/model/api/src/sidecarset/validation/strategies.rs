@@ -8,8 +8,8 @@ use pillion_patch::name::{dns_subdomain, label_value};
 use super::{Context, Revision, check, refuse_unknown, selectors};
 use crate::field::{Error, Path};
 use crate::sidecarset::{
-    InjectRevision, InjectStrategy, InjectionStrategy, PriorityStrategy, ScatterTerm, ServiceAccount, SidecarSetSpec,
-    UpdateStrategy, UpdateStrategyType,
+    InjectRevision, InjectRevisionPolicy, InjectStrategy, InjectionStrategy, PriorityStrategy, ScatterTerm,
+    ServiceAccount, SidecarSetSpec, UpdateStrategy, UpdateStrategyType,
 };
 
 pub(super) fn validate(spec: &SidecarSetSpec, context: &Context<'_>, path: &Path, errors: &mut Vec<Error>) {
@@ -48,19 +48,17 @@ fn validate_injection(
     }
 }
 
+fn refuse_unknown_policy(policy: Option<&InjectRevisionPolicy>, path: &Path, errors: &mut Vec<Error>) {
+    refuse_unknown!(errors, path.child("policy"), policy, InjectRevisionPolicy, ["Always", "Partial", "Quota"]);
+}
+
 fn validate_revision(
     revision: &InjectRevision,
     revisions: Option<&[Revision<'_>]>,
     path: &Path,
     errors: &mut Vec<Error>,
 ) {
-    refuse_unknown!(
-        errors,
-        path.child("policy"),
-        &revision.policy,
-        InjectRevisionPolicy,
-        ["Always", "Partial", "Quota"]
-    );
+    refuse_unknown_policy(revision.policy.as_ref(), path, errors);
     match (&revision.revision_name, &revision.custom_version) {
         (None, None) => {
             errors.push(Error::required(path, "revisionName and customVersion cannot be empty simultaneously"));
@@ -83,13 +81,7 @@ fn validate_short_form(
     path: &Path,
     errors: &mut Vec<Error>,
 ) {
-    refuse_unknown!(
-        errors,
-        path.child("policy"),
-        &strategy.policy,
-        InjectRevisionPolicy,
-        ["Always", "Partial", "Quota"]
-    );
+    refuse_unknown_policy(strategy.policy.as_ref(), path, errors);
     let (name, at) = match (&strategy.controller_revision, &strategy.revision) {
         (Some(name), None) => (name, path.child("controllerRevision")),
         (None, Some(name)) => (name, path.child("revision")),
