@@ -7,7 +7,8 @@ use clap::Args;
 
 use crate::command::{root, run};
 
-const TARGETS: &[&str] = &["quantity", "expression", "sidecarset"];
+const TARGETS: &[&str] =
+    &["quantity", "expression", "sidecarset", "decode", "protobuf", "strategic", "apply", "selector", "request"];
 
 /// Runs the fuzzers one after the other.
 #[derive(Args)]

@@ -1,12 +1,12 @@
-//! Files that are written by the code: CRDs and the reference of the command line.
+//! Files that are written by the code: CRDs, the reference of the command line, and the table of Kubernetes' types.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
 
-use crate::command::root;
+use crate::command::{output, root};
 
 /// Writes the generated files.
 #[derive(Args)]
@@ -22,7 +22,7 @@ impl Gen {
             check()?;
             return Ok(ExitCode::SUCCESS);
         }
-        for (path, text) in files()? {
+        for (path, text) in files()?.into_iter().chain(schemas()?) {
             let folder = path.parent().context("a generated file is in a folder")?;
             std::fs::create_dir_all(folder)?;
             std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
@@ -34,7 +34,16 @@ impl Gen {
 
 /// Fails if a file is not what the code would write.
 pub(crate) fn check() -> anyhow::Result<()> {
-    let stale: Vec<String> = files()?
+    compare(files()?)
+}
+
+/// As [`check`], for what only Go can make.
+pub(crate) fn check_schemas() -> anyhow::Result<()> {
+    compare(schemas()?)
+}
+
+fn compare(files: impl IntoIterator<Item = (PathBuf, String)>) -> anyhow::Result<()> {
+    let stale: Vec<String> = files
         .into_iter()
         .filter(|(path, text)| std::fs::read_to_string(path).ok().as_ref() != Some(text))
         .map(|(path, _)| path.strip_prefix(root()).unwrap_or(&path).display().to_string())
@@ -48,4 +57,19 @@ fn files() -> anyhow::Result<Vec<(PathBuf, String)>> {
         (root().join("deploy/crds/apps.kruise.io_sidecarsets.yaml"), pillion::crds_yaml()?),
         (root().join("docs/cli.md"), pillion::cli_reference_markdown()),
     ])
+}
+
+/// How Go holds and writes Kubernetes' types. `None` where there is no Go.
+fn schemas() -> anyhow::Result<Option<(PathBuf, String)>> {
+    if !has_go() {
+        return Ok(None);
+    }
+    let mut command = Command::new("go");
+    command.args(["run", "./schemas"]).current_dir(root().join("crates/testing/cluster/go/kubernetes"));
+    Ok(Some((root().join("crates/model/patch/src/schema/builtin.json"), output(command)?)))
+}
+
+/// Where ready-made binaries are used there need be no Go.
+pub(crate) fn has_go() -> bool {
+    Command::new("go").arg("version").output().is_ok_and(|output| output.status.success())
 }

@@ -4,6 +4,7 @@ use pillion_cluster::cli::ClusterCommand;
 use pillion_cluster::{Cluster, Options, prerequisites};
 
 use crate::command::{cargo, run};
+use crate::generate;
 
 /// Why there can be no cluster here, in one line.
 pub(crate) fn missing() -> Option<String> {
@@ -11,11 +12,12 @@ pub(crate) fn missing() -> Option<String> {
     Some(missing.to_string().lines().collect::<Vec<_>>().join("; "))
 }
 
-/// Brings clusters of its own up and down; and says whether the pinned Go module is still what Kubernetes' own makes it.
+/// Brings clusters of its own up and down; and says whether the pinned Go module, and the table of types that is made with it, are still
+/// what Kubernetes' own makes them.
 pub(crate) fn leaves_nothing_behind() -> anyhow::Result<()> {
-    // Where ready-made binaries are used there need be no Go.
-    if std::process::Command::new("go").arg("version").output().is_ok_and(|output| output.status.success()) {
+    if generate::has_go() {
         pillion_cluster::cli::run(ClusterCommand::GoMod { check: true })?;
+        generate::check_schemas()?;
     }
     let mut command =
         cargo(["test", "--package", "pillion-cluster", "--features", "real", "--test", "leaves_nothing_behind"]);

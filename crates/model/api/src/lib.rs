@@ -30,7 +30,7 @@
 //! - Hashes and revision data are byte compatible with OpenKruise; fields of our own enter them only when set.
 #![forbid(unsafe_code)]
 
-pub mod field;
+pub use pillion_kinds::field;
 pub mod names;
 pub mod pod;
 pub mod sidecarset;

@@ -73,6 +73,55 @@ pub fn dns_label(name: &str) -> Result<(), String> {
     }
 }
 
+/// All that kube-apiserver finds wrong with `key` as the key of a label, with its examples.
+pub(crate) fn label_key_complaints(key: &str) -> Vec<String> {
+    let rule = format!(
+        "{NAME_RULE} (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+    );
+    let (prefix, name) = match key.split_once('/') {
+        None => (None, key),
+        Some((_, rest)) if rest.contains('/') => {
+            return vec![format!(
+                "a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            )];
+        }
+        Some((prefix, name)) => (Some(prefix), name),
+    };
+    let mut complaints = Vec::new();
+    match prefix.map(|prefix| (prefix, dns_subdomain(prefix))) {
+        Some(("", _)) => complaints.push("prefix part must be non-empty".to_owned()),
+        Some((prefix, Err(reason))) if prefix.len() > 253 => complaints.push(format!("prefix part {reason}")),
+        Some((_, Err(reason))) => complaints.push(format!(
+            "prefix part {reason} (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+        )),
+        None | Some((_, Ok(()))) => {}
+    }
+    match name.len() {
+        0 => complaints.push("name part must be non-empty".to_owned()),
+        64.. => complaints.push("name part must be no more than 63 bytes".to_owned()),
+        _ => {}
+    }
+    if !is_name(name) {
+        complaints.push(format!("name part {rule}"));
+    }
+    complaints
+}
+
+/// All that kube-apiserver finds wrong with `value` as the value of a label, with its examples.
+pub(crate) fn label_value_complaints(value: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    if value.len() > 63 {
+        complaints.push("must be no more than 63 bytes".to_owned());
+    }
+    if !value.is_empty() && !is_name(value) {
+        complaints.push(format!(
+            "a valid label must be an empty string or {} (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')",
+            NAME_RULE.trim_start_matches("must ")
+        ));
+    }
+    complaints
+}
+
 fn is_dns_label(label: &str) -> bool {
     let edge = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = label.as_bytes();

@@ -81,7 +81,8 @@ pub(crate) fn check() -> anyhow::Result<()> {
     if without_requirements(&kept) != without_requirements(&generate(version, &upstream(version)?)?) {
         bail!("go/kubernetes/go.mod is not that of Kubernetes {version}: run `cargo xtask cluster go-mod`");
     }
-    if !kept.lines().any(|line| line.trim().starts_with(&format!("k8s.io/kubernetes {} ", version.tag()))) {
+    let required = ["k8s.io/kubernetes".to_owned(), version.tag()];
+    if !kept.lines().any(|line| line.split_whitespace().take(2).eq(&required)) {
         bail!("go/kubernetes/go.mod does not require Kubernetes {version}: run `cargo xtask cluster go-mod`");
     }
     go(&source_folder(), &["mod", "tidy", "-diff"])

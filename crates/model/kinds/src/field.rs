@@ -1,7 +1,7 @@
 //! Errors about a field of an object, in the words of the Kubernetes API server.
 //!
 //! ```
-//! use pillion_api::field::{Error, Path};
+//! use pillion_kinds::field::{Error, Path};
 //! let image = Path::new("spec").child("containers").index(0).child("image");
 //! assert_eq!(Error::required(&image, "").to_string(), "spec.containers[0].image: Required value");
 //! ```
@@ -90,6 +90,8 @@ pub enum ErrorKind {
     Required,
     /// The value (shown) is malformed.
     Invalid(Box<Value>),
+    /// The value (not shown: it is large, or says nothing) is malformed.
+    Malformed,
     /// The value (shown) is not one of the listed ones.
     NotSupported(Box<Value>, Vec<String>),
     /// The value (shown) is there twice.
@@ -98,10 +100,32 @@ pub enum ErrorKind {
     Forbidden,
     /// The value (shown) names something that is not there.
     NotFound(Box<Value>),
-    /// The value is longer than this many bytes, items or characters.
+    /// The value is longer than this many bytes.
     TooLong(usize),
+    /// The list has so many items (first), and may have only so many (second).
+    TooMany(usize, usize),
+    /// Something else than the value went wrong.
+    Internal,
     /// The value has the wrong JSON type.
     TypeInvalid(Box<Value>),
+}
+
+impl ErrorKind {
+    /// The word for machines, in the causes of a `Status`.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            ErrorKind::Required => "FieldValueRequired",
+            ErrorKind::Invalid(_) | ErrorKind::Malformed => "FieldValueInvalid",
+            ErrorKind::NotSupported(..) => "FieldValueNotSupported",
+            ErrorKind::Duplicate(_) => "FieldValueDuplicate",
+            ErrorKind::Forbidden => "FieldValueForbidden",
+            ErrorKind::NotFound(_) => "FieldValueNotFound",
+            ErrorKind::TooLong(_) => "FieldValueTooLong",
+            ErrorKind::TooMany(..) => "FieldValueTooMany",
+            ErrorKind::Internal => "InternalError",
+            ErrorKind::TypeInvalid(_) => "FieldValueTypeInvalid",
+        }
+    }
 }
 
 /// One mistake, at one path.
@@ -124,6 +148,11 @@ impl Error {
     /// A value is malformed.
     pub fn invalid(path: &Path, value: impl Into<Value>, detail: impl Into<String>) -> Error {
         Error { path: path.clone(), kind: ErrorKind::Invalid(Box::new(value.into())), detail: detail.into() }
+    }
+
+    /// A value is malformed, and is not shown.
+    pub fn malformed(path: &Path, detail: impl Into<String>) -> Error {
+        Error { path: path.clone(), kind: ErrorKind::Malformed, detail: detail.into() }
     }
 
     /// A value is not one of `supported`.
@@ -156,6 +185,16 @@ impl Error {
         Error { path: path.clone(), kind: ErrorKind::TooLong(limit), detail: String::new() }
     }
 
+    /// A list has more than `limit` items.
+    pub fn too_many(path: &Path, items: usize, limit: usize) -> Error {
+        Error { path: path.clone(), kind: ErrorKind::TooMany(items, limit), detail: String::new() }
+    }
+
+    /// Something else than the value went wrong.
+    pub fn internal(path: &Path, detail: impl Into<String>) -> Error {
+        Error { path: path.clone(), kind: ErrorKind::Internal, detail: detail.into() }
+    }
+
     /// A value has the wrong JSON type.
     pub fn type_invalid(path: &Path, value: impl Into<Value>, detail: impl Into<String>) -> Error {
         Error { path: path.clone(), kind: ErrorKind::TypeInvalid(Box::new(value.into())), detail: detail.into() }
@@ -166,18 +205,69 @@ impl Error {
         let head = match &self.kind {
             ErrorKind::Required => "Required value".to_owned(),
             // The API server has no word of its own for a wrong type.
-            ErrorKind::Invalid(value) | ErrorKind::TypeInvalid(value) => format!("Invalid value: {value}"),
-            ErrorKind::NotSupported(value, supported) => {
-                let listed: Vec<String> = supported.iter().map(|s| format!("{s:?}")).collect();
-                format!("Unsupported value: {value}: supported values: {}", listed.join(", "))
+            ErrorKind::Invalid(value) | ErrorKind::TypeInvalid(value) => format!("Invalid value: {}", shown(value)),
+            ErrorKind::Malformed => "Invalid value".to_owned(),
+            // The value is of a type of its own here, and Go only quotes plain text itself.
+            ErrorKind::NotSupported(value, supported) if supported.is_empty() => {
+                format!("Unsupported value: {}", json(value))
             }
-            ErrorKind::Duplicate(value) => format!("Duplicate value: {value}"),
+            ErrorKind::NotSupported(value, supported) => {
+                let listed: Vec<String> = supported.iter().map(|s| quoted(s)).collect();
+                format!("Unsupported value: {}: supported values: {}", json(value), listed.join(", "))
+            }
+            ErrorKind::Duplicate(value) => format!("Duplicate value: {}", shown(value)),
             ErrorKind::Forbidden => "Forbidden".to_owned(),
-            ErrorKind::NotFound(value) => format!("Not found: {value}"),
-            ErrorKind::TooLong(limit) => format!("Too long: may not be more than {limit} bytes"),
+            ErrorKind::NotFound(value) => format!("Not found: {}", shown(value)),
+            ErrorKind::TooLong(limit) => {
+                format!("Too long: may not be more than {limit} {}", if *limit == 1 { "byte" } else { "bytes" })
+            }
+            ErrorKind::TooMany(items, limit) => {
+                let unit = if *limit == 1 { "item" } else { "items" };
+                format!("Too many: {items}: must have at most {limit} {unit}")
+            }
+            ErrorKind::Internal => "Internal error".to_owned(),
         };
         if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }
     }
+}
+
+/// A value as the API server shows it: text quoted as Go quotes it, the rest as Go writes JSON.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => quoted(text),
+        _ => json(value),
+    }
+}
+
+/// A value as Go writes JSON: what HTML would read as markup is escaped.
+fn json(value: &Value) -> String {
+    value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+/// Text in quotes, as Go's `%q` writes it.
+pub fn quoted(text: &str) -> String {
+    use fmt::Write;
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            // Writing to a String cannot fail.
+            c if c.is_ascii_control() => drop(write!(out, "\\x{:02x}", u32::from(c))),
+            c if c.is_control() => drop(write!(out, "\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
 }
 
 impl fmt::Display for Error {
@@ -208,5 +298,19 @@ mod tests {
             r#"metadata.labels[app]: Invalid value: "a b": must be a label"#
         );
         assert_eq!(Error::forbidden(&Path::root(), "no").to_string(), "Forbidden: no");
+        let items = Path::new("items");
+        assert_eq!(Error::too_many(&items, 3, 1).to_string(), "items: Too many: 3: must have at most 1 item");
+        assert_eq!(Error::too_long(&items, 1).to_string(), "items: Too long: may not be more than 1 byte");
+        assert_eq!(Error::internal(&items, "no name").to_string(), "items: Internal error: no name");
+    }
+
+    #[test]
+    fn values_are_shown_as_go_shows_them() {
+        let shown = |value: Value| Error::invalid(&Path::new("a"), value, "").message();
+        assert_eq!(shown("q\"\u{1}\u{85}é<".into()), r#"Invalid value: "q\"\x01\u0085é<""#);
+        assert_eq!(shown(serde_json::json!({"a": "<b>&"})), r#"Invalid value: {"a":"\u003cb\u003e\u0026"}"#);
+        assert_eq!(shown(Value::Null), "Invalid value: null");
+        let unsupported = Error::not_supported(&Path::new("a"), "<", &["b"]);
+        assert_eq!(unsupported.message(), r#"Unsupported value: "\u003c": supported values: "b""#);
     }
 }

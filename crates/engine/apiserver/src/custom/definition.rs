@@ -1,0 +1,213 @@
+//! What kube-apiserver itself does about CustomResourceDefinitions: accepting their names, and cleaning up after them.
+
+use pillion_store::{Key, Write, WriteError};
+use serde_json::{Map, Value, json};
+
+use super::DEFINITIONS;
+use crate::server::Inner;
+use crate::status::{Refusal, Result};
+use crate::{meta, read};
+
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// Status of a condition.
+pub(crate) fn condition<'a>(definition: &'a Value, kind: &str) -> Option<&'a str> {
+    let conditions = definition["status"]["conditions"].as_array()?;
+    conditions.iter().find(|condition| condition["type"] == kind)?["status"].as_str()
+}
+
+fn set_condition(inner: &Inner, definition: &mut Value, kind: &str, status: &str, reason: &str, message: &str) {
+    let now = meta::time(inner.clock.now());
+    let conditions = &mut definition["status"]["conditions"];
+    if !conditions.is_array() {
+        *conditions = json!([]);
+    }
+    let Value::Array(conditions) = conditions else { return };
+    let old = conditions.iter().position(|condition| condition["type"] == kind);
+    let unmoved = old.and_then(|index| conditions.get(index)).filter(|condition| condition["status"] == status);
+    let since = unmoved.map_or_else(|| Value::from(now), |condition| condition["lastTransitionTime"].clone());
+    let new = json!({"type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message});
+    match old.and_then(|index| conditions.get_mut(index)) {
+        Some(slot) => *slot = new,
+        None => conditions.push(new),
+    }
+}
+
+/// After a definition was written: accepts its names if no other has them, and establishes it.
+pub(crate) async fn settle(inner: &Inner, name: &str) -> Result<()> {
+    let key = Key::new(DEFINITIONS, "", name);
+    loop {
+        let Some(stored) = inner.store.get(&key) else { return Ok(()) };
+        let old = read::parse(&stored)?;
+        if meta::is_deleting(&old) {
+            return Ok(());
+        }
+        let mut new = old.clone();
+        accept_names(inner, &mut new);
+        if new == old {
+            inner.custom.changed(&old);
+            return Ok(());
+        }
+        let Value::Object(object) = new.clone() else { return Ok(()) };
+        match inner.store.write(Write::Update { key: key.clone(), expected: stored.resource_version, object }).await {
+            Ok(_) => {
+                inner.custom.changed(&new);
+                return Ok(());
+            }
+            Err(WriteError::Conflict { .. } | WriteError::NotFound) => {}
+            Err(error) => return Err(Refusal::internal(error)),
+        }
+    }
+}
+
+fn accept_names(inner: &Inner, definition: &mut Value) {
+    let (spec, accepted) = (definition["spec"]["names"].clone(), definition["status"]["acceptedNames"].clone());
+    if spec == accepted && condition(definition, "Established") == Some("True") {
+        return;
+    }
+    let (resources, kinds) = names_in_use(inner, definition);
+    let mut names: Map<String, Value> = accepted.as_object().cloned().unwrap_or_default();
+    let mut refused: Option<(&str, String)> = None;
+    let in_use = |name: &Value| format!("{name} is already in use");
+    for (key, reason, used) in [
+        ("plural", "PluralConflict", &resources),
+        ("singular", "SingularConflict", &resources),
+        ("kind", "KindConflict", &kinds),
+        ("listKind", "ListKindConflict", &kinds),
+    ] {
+        if spec[key] != accepted[key] && used.contains(&spec[key]) {
+            refused = Some((reason, in_use(&spec[key])));
+        } else if let Some(name) = spec.get(key) {
+            names.insert(key.to_owned(), name.clone());
+        }
+    }
+    let short = spec["shortNames"].as_array().cloned().unwrap_or_default();
+    let taken: Vec<String> = short
+        .iter()
+        .filter(|name| !accepted["shortNames"].as_array().is_some_and(|old| old.contains(name)) && resources.contains(name))
+        .map(in_use)
+        .collect();
+    match taken.as_slice() {
+        [] => {
+            put_or_remove(&mut names, "shortNames", spec.get("shortNames"));
+        }
+        [one] => refused = Some(("ShortNamesConflict", one.clone())),
+        several => refused = Some(("ShortNamesConflict", format!("[{}]", several.join(", ")))),
+    }
+    put_or_remove(&mut names, "categories", spec.get("categories"));
+    definition["status"]["acceptedNames"] = ordered(names);
+    match refused {
+        None => {
+            set_condition(inner, definition, "NamesAccepted", "True", "NoConflicts", "no conflicts found");
+            if condition(definition, "Established") != Some("True") {
+                let message = "the initial names have been accepted";
+                set_condition(inner, definition, "Established", "True", "InitialNamesAccepted", message);
+            }
+        }
+        Some((reason, message)) => {
+            set_condition(inner, definition, "NamesAccepted", "False", reason, &message);
+            if condition(definition, "Established").is_none() {
+                set_condition(inner, definition, "Established", "False", "NotAccepted", "not all names are accepted");
+            }
+        }
+    }
+}
+
+fn put_or_remove(names: &mut Map<String, Value>, key: &str, value: Option<&Value>) {
+    match value {
+        Some(value) => names.insert(key.to_owned(), value.clone()),
+        None => names.shift_remove(key),
+    };
+}
+
+/// In the order of Kubernetes' own fields.
+fn ordered(mut names: Map<String, Value>) -> Value {
+    let mut sorted = Map::new();
+    for key in ["plural", "singular", "shortNames", "kind", "listKind", "categories"] {
+        if let Some(value) = names.shift_remove(key) {
+            sorted.insert(key.to_owned(), value);
+        }
+    }
+    Value::Object(sorted)
+}
+
+/// Names of resources and kinds that other definitions of the group have.
+fn names_in_use(inner: &Inner, definition: &Value) -> (Vec<Value>, Vec<Value>) {
+    let (mut resources, mut kinds) = (Vec::new(), Vec::new());
+    for (_, name, stored) in inner.store.list(DEFINITIONS, None).iter() {
+        if **name == *meta::name(definition) {
+            continue;
+        }
+        let Ok(other) = read::parse(stored) else { continue };
+        if other["spec"]["group"] != definition["spec"]["group"] {
+            continue;
+        }
+        let accepted = &other["status"]["acceptedNames"];
+        resources.extend([accepted["plural"].clone(), accepted["singular"].clone()]);
+        resources.extend(accepted["shortNames"].as_array().into_iter().flatten().cloned());
+        kinds.extend([accepted["kind"].clone(), accepted["listKind"].clone()]);
+    }
+    (resources, kinds)
+}
+
+/// Marks a definition for deletion, as its first deletion does.
+pub(crate) fn mark(inner: &Inner, definition: &mut Value) {
+    meta::set(definition, "deletionTimestamp", Some(meta::time(inner.clock.now()).into()));
+    let mut finalizers: Vec<Value> = definition["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    if !finalizers.iter().any(|finalizer| finalizer == CLEANUP) {
+        finalizers.push(CLEANUP.into());
+    }
+    meta::set(definition, "finalizers", Some(Value::Array(finalizers)));
+    set_condition(
+        inner,
+        definition,
+        "Terminating",
+        "True",
+        "InstanceDeletionPending",
+        "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    );
+    meta::sort(definition);
+}
+
+/// Deletes what a marked definition has brought, and then the definition, unless finalizers of others hold either.
+pub(crate) async fn clean_up(inner: &Inner, name: &str) -> Result<()> {
+    let resource = name.to_owned();
+    let snapshot = inner.store.list(&resource, None);
+    let mut held = false;
+    for (namespace, object, stored) in snapshot.iter() {
+        let key = Key::new(resource.as_str(), namespace.clone(), object.clone());
+        let mut instance = read::parse(stored)?;
+        if meta::finalizers(&instance).is_empty() {
+            let _ = inner.store.write(Write::Delete { key, expected: stored.resource_version }).await;
+            continue;
+        }
+        held = true;
+        if !meta::is_deleting(&instance) {
+            meta::set(&mut instance, "deletionTimestamp", Some(meta::time(inner.clock.now()).into()));
+            meta::set(&mut instance, "deletionGracePeriodSeconds", Some(0.into()));
+            meta::sort(&mut instance);
+            let Value::Object(object) = instance else { continue };
+            let _ = inner.store.write(Write::Update { key, expected: stored.resource_version, object }).await;
+        }
+    }
+    if held {
+        return Ok(());
+    }
+    let key = Key::new(DEFINITIONS, "", name);
+    let Some(stored) = inner.store.get(&key) else { return Ok(()) };
+    let mut definition = read::parse(&stored)?;
+    let mut finalizers: Vec<Value> = definition["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    finalizers.retain(|finalizer| finalizer != CLEANUP);
+    let write = if finalizers.is_empty() {
+        inner.custom.removed(name);
+        Write::Delete { key, expected: stored.resource_version }
+    } else {
+        meta::set(&mut definition, "finalizers", Some(Value::Array(finalizers)));
+        let Value::Object(object) = definition else { return Ok(()) };
+        Write::Update { key, expected: stored.resource_version, object }
+    };
+    match inner.store.write(write).await {
+        Ok(_) | Err(WriteError::NotFound | WriteError::Conflict { .. }) => Ok(()),
+        Err(error) => Err(Refusal::internal(error)),
+    }
+}

@@ -1,0 +1,81 @@
+//! The Kubernetes REST API over a [`Store`](pillion_store::Store), as an axum [`Router`](axum::Router).
+//!
+//! The same router is used in process by `kube::Client::new`, with no socket and in virtual time, and on a TLS port by real kubectl.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use axum::body::Body;
+//! use axum::http::Request;
+//! use pillion_apiserver::{ApiServer, Config};
+//! use tower::ServiceExt as _;
+//!
+//! let server = ApiServer::new(Config::in_memory());
+//! server.bootstrap().await?;
+//! let request = Request::get("/api/v1/namespaces/default").body(Body::empty())?;
+//! let response = server.router().oneshot(request).await?;
+//! assert_eq!(response.status(), 200);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! ```text
+//!  request ─▶ path, query, media ─▶ verbs ─┬─▶ read, list, watch ──────────────────────────────▶ respond
+//!                                          └─▶ body ─▶ create, update, patch, delete
+//!                                                        └─▶ change: managedFields ─▶ admission ─▶ rules ─▶ store
+//! ```
+//!
+//! # Invariants
+//! - Where a real kube-apiserver answers differently, this one is wrong; `pillion-differential` compares them, and docs/embedded.md lists what is left.
+//! - Nothing here waits on a socket or a thread when the store is in memory and webhooks are registered in process: virtual time stays exact.
+//! - An answer to a write is sent after the store has it.
+
+mod admission;
+mod authentication;
+mod body;
+mod bootstrap;
+mod call;
+mod change;
+mod condition;
+mod create;
+mod credentials;
+mod custom;
+mod delete;
+mod discovery;
+mod endpoint;
+mod kinds;
+mod list;
+mod media;
+mod meta;
+mod metrics;
+mod nonresource;
+mod openapi;
+mod owners;
+mod patch;
+mod path;
+mod policy;
+mod query;
+mod read;
+mod respond;
+mod review;
+mod selection;
+mod serve;
+mod served;
+mod server;
+mod service_address;
+mod status;
+mod storage;
+mod subresource;
+mod token;
+mod update;
+mod user;
+mod verbs;
+mod watch;
+mod webhook;
+
+pub use credentials::{Credentials, CredentialsError};
+pub use serve::ServeError;
+pub use server::{ApiServer, Config};
+pub use status::Refusal;
+pub use token::{TokenError, TokenSigner};
+pub use user::User;

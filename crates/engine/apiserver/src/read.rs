@@ -1,0 +1,60 @@
+//! Objects out of the store: one of them, in the version of the request.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use pillion_kinds::resource::Resource;
+use pillion_store::Stored;
+use serde_json::Value;
+
+use crate::call::Call;
+use crate::endpoint::Endpoint;
+use crate::custom::conversion;
+use crate::{list, respond};
+use crate::server::Inner;
+use crate::status::{Refusal, Result};
+
+pub(crate) async fn get(call: &Call<'_>) -> Result<Response> {
+    list::known_version(call, call.query.text("resourceVersion"))?;
+    let object = stored(call).await?;
+    respond::object(call, StatusCode::OK, object)
+}
+
+/// The object of the path.
+pub(crate) async fn stored(call: &Call<'_>) -> Result<Value> {
+    let stored = call.inner().store.get(&call.key()).ok_or_else(|| call.not_found())?;
+    decode(call.inner(), &call.endpoint, &stored).await
+}
+
+/// An object as the endpoint shows it.
+pub(crate) async fn decode(inner: &Inner, endpoint: &Endpoint, stored: &Stored) -> Result<Value> {
+    let mut objects = decode_all(inner, endpoint, std::slice::from_ref(stored)).await?;
+    objects.pop().ok_or_else(|| Refusal::internal("an object went missing in conversion"))
+}
+
+/// Objects as the endpoint shows them; what needs a webhook for it is converted in one call.
+pub(crate) async fn decode_all(inner: &Inner, endpoint: &Endpoint, stored: &[Stored]) -> Result<Vec<Value>> {
+    let mut objects = stored.iter().map(parse).collect::<Result<Vec<Value>>>()?;
+    match endpoint {
+        Endpoint::Builtin(Resource { storage: Some(storage), .. }) => objects.iter_mut().for_each(storage.from_storage),
+        Endpoint::Builtin(_) => {}
+        Endpoint::Custom(custom) if custom.shown_as_stored() => {}
+        Endpoint::Custom(custom) => {
+            objects = conversion::convert(inner, custom, objects, &endpoint.api_version()).await?;
+            objects.iter_mut().for_each(|object| custom.default(object));
+        }
+    }
+    Ok(objects)
+}
+
+/// An object as it was written.
+pub(crate) fn parse(stored: &Stored) -> Result<Value> {
+    serde_json::from_slice(&stored.bytes).map_err(Refusal::internal)
+}
+
+/// Whether what the store keeps is what the endpoint shows, byte for byte.
+pub(crate) fn shown_as_stored(endpoint: &Endpoint) -> bool {
+    match endpoint {
+        Endpoint::Builtin(resource) => resource.storage.is_none(),
+        Endpoint::Custom(custom) => custom.shown_as_stored(),
+    }
+}

@@ -1,0 +1,103 @@
+//! Which objects a list or a watch is about.
+
+use pillion_kinds::resource::Resource;
+use pillion_patch::field_selector::{FieldSelector, Term};
+use pillion_patch::label_selector::LabelSelector;
+use pillion_store::Stored;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::call::Call;
+use crate::endpoint::Endpoint;
+use crate::query::ListOptions;
+use crate::read;
+use crate::status::{Refusal, Result};
+
+/// Label and field selectors of a request.
+pub(crate) struct Selection {
+    labels: Option<LabelSelector>,
+    fields: Option<FieldSelector>,
+}
+
+/// The labels of an object, read without the rest of it.
+#[derive(Deserialize)]
+struct Labelled<'a> {
+    #[serde(borrow, default)]
+    metadata: Labels<'a>,
+}
+
+#[derive(Default, Deserialize)]
+struct Labels<'a> {
+    #[serde(borrow, default)]
+    labels: std::collections::HashMap<std::borrow::Cow<'a, str>, std::borrow::Cow<'a, str>>,
+}
+
+impl Selection {
+    pub(crate) fn decode(call: &Call<'_>, options: &ListOptions) -> Result<Selection> {
+        let labels = LabelSelector::parse(&options.label_selector).map_err(|error| Refusal::bad_request(error.to_string()))?;
+        let mut fields = FieldSelector::parse(&options.field_selector).map_err(|error| Refusal::bad_request(error.to_string()))?;
+        for term in &fields.terms {
+            if call.endpoint.selectable(&Value::Null, &term.field).is_none() {
+                return Err(Refusal::bad_request(unknown_field(&call.endpoint, &term.field)));
+            }
+        }
+        if let Some(name) = &call.path.name {
+            match fields.required("metadata.name") {
+                _ if fields.is_empty() => {
+                    let term = Term { field: "metadata.name".to_owned(), value: name.clone(), equal: true };
+                    fields = FieldSelector { terms: vec![term] };
+                }
+                Some(selected) if selected == name => {}
+                _ => return Err(Refusal::bad_request("fieldSelector metadata.name doesn't match requested name")),
+            }
+        }
+        Ok(Selection {
+            labels: (!labels.is_empty()).then_some(labels),
+            fields: (!fields.is_empty()).then_some(fields),
+        })
+    }
+
+    /// Selects all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.labels.is_none() && self.fields.is_none()
+    }
+
+    pub(crate) fn matches(&self, endpoint: &Endpoint, stored: &Stored) -> bool {
+        if let Some(labels) = &self.labels {
+            let Ok(object) = serde_json::from_slice::<Labelled<'_>>(&stored.bytes) else { return false };
+            if !labels.matches(|key| object.metadata.labels.get(key).map(AsRef::as_ref)) {
+                return false;
+            }
+        }
+        let Some(fields) = &self.fields else { return true };
+        let Ok(mut object) = read::parse(stored) else { return false };
+        if let Endpoint::Builtin(Resource { storage: Some(storage), .. }) = endpoint {
+            (storage.from_storage)(&mut object);
+        }
+        fields.terms.iter().all(|term| {
+            let value = endpoint.selectable(&object, &term.field).unwrap_or_default();
+            (value == term.value) == term.equal
+        })
+    }
+}
+
+fn unknown_field(endpoint: &Endpoint, field: &str) -> String {
+    match endpoint {
+        Endpoint::Custom(_) => format!("field label not supported: {field}"),
+        Endpoint::Builtin(resource) => {
+            let typed = matches!(
+                (resource.group, resource.plural),
+                ("", "pods" | "nodes" | "namespaces" | "secrets" | "events" | "replicationcontrollers" | "services")
+                    | ("apps", "replicasets")
+                    | ("batch", "jobs")
+                    | ("events.k8s.io", "events")
+            );
+            match (resource.group, resource.plural) {
+                ("apps", "replicasets") => format!("field label not supported for apps/v1.ReplicaSet: {field}"),
+                ("batch", "jobs") => format!("field label {field:?} not supported for Job"),
+                _ if typed => format!("field label not supported: {field}"),
+                _ => format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""),
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The router on a TLS port, for those who have a token.
+
+use std::net::{SocketAddr, TcpListener};
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::header;
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum_server::tls_rustls::RustlsConfig;
+
+use crate::authentication::{self, ISSUER};
+use crate::credentials::Credentials;
+use crate::media::{Output, Transform};
+use crate::respond;
+use crate::server::{ApiServer, Inner};
+use crate::status::Refusal;
+use crate::user::User;
+
+/// Why the port is not served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The certificate or its key cannot be used.
+    #[error("the server's certificate cannot be used")]
+    Certificate(#[source] std::io::Error),
+    /// The port cannot be served.
+    #[error("cannot serve on the port")]
+    Port(#[source] std::io::Error),
+}
+
+impl ApiServer {
+    /// Serves on a port until `handle` says otherwise. Every request must carry the owner's token or a service account's; health and version are for all.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        credentials: &Credentials,
+        handle: axum_server::Handle<SocketAddr>,
+    ) -> Result<(), ServeError> {
+        self.inner.set_admin_token(&credentials.token);
+        let tls = RustlsConfig::from_pem(credentials.certificate.clone().into(), credentials.key.clone().into())
+            .await
+            .map_err(ServeError::Certificate)?;
+        listener.set_nonblocking(true).map_err(ServeError::Port)?;
+        let router = authenticated(self);
+        axum_server::from_tcp_rustls(listener, tls)
+            .map_err(ServeError::Port)?
+            .handle(handle)
+            .serve(router.into_make_service())
+            .await
+            .map_err(ServeError::Port)
+    }
+}
+
+fn authenticated(server: &ApiServer) -> Router {
+    server.router().layer(middleware::from_fn_with_state(server.clone(), authenticate))
+}
+
+async fn authenticate(State(server): State<ApiServer>, mut request: Request, next: Next) -> Response {
+    let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token = header.and_then(|text| text.strip_prefix("Bearer ")).map(str::trim);
+    let user = match token {
+        Some(token) => user_of(&server.inner, token),
+        None if is_public(request.uri().path()) => Some(anonymous()),
+        None => None,
+    };
+    match user {
+        Some(user) => {
+            let user = impersonated(&request).unwrap_or(user);
+            request.extensions_mut().insert(user);
+            next.run(request).await
+        }
+        None => {
+            let plain = Output { yaml: false, pretty: false, transform: Transform::None, beta: false };
+            respond::refusal(&Refusal::unauthorized(), plain)
+        }
+    }
+}
+
+/// Who the caller wants to act as. Roles are not enforced here, so that everyone may act as anyone.
+fn impersonated(request: &Request) -> Option<User> {
+    let text = |name: &str| {
+        let values = request.headers().get_all(name).into_iter();
+        values.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let name = text("impersonate-user").into_iter().next()?;
+    let mut groups = text("impersonate-group");
+    groups.push("system:authenticated".to_owned());
+    Some(User { name, uid: String::new(), groups, extra: Vec::new() })
+}
+
+fn user_of(inner: &Inner, token: &str) -> Option<User> {
+    if inner.is_admin_token(token) {
+        return Some(User::admin());
+    }
+    authentication::service_account(inner, token, &[ISSUER])
+}
+
+fn is_public(path: &str) -> bool {
+    ["/healthz", "/livez", "/readyz", "/version"]
+        .iter()
+        .any(|public| path.strip_prefix(public).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+}
+
+fn anonymous() -> User {
+    User {
+        name: "system:anonymous".to_owned(),
+        uid: String::new(),
+        groups: vec!["system:unauthenticated".to_owned()],
+        extra: Vec::new(),
+    }
+}

@@ -1,0 +1,102 @@
+//! What a node answers: logs, and whatever its kubelet serves.
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use axum::response::Response;
+use pillion_kinds::field::{Error, Path};
+use serde_json::Value;
+use tower::ServiceExt as _;
+
+use crate::call::Call;
+use crate::read;
+use crate::status::{Refusal, Result};
+
+/// `pods/log`
+pub(super) async fn log(call: &Call<'_>) -> Result<Response> {
+    let pod = read::stored(call).await?;
+    let container = container(call, &pod)?;
+    check_options(call)?;
+    let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+    if node.is_empty() {
+        // Nothing has run yet: nothing was said.
+        return Ok(Response::new(Body::empty()));
+    }
+    let path = format!("/containerLogs/{}/{}/{container}", call.namespace(), call.name());
+    let query = call.raw_query.as_deref().unwrap_or_default();
+    ask(call, node, &path, query).await
+}
+
+/// The container that is meant: the one that is named, or the only one.
+fn container(call: &Call<'_>, pod: &Value) -> Result<String> {
+    let names = |list: &str| -> Vec<String> {
+        let containers = pod["spec"][list].as_array().into_iter().flatten();
+        containers.filter_map(|container| container["name"].as_str()).map(str::to_owned).collect()
+    };
+    let (containers, init) = (names("containers"), names("initContainers"));
+    let all = || containers.iter().chain(&init).cloned().chain(names("ephemeralContainers"));
+    let wanted = call.query.text("container");
+    if !wanted.is_empty() {
+        if all().any(|name| name == wanted) {
+            return Ok(wanted.to_owned());
+        }
+        return Err(Refusal::bad_request(format!("container {wanted} is not valid for pod {}", call.name())));
+    }
+    match (containers.as_slice(), init.as_slice()) {
+        ([only], []) => Ok(only.clone()),
+        _ => {
+            let mut why = format!(
+                "a container name must be specified for pod {}, choose one of: [{}]",
+                call.name(),
+                containers.join(" ")
+            );
+            if !init.is_empty() {
+                why.push_str(&format!(" or one of the init containers: [{}]", init.join(" ")));
+            }
+            Err(Refusal::bad_request(why))
+        }
+    }
+}
+
+fn check_options(call: &Call<'_>) -> Result<()> {
+    let mut errors = Vec::new();
+    for (key, least) in [("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1)] {
+        if let Some(number) = call.query.number(key)?
+            && number < least
+        {
+            let why = if least == 0 { "must be greater than or equal to 0" } else { "must be greater than 0" };
+            errors.push(Error::invalid(&Path::new(key), number, why));
+        }
+    }
+    if call.query.get("sinceSeconds").is_some() && call.query.get("sinceTime").is_some() {
+        errors.push(Error::forbidden(&Path::root(), "at most one of `sinceTime` or `sinceSeconds` may be specified"));
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Refusal::invalid("", "PodLogOptions", call.name(), &errors)) }
+}
+
+/// `nodes/proxy`
+pub(super) async fn proxy(call: &Call<'_>) -> Result<Response> {
+    read::stored(call).await?;
+    let path = format!("/{}", call.path.rest.join("/"));
+    ask(call, call.name(), &path, call.raw_query.as_deref().unwrap_or_default()).await
+}
+
+async fn ask(call: &Call<'_>, node: &str, path: &str, query: &str) -> Result<Response> {
+    let Some(kubelet) = call.inner().node(node) else {
+        return Err(Refusal::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "ServiceUnavailable",
+            format!("node {node:?} runs no kubelet that this server knows"),
+            Value::Null,
+        ));
+    };
+    let uri = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
+    let request = Request::builder()
+        .method(call.method.clone())
+        .uri(uri)
+        .body(Body::from(call.body.clone()))
+        .map_err(|error| Refusal::bad_request(error.to_string()))?;
+    match kubelet.oneshot(request).await {
+        Ok(response) => Ok(response),
+        Err(never) => match never {},
+    }
+}

@@ -1,0 +1,149 @@
+//! Calling a webhook: in process where one is registered, else over HTTPS.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Request, header};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http_body_util::BodyExt as _;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use pillion_patch::decode;
+use pillion_store::Key;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use serde_json::Value;
+use tower::ServiceExt as _;
+
+use crate::server::Inner;
+use crate::status::Refusal;
+
+/// Answers may not be larger.
+const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
+
+/// Why a webhook let nothing through.
+pub(crate) enum Failure {
+    /// It could not be asked, or its answer could not be read; `failurePolicy` decides.
+    Call(String),
+    /// It said no, or what it did cannot be.
+    Rejected(Box<Refusal>),
+}
+
+/// Sends `body` to the webhook of a `clientConfig` and reads its JSON answer. The error says what happened, after "failed to call webhook".
+pub(crate) async fn post(inner: &Inner, config: &Value, body: &Value, timeout_seconds: u64) -> Result<Value, String> {
+    let (url, shown) = address(inner, config, timeout_seconds)?;
+    let call = exchange(inner, config, &url, body.to_string());
+    let failed = |why: String| format!("failed to call webhook: Post {shown:?}: {why}");
+    match tokio::time::timeout(Duration::from_secs(timeout_seconds), call).await {
+        Err(_) => Err(failed("context deadline exceeded".to_owned())),
+        Ok(Err(CallError::Connection(why))) => Err(failed(why)),
+        Ok(Err(CallError::Answer(why))) => Err(format!("failed to call webhook: {why}")),
+        Ok(Ok(answer)) => Ok(answer),
+    }
+}
+
+enum CallError {
+    /// There was no answer.
+    Connection(String),
+    /// The answer is none.
+    Answer(String),
+}
+
+/// The URL, and how messages show it.
+fn address(inner: &Inner, config: &Value, timeout_seconds: u64) -> Result<(String, String), String> {
+    let with_timeout = |url: &str| format!("{url}?timeout={timeout_seconds}s");
+    if let Some(url) = config["url"].as_str() {
+        return Ok((with_timeout(url), with_timeout(url)));
+    }
+    let service = &config["service"];
+    let text = |key: &str| service[key].as_str().unwrap_or_default();
+    let (namespace, name) = (text("namespace"), text("name"));
+    let port = service["port"].as_u64().unwrap_or(443);
+    let path = text("path");
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    let url = with_timeout(&format!("https://{name}.{namespace}.svc:{port}{slash}{path}"));
+    if inner.webhook(&url).is_none() {
+        let there = inner.store.get(&Key::new("services", namespace, name)).is_some();
+        let why = if there { format!("no endpoints available for service {name:?}") } else { format!("service {name:?} not found") };
+        return Err(format!("failed to call webhook: Post {url:?}: {why}"));
+    }
+    Ok((url.clone(), url))
+}
+
+async fn exchange(inner: &Inner, config: &Value, url: &str, body: String) -> Result<Value, CallError> {
+    let request = Request::post(url)
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::ACCEPT, "application/json, */*")
+        .header(header::USER_AGENT, "kube-apiserver-admission")
+        .body(Body::from(body))
+        .map_err(|error| CallError::Connection(error.to_string()))?;
+    let response = match inner.webhook(url) {
+        Some(service) => match service.oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        },
+        None => over_https(config, request).await?,
+    };
+    let status = response.status();
+    let bytes = axum::body::to_bytes(response.into_body(), LARGEST_ANSWER)
+        .await
+        .map_err(|error| CallError::Connection(error.to_string()))?;
+    if !status.is_success() {
+        let text = String::from_utf8_lossy(&bytes);
+        let why = if text.trim().is_empty() {
+            "the server could not find the requested resource".to_owned()
+        } else {
+            format!("an error on the server ({:?}) has prevented the request from succeeding", text.trim())
+        };
+        return Err(CallError::Answer(why));
+    }
+    let unread = |why: &dyn std::fmt::Display| {
+        CallError::Answer(format!("couldn't get version/kind; json parse error: {why}"))
+    };
+    let parsed = decode::parse(&bytes).map_err(|error| unread(&error))?;
+    decode::type_meta(&parsed.value).map_err(|error| unread(&error))?;
+    Ok(parsed.value)
+}
+
+async fn over_https(config: &Value, request: Request<Body>) -> Result<axum::response::Response, CallError> {
+    let tls = tls(config).map_err(CallError::Connection)?;
+    let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_only().enable_http1().build();
+    let client: Client<_, Body> = Client::builder(TokioExecutor::new()).build(connector);
+    let host = request.uri().authority().map(ToString::to_string).unwrap_or_default();
+    let response = client.request(request).await.map_err(|error| CallError::Connection(cause(&error, &host)))?;
+    Ok(response.map(|body| Body::new(body.map_err(axum::Error::new))))
+}
+
+/// Trusts the authority of the configuration and no other.
+fn tls(config: &Value) -> Result<rustls::ClientConfig, String> {
+    let mut roots = rustls::RootCertStore::empty();
+    let bundle = config["caBundle"].as_str().unwrap_or_default();
+    let pem = STANDARD.decode(bundle).map_err(|error| error.to_string())?;
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        roots.add(certificate).map_err(|error| error.to_string())?;
+    }
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// The innermost reason, in Go's words where it is one that users meet.
+fn cause(error: &dyn std::error::Error, host: &str) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    let text = innermost.to_string();
+    if text.contains("Connection refused") {
+        return format!("dial tcp {host}: connect: connection refused");
+    }
+    if text.contains("UnknownIssuer") {
+        return "tls: failed to verify certificate: x509: certificate signed by unknown authority".to_owned();
+    }
+    text
+}

@@ -1,0 +1,6 @@
+//! The kinds of `admissionregistration.k8s.io/v1`. Expressions are checked by whoever evaluates them.
+
+pub(crate) mod policy;
+pub(crate) mod policy_binding;
+mod rule;
+pub(crate) mod webhook_configuration;

@@ -1,0 +1,85 @@
+//! `ReplicaSets`.
+
+use serde_json::{Value, json};
+
+use crate::field::{Error, Path};
+use crate::metadata::{self, subdomain_name};
+use crate::resource::Rules;
+use crate::rules::WITH_STATUS;
+use crate::selector;
+use crate::value::{fill, int, object_mut, set, take};
+use crate::workload::{self, count_spec_changes, default_template, first_generation};
+
+pub(crate) const RULES: Rules = Rules {
+    default,
+    prepare_create,
+    validate,
+    prepare_update,
+    validate_update,
+    validate_status,
+    warnings: workload::warnings,
+    selectable,
+    ..WITH_STATUS
+};
+
+fn default(set: &mut Value) {
+    let spec = object_mut(set, "spec");
+    default_template(spec);
+    fill(spec, "replicas", 1);
+}
+
+fn prepare_create(replica_set: &mut Value) {
+    set(replica_set, "status", json!({"replicas": 0}));
+    first_generation(replica_set);
+    workload::prepare_template(replica_set);
+}
+
+fn prepare_update(new: &mut Value, old: &Value) {
+    take(new, old, &["status"]);
+    workload::prepare_template(new);
+    count_spec_changes(new, old);
+}
+
+fn validate(set: &Value) -> Vec<Error> {
+    let mut errors = metadata::validate_strict(&set["metadata"], &Path::new("metadata"), true, subdomain_name);
+    validate_spec(&set["spec"], &Path::new("spec"), &mut errors);
+    errors
+}
+
+fn validate_update(new: &Value, old: &Value) -> Vec<Error> {
+    let mut errors = metadata::validate_update_strict(&new["metadata"], &old["metadata"], &Path::new("metadata"));
+    let path = Path::new("spec");
+    validate_spec(&new["spec"], &path, &mut errors);
+    selector::validate_immutable(&new["spec"], &old["spec"], &path, &mut errors);
+    errors
+}
+
+fn validate_spec(spec: &Value, path: &Path, errors: &mut Vec<Error>) {
+    workload::validate_counts(spec, &["replicas", "minReadySeconds"], path, errors);
+    workload::validate_selected_template(spec, path, errors);
+}
+
+fn validate_status(new: &Value, old: &Value) -> Vec<Error> {
+    let mut errors = metadata::validate_update_strict(&new["metadata"], &old["metadata"], &Path::new("metadata"));
+    let (status, path) = (&new["status"], Path::new("status"));
+    let counts = [
+        "replicas",
+        "fullyLabeledReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "observedGeneration",
+        "terminatingReplicas",
+    ];
+    workload::validate_counts(status, &counts, &path, &mut errors);
+    for part in ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"] {
+        let detail = "cannot be greater than status.replicas";
+        workload::validate_part(status, part, "replicas", detail, &path, &mut errors);
+    }
+    let detail = "cannot be greater than readyReplicas";
+    workload::validate_part(status, "availableReplicas", "readyReplicas", detail, &path, &mut errors);
+    errors
+}
+
+fn selectable(set: &Value, field: &str) -> Option<String> {
+    (field == "status.replicas").then(|| int(&set["status"], "replicas").to_string())
+}

@@ -1,0 +1,5 @@
+//! The kinds of `batch/v1`.
+
+pub(crate) mod cron_job;
+pub(crate) mod job;
+mod schedule;

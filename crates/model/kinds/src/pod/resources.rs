@@ -1,0 +1,94 @@
+//! Lists of resources: reading, adding, and what their names mean.
+
+use std::collections::BTreeMap;
+
+use pillion_quantity::Quantity;
+use serde_json::Value;
+
+use super::read::{entries, is_sidecar, list};
+use super::validation::format;
+
+/// Amounts by the name of the resource.
+pub(crate) type ResourceList = BTreeMap<String, Quantity>;
+
+/// Reads a quantity. What is none was refused when the object was decoded, and counts as nothing.
+pub(crate) fn quantity(value: &Value) -> Quantity {
+    match value {
+        Value::String(text) => text.parse().unwrap_or(Quantity::ZERO),
+        Value::Number(number) => number.to_string().parse().unwrap_or(Quantity::ZERO),
+        _ => Quantity::ZERO,
+    }
+}
+
+/// The `requests` or `limits` of resource requirements.
+pub(crate) fn amounts(requirements: &Value, which: &str) -> ResourceList {
+    entries(requirements, which).into_iter().map(|(name, value)| (name.to_owned(), quantity(value))).collect()
+}
+
+/// What all containers of a pod need at the same time: the sum of those that run together, or the init container that needs most.
+pub(crate) fn aggregate(spec: &Value, which: &str) -> ResourceList {
+    let mut total = ResourceList::new();
+    for container in list(spec, "containers") {
+        add(&mut total, &amounts(&container["resources"], which));
+    }
+    let (mut sidecars, mut initial) = (ResourceList::new(), ResourceList::new());
+    for container in list(spec, "initContainers") {
+        let own = amounts(&container["resources"], which);
+        if is_sidecar(container) {
+            add(&mut total, &own);
+            add(&mut sidecars, &own);
+            raise(&mut initial, &sidecars);
+        } else {
+            let mut together = own;
+            add(&mut together, &sidecars);
+            raise(&mut initial, &together);
+        }
+    }
+    raise(&mut total, &initial);
+    total
+}
+
+fn add(total: &mut ResourceList, more: &ResourceList) {
+    for (name, amount) in more {
+        let sum = total.get(name).map_or(*amount, |have| have.checked_add(*amount).unwrap_or(Quantity::MAX));
+        total.insert(name.clone(), sum);
+    }
+}
+
+fn raise(total: &mut ResourceList, other: &ResourceList) {
+    for (name, amount) in other {
+        if total.get(name).is_none_or(|have| amount > have) {
+            total.insert(name.clone(), *amount);
+        }
+    }
+}
+
+/// Whether the amount is no whole number, rounded to thousandths as Kubernetes looks at it.
+pub(crate) fn is_fractional(amount: Quantity) -> bool {
+    amount.milli_value() % 1000 != 0
+}
+
+/// `hugepages-2Mi`.
+pub(crate) fn is_huge_page(name: &str) -> bool {
+    name.starts_with("hugepages-")
+}
+
+/// Whether more may be promised than there is: true of Kubernetes' own resources but huge pages.
+pub(crate) fn may_overcommit(name: &str) -> bool {
+    is_native(name) && !is_huge_page(name)
+}
+
+/// Whether the resource is Kubernetes' own.
+pub(crate) fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+/// `example.com/gpu`.
+pub(crate) fn is_extended(name: &str) -> bool {
+    !is_native(name) && !name.starts_with("requests.") && format::qualified_name(&format!("requests.{name}")).is_empty()
+}
+
+/// Whether the resource can be set for a whole pod (KEP-2837).
+pub(crate) fn is_pod_level(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || is_huge_page(name)
+}

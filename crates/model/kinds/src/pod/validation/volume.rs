@@ -1,0 +1,238 @@
+//! Volumes of a pod.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::paths::{validate_descending, validate_no_backsteps, validate_unreserved};
+use super::report::{Errors, Report};
+use super::{claim, container, env, format, network_volume, projected};
+use crate::field::{Error, Path};
+use crate::pod::read::{list, part, pointer_number, pointer_text, text};
+use crate::pod::resources::quantity;
+
+/// The good volumes of a pod by name: those that mounts can name.
+pub(super) type Volumes<'a> = BTreeMap<&'a str, &'a Value>;
+
+/// Kinds of volume in the order in which they are looked for, each with the name that a second one is refused by.
+const KINDS: [(&str, &str); 30] = [
+    ("emptyDir", "emptyDir"),
+    ("hostPath", "hostPath"),
+    ("gitRepo", "gitRepo"),
+    ("gcePersistentDisk", "gcePersistentDisk"),
+    ("awsElasticBlockStore", "awsElasticBlockStore"),
+    ("secret", "secret"),
+    ("nfs", "nfs"),
+    ("iscsi", "iscsi"),
+    ("glusterfs", "glusterfs"),
+    ("flocker", "flocker"),
+    ("persistentVolumeClaim", "persistentVolumeClaim"),
+    ("rbd", "rbd"),
+    ("cinder", "cinder"),
+    ("cephfs", "cephFS"),
+    ("quobyte", "quobyte"),
+    // The slip is the API server's.
+    ("downwardAPI", "downwarAPI"),
+    ("fc", "fc"),
+    ("flexVolume", "flexVolume"),
+    ("configMap", "configMap"),
+    ("azureFile", "azureFile"),
+    ("vsphereVolume", "vsphereVolume"),
+    ("photonPersistentDisk", "photonPersistentDisk"),
+    ("portworxVolume", "portworxVolume"),
+    ("azureDisk", "azureDisk"),
+    ("storageos", "storageos"),
+    ("projected", "projected"),
+    ("scaleIO", "scaleIO"),
+    ("csi", "csi"),
+    ("ephemeral", "ephemeral"),
+    ("image", "image"),
+];
+
+const FILE_MODE_RULE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
+
+/// Checks the volumes of a pod, whose name is empty in a template, and returns the good ones.
+pub(super) fn validate<'a>(
+    errors: &mut Errors,
+    spec: &'a Value,
+    pod_name: &str,
+    is_pod: bool,
+    path: &Path,
+) -> Volumes<'a> {
+    let volumes = list(spec, "volumes");
+    let claims: BTreeSet<String> = volumes
+        .iter()
+        .filter(|volume| !pod_name.is_empty() && part(volume, "ephemeral").is_some())
+        .map(|volume| format!("{pod_name}-{}", text(volume, "name")))
+        .collect();
+    let mut good = Volumes::new();
+    for (i, volume) in volumes.iter().enumerate() {
+        let path = path.index(i);
+        let name = text(volume, "name");
+        let before = errors.len();
+        validate_source(errors, volume, pod_name, is_pod, &path);
+        if name.is_empty() {
+            errors.required(&path.child("name"), "");
+        } else {
+            errors.each(&path.child("name"), name, format::dns_label(name));
+        }
+        if good.contains_key(name) {
+            errors.duplicate(&path.child("name"), name);
+        }
+        if errors.len() == before {
+            good.insert(name, volume);
+        }
+        let claim = text(&volume["persistentVolumeClaim"], "claimName");
+        if claims.contains(claim) {
+            let path = path.child("persistentVolumeClaim").child("claimName");
+            errors.invalid(&path, claim, "must not reference a PVC that gets created for an ephemeral volume");
+        }
+    }
+    good
+}
+
+fn validate_source(errors: &mut Errors, volume: &Value, pod_name: &str, is_pod: bool, path: &Path) {
+    let name = text(volume, "name");
+    let mut found = false;
+    for (kind, shown) in KINDS {
+        let Some(source) = part(volume, kind) else { continue };
+        if found {
+            errors.forbidden(&path.child(shown), "may not specify more than 1 volume type");
+        } else {
+            found = true;
+            // The API server shows this one by another name.
+            let field = if kind == "gcePersistentDisk" { "persistentDisk" } else { kind };
+            validate_kind(errors, kind, source, is_pod, &path.child(field));
+            if kind == "ephemeral" && !pod_name.is_empty() && !name.is_empty() {
+                let claim = format!("{pod_name}-{name}");
+                for objection in format::dns_subdomain(&claim) {
+                    errors.invalid(&path.child("name"), name, format!("PVC name {claim:?}: {objection}"));
+                }
+            }
+        }
+        if kind == "iscsi"
+            && part(source, "initiatorName").is_some()
+            && name.len() + 1 + text(source, "targetPortal").len() > 64
+        {
+            let rule = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
+            errors.invalid(&path.child("name"), name, rule);
+        }
+    }
+    if !found {
+        errors.required(path, "must specify a volume type");
+    }
+}
+
+fn validate_kind(errors: &mut Errors, kind: &str, source: &Value, is_pod: bool, path: &Path) {
+    match kind {
+        "emptyDir" => {
+            if quantity(&source["sizeLimit"]).is_negative() {
+                errors.forbidden(&path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity");
+            }
+        }
+        "hostPath" => validate_host_path(errors, source, path),
+        "gitRepo" => {
+            errors.non_empty(&path.child("repository"), text(source, "repository"));
+            validate_descending(errors, text(source, "directory"), &path.child("directory"));
+        }
+        "secret" => validate_items(errors, source, "secretName", path),
+        "configMap" => validate_items(errors, source, "name", path),
+        "persistentVolumeClaim" => errors.non_empty(&path.child("claimName"), text(source, "claimName")),
+        "downwardAPI" => {
+            validate_mode(errors, source, "defaultMode", path);
+            for file in list(source, "items") {
+                validate_downward_file(errors, file, path);
+            }
+        }
+        "projected" => {
+            validate_mode(errors, source, "defaultMode", path);
+            projected::validate(errors, source, path);
+        }
+        "csi" => validate_csi(errors, source, path),
+        "ephemeral" => match part(source, "volumeClaimTemplate") {
+            None => errors.required(&path.child("volumeClaimTemplate"), ""),
+            Some(template) => claim::validate_template(errors, template, &path.child("volumeClaimTemplate")),
+        },
+        "image" => {
+            if is_pod {
+                errors.non_empty(&path.child("reference"), text(source, "reference"));
+            }
+            container::validate_pull_policy(errors, text(source, "pullPolicy"), &path.child("pullPolicy"));
+        }
+        _ => network_volume::validate(errors, kind, source, path),
+    }
+}
+
+fn validate_host_path(errors: &mut Errors, source: &Value, path: &Path) {
+    let target = text(source, "path");
+    if target.is_empty() {
+        return errors.required(&path.child("path"), "");
+    }
+    validate_no_backsteps(errors, target, &path.child("path"));
+    if let Some(kind) = pointer_text(source, "type") {
+        errors.one_of(
+            &path.child("type"),
+            kind,
+            &["", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"],
+        );
+    }
+}
+
+fn validate_items(errors: &mut Errors, source: &Value, name: &str, path: &Path) {
+    errors.non_empty(&path.child(name), text(source, name));
+    validate_mode(errors, source, "defaultMode", path);
+    for (i, item) in list(source, "items").iter().enumerate() {
+        validate_key_to_path(errors, item, &path.child("items").index(i));
+    }
+}
+
+/// Checks the mode of files.
+pub(super) fn validate_mode(errors: &mut Errors, object: &Value, field: &str, path: &Path) {
+    if let Some(mode) = pointer_number(object, field).filter(|mode| !(0..=0o777).contains(mode)) {
+        errors.invalid(&path.child(field), mode, FILE_MODE_RULE);
+    }
+}
+
+/// Checks which key becomes which file.
+pub(super) fn validate_key_to_path(errors: &mut Errors, item: &Value, path: &Path) {
+    errors.non_empty(&path.child("key"), text(item, "key"));
+    errors.non_empty(&path.child("path"), text(item, "path"));
+    validate_unreserved(errors, text(item, "path"), &path.child("path"));
+    validate_mode(errors, item, "mode", path);
+}
+
+/// Checks a file that shows a field of the pod.
+pub(super) fn validate_downward_file(errors: &mut Errors, file: &Value, path: &Path) {
+    errors.non_empty(&path.child("path"), text(file, "path"));
+    validate_unreserved(errors, text(file, "path"), &path.child("path"));
+    match (part(file, "fieldRef"), part(file, "resourceFieldRef")) {
+        (Some(field), resource) => {
+            env::validate_field(errors, field, &env::FILE_FIELDS, &path.child("fieldRef"));
+            if resource.is_some() {
+                let rule = "fieldRef and resourceFieldRef can not be specified simultaneously";
+                errors.invalid(path, "resource", rule);
+            }
+        }
+        (None, Some(resource)) => env::validate_resource(errors, resource, &path.child("resourceFieldRef"), true),
+        (None, None) => errors.required(path, "one of fieldRef and resourceFieldRef is required"),
+    }
+    validate_mode(errors, file, "mode", path);
+}
+
+fn validate_csi(errors: &mut Errors, source: &Value, path: &Path) {
+    let driver = text(source, "driver");
+    if driver.is_empty() {
+        errors.required(&path.child("driver"), "");
+    } else {
+        if driver.len() > 63 {
+            errors.push(Error::too_long(&path.child("driver"), 63));
+        }
+        errors.each(&path.child("driver"), driver, format::dns_subdomain(&driver.to_lowercase()));
+    }
+    if let Some(secret) = part(source, "nodePublishSecretRef") {
+        match text(secret, "name") {
+            "" => errors.required(&path.child("nodePublishSecretRef").child("name"), ""),
+            name => errors.each(&path.child("name"), name, format::dns_subdomain(name)),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The webhook server that runs beside a conversation: HTTPS on loopback, answers from the corpus, and a log of what it
+//! was asked.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri, header};
+use axum::response::{IntoResponse as _, Response};
+use axum_server::tls_rustls::RustlsConfig;
+use k8s_openapi::ByteString;
+use serde_json::{Value, json};
+
+use crate::conversation::WebhookAnswer;
+
+/// A running webhook server. It ends with this value.
+pub(crate) struct Webhook {
+    /// `https://127.0.0.1:PORT`.
+    pub(crate) url: String,
+    /// The certificate of its authority, as a webhook configuration wants it.
+    pub(crate) ca_bundle: String,
+    desk: Desk,
+    handle: axum_server::Handle<SocketAddr>,
+}
+
+#[derive(Clone)]
+struct Desk {
+    answers: Arc<BTreeMap<String, WebhookAnswer>>,
+    asked: Arc<Mutex<Vec<(String, Value)>>>,
+}
+
+impl Webhook {
+    pub(crate) async fn start(answers: BTreeMap<String, WebhookAnswer>) -> anyhow::Result<Self> {
+        install_crypto_provider();
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
+        let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+        let tls = RustlsConfig::from_pem(certificate.clone().into(), key.into()).await?;
+        let desk = Desk { answers: Arc::new(answers), asked: Arc::default() };
+        let router = Router::new().fallback(answer).with_state(desk.clone());
+        let handle = axum_server::Handle::new();
+        let server = axum_server::bind_rustls(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), tls).handle(handle.clone());
+        tokio::spawn(server.serve(router.into_make_service()));
+        let address = handle.listening().await.context("the webhook server cannot listen")?;
+        let ca_bundle = serde_json::to_value(ByteString(certificate.into_bytes()))?;
+        let ca_bundle = ca_bundle.as_str().unwrap_or_default().to_owned();
+        Ok(Self { url: format!("https://{address}"), ca_bundle, desk, handle })
+    }
+
+    /// The reviews since the last time: path and request, by path, since validating webhooks are called all at once.
+    pub(crate) fn take_reviews(&self) -> Vec<(String, Value)> {
+        let mut asked = std::mem::take(&mut *self.desk.asked.lock().unwrap_or_else(PoisonError::into_inner));
+        asked.sort_by(|left, right| left.0.cmp(&right.0));
+        asked
+    }
+}
+
+impl Drop for Webhook {
+    fn drop(&mut self) {
+        self.handle.shutdown();
+    }
+}
+
+async fn answer(State(desk): State<Desk>, uri: Uri, body: Bytes) -> Response {
+    let review: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let asked = uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+    desk.asked.lock().unwrap_or_else(PoisonError::into_inner).push((asked, review.clone()));
+    let Some(answer) = desk.answers.get(uri.path()) else { return StatusCode::NOT_FOUND.into_response() };
+    if answer.delay > 0 {
+        tokio::time::sleep(Duration::from_secs(answer.delay)).await;
+    }
+    let status = answer.status.and_then(|status| StatusCode::from_u16(status).ok()).unwrap_or(StatusCode::OK);
+    if let Some(raw) = &answer.raw {
+        return (status, raw.clone()).into_response();
+    }
+    let mut response = answer.response.clone();
+    response.entry("uid").or_insert_with(|| review["request"]["uid"].clone());
+    if let Some(patch) = &answer.patch {
+        let patch = serde_json::to_value(ByteString(patch.to_string().into_bytes())).unwrap_or_default();
+        response.insert("patch".to_owned(), patch);
+        response.entry("patchType").or_insert_with(|| "JSONPatch".into());
+    }
+    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
+    (status, [(header::CONTENT_TYPE, "application/json")], review.to_string()).into_response()
+}
+
+/// rustls wants to be told once which cryptography a program uses.
+pub(crate) fn install_crypto_provider() {
+    // An error means that it was told before, which is as good.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+}
