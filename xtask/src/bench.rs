@@ -1,11 +1,12 @@
 //! `cargo xtask bench`: the benchmarks, and the ratios between them.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{Args, Subcommand};
 use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
 use serde_json::Value;
 
@@ -19,13 +20,33 @@ const RATIOS: &[(&str, &str, &str)] = &[("admit/50000 sets", "admit/100 sets", "
 
 /// Runs the benchmarks.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Bench {
+    #[command(subcommand)]
+    beside: Option<Beside>,
     /// Only benchmarks whose name contains this.
     filter: Option<String>,
 }
 
+/// What is measured beside another program.
+#[derive(Subcommand)]
+enum Beside {
+    /// The embedded API server beside kube-apiserver with etcd; `-- --help` lists what can be said of the load.
+    Apiserver {
+        /// For pillion-load.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+}
+
 impl Bench {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        if let Some(Beside::Apiserver { arguments }) = self.beside {
+            let mut command = cargo(["run", "--release", "--quiet", "--package", "pillion-load", "--"]);
+            command.args(arguments);
+            run(command)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         let mut command = cargo(["bench"]);
         for package in PACKAGES {
             command.args(["--package", package]);

@@ -1,4 +1,4 @@
-//! Developer commands: `cargo xtask test`, `bench`, `fuzz`, `gen`, `cluster`, `image`.
+//! Developer commands: `cargo xtask test`, `bench`, `fuzz`, `kill`, `gen`, `cluster`, `image`.
 //!
 //! Needs nothing but cargo; what a tier needs besides, the tier says.
 
@@ -7,6 +7,7 @@ mod command;
 mod fuzz;
 mod generate;
 mod house;
+mod kill;
 mod real;
 mod tiers;
 
@@ -25,6 +26,8 @@ enum Command {
     Bench(bench::Bench),
     /// Fuzzes the parsers (nightly compiler and cargo-fuzz).
     Fuzz(fuzz::Fuzz),
+    /// Kills a writing store again and again, and looks for what it acknowledged.
+    Kill(kill::Kill),
     /// Writes the generated files: CRDs and the reference of the command line.
     Gen(generate::Gen),
     /// A real Kubernetes on this machine, for tests.
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Command::Test(test) => test.run(),
         Command::Bench(bench) => bench.run(),
         Command::Fuzz(fuzz) => fuzz.run(),
+        Command::Kill(kill) => kill.run(),
         Command::Gen(generate) => generate.run(),
         Command::Cluster(command) => cli::run(command),
         Command::Image(command) => cli::image(&command),

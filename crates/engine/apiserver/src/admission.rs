@@ -7,6 +7,7 @@ use crate::status::{GroupResource, Refusal, Result};
 use crate::{meta, policy, read, webhook};
 
 mod pods;
+pub(crate) mod request;
 
 /// What is done to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! From the bytes of a request to an object of the endpoint's kind.
 
+use pillion_kinds::field::{Error, Path};
 use pillion_patch::decode::{self, Parsed};
 use pillion_patch::protobuf;
 use pillion_patch::schema::Schema;
@@ -89,9 +90,11 @@ pub(crate) fn typed(
             (decoded.object, decoded.strict.iter().map(ToString::to_string).collect())
         }
         Endpoint::Custom(custom) => {
-            let (object, mut unknown) = custom.decode(parsed.value)?;
-            unknown.extend(parsed.duplicates.iter().map(|path| format!("duplicate field {path:?}")));
-            (object, unknown)
+            let mut strict: Vec<String> =
+                parsed.duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
+            let (object, unknown) = custom.decode(parsed.value)?;
+            strict.extend(unknown);
+            (object, strict)
         }
     };
     set_type_meta(endpoint, &mut object);
@@ -122,6 +125,10 @@ fn type_meta(endpoint: &Endpoint, value: &Value, body: &[u8]) -> Result<(String,
         let error = format!("unexpected GroupVersion string: {}", given.api_version);
         return Err(unrecognized(endpoint.kind(), &error, body));
     }
+    if endpoint.is_custom() && given.kind.is_empty() {
+        let error = format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(body));
+        return Err(unrecognized(endpoint.kind(), &error, body));
+    }
     let or = |text: String, default: &str| if text.is_empty() { default.to_owned() } else { text };
     Ok((or(given.api_version, &endpoint.api_version()), or(given.kind, endpoint.kind())))
 }
@@ -140,10 +147,8 @@ fn unknown_type(
                 endpoint.api_version()
             ));
         }
-        return Refusal::bad_request(format!(
-            "the kind in the data ({kind}) does not match the expected kind ({})",
-            endpoint.kind()
-        ));
+        let error = Error::invalid(&Path::new("kind"), kind, format!("must be {}", endpoint.kind()));
+        return Refusal::invalid(endpoint.group(), kind, meta::name(value), &[error]);
     }
     if kinds::exists(api_version, kind) {
         // It is read as what it says it is, before it turns out to be of no use here.
@@ -239,7 +244,8 @@ pub(crate) fn foreign(endpoint: &Endpoint, object: &Value) -> Option<String> {
         Ok(given) => given,
         Err(why) => return Some(why),
     };
-    if endpoint.is_custom() || (given.api_version == endpoint.api_version() && given.kind == endpoint.kind()) {
+    let own = |given: &str, own: &str| given.is_empty() || given == own;
+    if endpoint.is_custom() || (own(&given.api_version, &endpoint.api_version()) && own(&given.kind, endpoint.kind())) {
         return None;
     }
     if let Some(schema) = kinds::schema(&given.api_version, &given.kind) {

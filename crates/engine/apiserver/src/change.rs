@@ -11,6 +11,7 @@ use crate::call::Call;
 use crate::endpoint::Part;
 use crate::query::WriteOptions;
 use crate::status::{Refusal, Result};
+use crate::subresource::scale;
 use crate::{create, delete, meta, owners, read, service_address, storage};
 
 pub(crate) const MODIFIED: &str =
@@ -115,6 +116,9 @@ async fn prepare(call: &Call<'_>, part: Part, options: &WriteOptions, mut new: V
     create::ensure_namespace(call, &mut new)?;
     check_name(call, &new)?;
     let attributes = Attributes::new(call, Operation::Update, options.dry_run, &options.shown, "UpdateOptions");
+    if part == Part::Scale {
+        return prepare_scale(call, attributes.of_kind("autoscaling", "v1", "Scale"), new, live).await;
+    }
     admission::mutate(&attributes, &mut new, Some(live)).await?;
     owners::deduplicate(&mut new, call.warnings, true);
     check_resource_version(call, part, &mut new, live)?;
@@ -122,6 +126,21 @@ async fn prepare(call: &Call<'_>, part: Part, options: &WriteOptions, mut new: V
     before_update(call, part, &mut new, live)?;
     apply::keep_times(live, &mut new);
     admission::validate(&attributes, Some(&new), Some(live)).await?;
+    storage::reread(call.inner(), &call.endpoint, &mut new).await?;
+    Ok((!same(&new, live)).then_some(new))
+}
+
+/// As [`prepare`], where admission sees the Scale and not the object.
+async fn prepare_scale(call: &Call<'_>, attributes: Attributes<'_>, mut new: Value, live: &Value) -> Result<Option<Value>> {
+    let old_scale = scale::of(call, live)?;
+    let mut new_scale = scale::of(call, &new)?;
+    admission::mutate(&attributes, &mut new_scale, Some(&old_scale)).await?;
+    scale::set(call, &mut new, &new_scale);
+    check_resource_version(call, Part::Scale, &mut new, live)?;
+    before_update(call, Part::Scale, &mut new, live)?;
+    apply::keep_times(live, &mut new);
+    admission::validate(&attributes, Some(&scale::of(call, &new)?), Some(&old_scale)).await?;
+    storage::reread(call.inner(), &call.endpoint, &mut new).await?;
     Ok((!same(&new, live)).then_some(new))
 }
 

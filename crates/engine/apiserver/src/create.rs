@@ -96,6 +96,7 @@ async fn store(
     service_address::allocate(call, &mut object, None)?;
     before_create(call, &mut object)?;
     admission::validate(attributes, Some(&object), None).await?;
+    storage::reread(inner, &call.endpoint, &mut object).await?;
     let name = meta::name(&object).to_owned();
     let key = call.key_of(&name);
     if options.dry_run {

@@ -41,6 +41,8 @@ pub(crate) struct CustomResource {
     pub(crate) conversion_webhook: Option<Value>,
     /// What is stored may have another version, or lack defaults that came later.
     may_differ_from_stored: bool,
+    /// The version of the store when it was first served; nobody can have watched it before.
+    pub(crate) since: u64,
     /// Said to whoever uses the version.
     pub(crate) deprecation_warning: Option<String>,
 }
@@ -55,17 +57,23 @@ pub(crate) struct ScalePaths {
 
 impl CustomResource {
     /// The served versions of a definition whose names were accepted.
-    fn all_of(definition: &Value) -> Vec<CustomResource> {
+    fn all_of(definition: &Value, since: u64) -> Vec<CustomResource> {
         let versions = || definition["spec"]["versions"].as_array().into_iter().flatten();
         let storage = versions().find(|version| version["storage"] == true).map(|version| text(&version["name"]));
         let several = versions().count() > 1 || meta::generation(definition) > 1;
         let served = versions().filter(|version| version["served"] == true);
         served
-            .filter_map(|version| CustomResource::new(definition, version, storage.clone().unwrap_or_default(), several))
+            .filter_map(|version| CustomResource::new(definition, version, storage.clone().unwrap_or_default(), several, since))
             .collect()
     }
 
-    fn new(definition: &Value, version: &Value, storage_version: String, may_differ: bool) -> Option<CustomResource> {
+    fn new(
+        definition: &Value,
+        version: &Value,
+        storage_version: String,
+        may_differ: bool,
+        since: u64,
+    ) -> Option<CustomResource> {
         let (spec, names) = (&definition["spec"], &definition["status"]["acceptedNames"]);
         let schema = &version["schema"]["openAPIV3Schema"];
         // A definition is checked before it is stored, so its schema compiles; one that does not is not served.
@@ -100,6 +108,7 @@ impl CustomResource {
             storage_version,
             conversion_webhook,
             may_differ_from_stored: may_differ,
+            since,
             deprecation_warning,
         })
     }
@@ -108,6 +117,12 @@ impl CustomResource {
     pub(crate) fn decode(&self, mut value: Value) -> Result<(Value, Vec<String>), String> {
         let unknown = self.structural.coerce(&mut value)?;
         Ok((value, unknown.iter().map(|path| format!("unknown field {path:?}")).collect()))
+    }
+
+    /// Reads an object that was written under another schema: as if a client sent it now.
+    pub(crate) fn read(&self, object: &mut Value) {
+        self.structural.prune(object);
+        self.structural.apply_defaults(object);
     }
 
     pub(crate) fn default(&self, object: &mut Value) {
@@ -186,7 +201,8 @@ impl CustomResources {
         let resources = CustomResources::default();
         for (_, _, stored) in store.list(DEFINITIONS, None).iter() {
             if let Ok(definition) = read::parse(stored) {
-                resources.changed(&definition);
+                // Whoever watched before the restart is sent back by the store itself.
+                resources.changed(&definition, 0);
             }
         }
         resources
@@ -195,6 +211,12 @@ impl CustomResources {
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<CustomResource>> {
         let key = (group.to_owned(), version.to_owned(), plural.to_owned());
         self.inner.read().unwrap_or_else(PoisonError::into_inner).resources.get(&key).cloned()
+    }
+
+    pub(crate) fn of_kind(&self, version: &str, kind: &str) -> Option<Arc<CustomResource>> {
+        let state = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        let same = |custom: &&Arc<CustomResource>| custom.kind == kind && api_version(&custom.group, &custom.version) == version;
+        state.resources.values().find(same).cloned()
     }
 
     /// The same resource in its other versions.
@@ -217,15 +239,17 @@ impl CustomResources {
     }
 
     /// Takes a definition into account, once it is established.
-    pub(crate) fn changed(&self, definition: &Value) {
+    pub(crate) fn changed(&self, definition: &Value, version: u64) {
         let established = definition::condition(definition, "Established") == Some("True");
         let name = meta::name(definition).to_owned();
         let mut state = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let known = state.resources.values().find(|resource| format!("{}.{}", resource.plural, resource.group) == name);
+        let since = known.map_or(version, |resource| resource.since);
         state.forget(&name);
         if !established {
             return;
         }
-        for resource in CustomResource::all_of(definition) {
+        for resource in CustomResource::all_of(definition, since) {
             let key = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
             state.resources.insert(key, Arc::new(resource));
         }

@@ -34,7 +34,7 @@ pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Response> {
     let page = list::find(call, &list_options)?;
     for stored in &page.items {
         let object = read::parse(stored)?;
-        match delete_one(call, meta::name(&object), &options).await {
+        match run(call, meta::name(&object), &options, Admission::OfCollection).await {
             Err(refusal) if refusal.reason == "NotFound" => {}
             Err(refusal) => return Err(refusal),
             Ok(_) => {}
@@ -92,15 +92,27 @@ enum Plan {
 }
 
 async fn delete_one(call: &Call<'_>, name: &str, options: &DeleteOptions) -> Result<Outcome> {
-    run(call, name, options, false).await
+    run(call, name, options, Admission::OfObject).await
+}
+
+/// How a deletion is admitted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Admission {
+    OfObject,
+    /// Of an object that the request does not name.
+    OfCollection,
+    /// It is part of something that was admitted.
+    Done,
 }
 
 /// Deletes without admission: what is deleted in the course of something that was admitted.
 pub(crate) async fn delete_unasked(call: &Call<'_>, name: &str, options: &DeleteOptions) -> Result<()> {
-    run(call, name, options, true).await.map(|_| ())
+    run(call, name, options, Admission::Done).await.map(|_| ())
 }
 
-async fn run(call: &Call<'_>, name: &str, options: &DeleteOptions, mut admitted: bool) -> Result<Outcome> {
+async fn run(call: &Call<'_>, name: &str, options: &DeleteOptions, admission: Admission) -> Result<Outcome> {
+    let mut admitted = admission == Admission::Done;
+    let shown_name = if admission == Admission::OfCollection { "" } else { name };
     let key = call.key_of(name);
     loop {
         let stored = call
@@ -112,7 +124,7 @@ async fn run(call: &Call<'_>, name: &str, options: &DeleteOptions, mut admitted:
         preconditions(call, name, options, &object)?;
         let plan = plan(call, options, &object)?;
         if !admitted && !matches!(plan, Plan::Pending) {
-            let attributes = Attributes::new(call, Operation::Delete, options.dry_run, &options.shown, "DeleteOptions").named(name);
+            let attributes = Attributes::new(call, Operation::Delete, options.dry_run, &options.shown, "DeleteOptions").named(shown_name);
             admission::mutate(&attributes, &mut Value::Null, Some(&object)).await?;
             admission::validate(&attributes, None, Some(&object)).await?;
             admitted = true;

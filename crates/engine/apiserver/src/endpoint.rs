@@ -7,9 +7,10 @@ use std::sync::Arc;
 use pillion_kinds::field;
 use pillion_kinds::resource::{Resource, Service};
 use pillion_patch::schema::{self, Schema};
+use pillion_structural::policy;
 use serde_json::Value;
 
-use crate::custom::CustomResource;
+use crate::custom::{CustomResource, definition};
 use crate::meta;
 use crate::status::GroupResource;
 
@@ -189,7 +190,11 @@ impl Endpoint {
 
     pub(crate) fn validate(&self, object: &Value) -> Vec<field::Error> {
         match self {
-            Endpoint::Builtin(resource) => (resource.rules.validate)(&stored_form(resource, object)),
+            Endpoint::Builtin(resource) => {
+                let mut errors = (resource.rules.validate)(&stored_form(resource, object));
+                errors.extend(self.expression_errors(object, None));
+                errors
+            }
             Endpoint::Custom(custom) => custom.validate(object, None, pillion_structural::Part::Object),
         }
     }
@@ -221,7 +226,12 @@ impl Endpoint {
             Endpoint::Builtin(resource) => {
                 let (object, old) = (&*stored_form(resource, object), &*stored_form(resource, old));
                 match part {
-                    Part::Main | Part::Scale => (resource.rules.validate_update)(object, old),
+                    Part::Main => {
+                        let mut errors = (resource.rules.validate_update)(object, old);
+                        errors.extend(self.expression_errors(object, Some(old)));
+                        errors
+                    }
+                    Part::Scale => (resource.rules.validate_update)(object, old),
                     Part::Status => (resource.rules.validate_status)(object, old),
                     Part::Finalize => pillion_kinds::namespace::validate_finalize(object, old),
                     Part::Resize => pillion_kinds::pod::validate_resize(object, old),
@@ -235,6 +245,24 @@ impl Endpoint {
                 };
                 custom.validate(object, Some(old), part)
             }
+        }
+    }
+
+    /// What is wrong with schemas and expressions in objects that bring some.
+    fn expression_errors(&self, object: &Value, old: Option<&Value>) -> Vec<field::Error> {
+        match (self.group(), self.plural()) {
+            ("apiextensions.k8s.io", "customresourcedefinitions") => definition::schema_errors(object, old),
+            ("admissionregistration.k8s.io", "validatingadmissionpolicies") => policy::validate_policy(object),
+            ("admissionregistration.k8s.io", "mutatingwebhookconfigurations" | "validatingwebhookconfigurations") => {
+                let webhooks = object["webhooks"].as_array().into_iter().flatten().enumerate();
+                let path = field::Path::new("webhooks");
+                let check = |(index, webhook): (usize, &Value)| {
+                    let path = path.index(index).child("matchConditions");
+                    policy::validate_match_conditions(&webhook["matchConditions"], &path, false)
+                };
+                webhooks.flat_map(check).collect()
+            }
+            _ => Vec::new(),
         }
     }
 

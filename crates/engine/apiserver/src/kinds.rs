@@ -46,10 +46,15 @@ pub(crate) fn exists(version: &str, kind: &str) -> bool {
     in_version.any(|resource| resource.kind == kind || resource.kind == single)
 }
 
+/// The resource whose objects have this kind.
+pub(crate) fn of_kind(version: &str, kind: &str) -> Option<&'static Resource> {
+    let same = |resource: &&Resource| resource.kind == kind && api_version(resource.group, resource.version) == version;
+    resource::all().iter().find(same)
+}
+
 /// The shape of a kind.
 pub(crate) fn schema(version: &str, kind: &str) -> Option<Schema<'static>> {
-    let same = |resource: &&Resource| resource.kind == kind && api_version(resource.group, resource.version) == version;
-    schema::builtin().get(resource::all().iter().find(same)?.schema)
+    schema::builtin().get(of_kind(version, kind)?.schema)
 }
 
 /// Whether there is a group of Kubernetes' own with this name.

@@ -176,6 +176,10 @@ pub(crate) async fn answer(call: &Call<'_>, page: &Page) -> Result<Response> {
     if !page.continue_token.is_empty() {
         metadata.insert("continue".to_owned(), page.continue_token.as_str().into());
     }
+    // Go writes it for lists without a type of their own even when there is no more.
+    if call.endpoint.is_custom() && call.output.transform == Transform::None {
+        metadata.entry("continue").or_insert_with(|| "".into());
+    }
     if let Some(remaining) = page.remaining {
         metadata.insert("remainingItemCount".to_owned(), remaining.into());
     }
@@ -186,7 +190,8 @@ pub(crate) async fn answer(call: &Call<'_>, page: &Page) -> Result<Response> {
     let objects = read::decode_all(call.inner(), &call.endpoint, &page.items).await?;
     let list = match call.output.transform {
         Transform::Table => respond::table(call, metadata, &objects)?,
-        Transform::PartialObject | Transform::PartialList => {
+        Transform::PartialObject => return Err(respond::list_is_no_object(&call.endpoint)),
+        Transform::PartialList => {
             let items: Vec<Value> = objects.iter().map(|object| respond::partial(object, call.output)).collect();
             json!({
                 "kind": "PartialObjectMetadataList",

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::call::Call;
 use crate::endpoint::Endpoint;
 use crate::custom::conversion;
-use crate::{list, respond};
+use crate::{list, respond, storage};
 use crate::server::Inner;
 use crate::status::{Refusal, Result};
 
@@ -35,12 +35,17 @@ pub(crate) async fn decode(inner: &Inner, endpoint: &Endpoint, stored: &Stored) 
 pub(crate) async fn decode_all(inner: &Inner, endpoint: &Endpoint, stored: &[Stored]) -> Result<Vec<Value>> {
     let mut objects = stored.iter().map(parse).collect::<Result<Vec<Value>>>()?;
     match endpoint {
-        Endpoint::Builtin(Resource { storage: Some(storage), .. }) => objects.iter_mut().for_each(storage.from_storage),
+        Endpoint::Builtin(Resource { storage: Some(kept), .. }) => {
+            for object in &mut objects {
+                (kept.from_storage)(object);
+                storage::canonical(endpoint, object);
+            }
+        }
         Endpoint::Builtin(_) => {}
         Endpoint::Custom(custom) if custom.shown_as_stored() => {}
         Endpoint::Custom(custom) => {
             objects = conversion::convert(inner, custom, objects, &endpoint.api_version()).await?;
-            objects.iter_mut().for_each(|object| custom.default(object));
+            objects.iter_mut().for_each(|object| custom.read(object));
         }
     }
     Ok(objects)

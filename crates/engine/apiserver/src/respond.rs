@@ -24,10 +24,35 @@ pub(crate) fn object(call: &Call<'_>, code: StatusCode, object: Value) -> Result
         }
         Transform::PartialObject => partial(&object, call.output),
         Transform::PartialList => {
-            return Err(Refusal::not_acceptable(&["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"]));
+            return Err(not_transformed("PartialObjectMetadataList", "is not a list", &go_type(&call.endpoint, call.endpoint.kind())));
         }
     };
     Ok(write(code, &transformed, call.output))
+}
+
+/// Go's type of an object, which messages show.
+fn go_type(endpoint: &Endpoint, kind: &str) -> String {
+    match endpoint {
+        Endpoint::Custom(_) => "*unstructured.Unstructured".to_owned(),
+        Endpoint::Builtin(resource) => {
+            let package = if resource.group.is_empty() { "core" } else { resource.group.split('.').next().unwrap_or_default() };
+            format!("*{package}.{kind}")
+        }
+    }
+}
+
+fn not_transformed(wanted: &str, is: &str, go_type: &str) -> Box<Refusal> {
+    let message = format!("you requested {wanted}, but the requested object {is} ({go_type})");
+    Refusal::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message, Value::Null)
+}
+
+/// A list cannot be shown as the metadata of one object.
+pub(crate) fn list_is_no_object(endpoint: &Endpoint) -> Box<Refusal> {
+    let go_type = match endpoint {
+        Endpoint::Custom(_) => "*unstructured.UnstructuredList".to_owned(),
+        Endpoint::Builtin(_) => go_type(endpoint, &endpoint.list_kind()),
+    };
+    not_transformed("PartialObjectMetadata", "is a list", &go_type)
 }
 
 /// The metadata of an object alone.

@@ -12,10 +12,12 @@ use pillion_clock::Clock;
 use pillion_store::Store;
 
 use crate::call::{Call, Warnings};
+use crate::condition::Conditions;
 use crate::custom::CustomResources;
 use crate::endpoint::Endpoint;
 use crate::media::{self, Output};
 use crate::openapi::OpenApi;
+use crate::policy::Policies;
 use crate::path::{self, ResourcePath, Target};
 use crate::query::Query;
 use crate::status::{Refusal, Result};
@@ -62,6 +64,8 @@ pub(crate) struct Inner {
     pub(crate) tokens: Option<TokenSigner>,
     pub(crate) custom: CustomResources,
     pub(crate) open_api: OpenApi,
+    pub(crate) conditions: Conditions,
+    pub(crate) policies: Policies,
     random: Mutex<fastrand::Rng>,
     /// The owner's token, once a port is served.
     admin_token: RwLock<Option<String>>,
@@ -84,6 +88,8 @@ impl ApiServer {
             tokens: config.tokens,
             custom,
             open_api: OpenApi::default(),
+            conditions: Conditions::default(),
+            policies: Policies::default(),
             random: Mutex::new(random),
             admin_token: RwLock::default(),
             webhooks: RwLock::default(),
@@ -179,6 +185,12 @@ impl Inner {
             }
             Endpoint::Custom(custom) => self.custom.other_versions(custom).into_iter().map(Endpoint::Custom).collect(),
         }
+    }
+
+    /// The resource whose objects have this kind.
+    pub(crate) fn endpoint_of_kind(&self, api_version: &str, kind: &str) -> Option<Endpoint> {
+        let builtin = kinds::of_kind(api_version, kind).map(Endpoint::Builtin);
+        builtin.or_else(|| self.custom.of_kind(api_version, kind).map(Endpoint::Custom))
     }
 
     /// The resource that a path names.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::call::Call;
 use crate::custom::{conversion, definition};
 use crate::endpoint::{Endpoint, Part};
-use crate::meta;
+use crate::{kinds, meta};
 use crate::server::Inner;
 use crate::status::{Refusal, Result};
 
@@ -19,12 +19,18 @@ pub(crate) async fn to_storage(inner: &Inner, endpoint: &Endpoint, mut object: V
         Endpoint::Builtin(resource) => {
             if let Some(storage) = &resource.storage {
                 (storage.to_storage)(&mut object);
+                if let Some(kept) = kinds::find(storage.group, storage.version, resource.plural) {
+                    canonical(&Endpoint::Builtin(kept), &mut object);
+                }
             }
         }
         Endpoint::Custom(custom) if custom.version == custom.storage_version => {}
         Endpoint::Custom(custom) => {
             let mut converted = conversion::convert(inner, custom, vec![object], &custom.storage_api_version()).await?;
             object = converted.pop().unwrap_or_default();
+            if let Some(kept) = inner.custom.find(&custom.group, &custom.storage_version, &custom.plural) {
+                kept.read(&mut object);
+            }
         }
     }
     // The store writes the version in place of this.
@@ -46,8 +52,27 @@ pub(crate) fn canonical(endpoint: &Endpoint, object: &mut Value) {
     if !endpoint.is("apiextensions.k8s.io", "customresourcedefinitions") {
         *object = decode::stored(schema, object.take());
     }
-    // What comes back from storage is read like what a client sends.
-    endpoint.default(object);
+}
+
+/// What comes back from storage is read like what a client sends: with defaults.
+pub(crate) async fn reread(inner: &Inner, endpoint: &Endpoint, object: &mut Value) -> Result<()> {
+    match endpoint {
+        Endpoint::Builtin(_) => {
+            endpoint.default(object);
+            canonical(endpoint, object);
+        }
+        Endpoint::Custom(custom) if custom.version == custom.storage_version => {}
+        Endpoint::Custom(custom) => {
+            let version = object["metadata"].get("resourceVersion").cloned();
+            let stored = Value::Object(to_storage(inner, endpoint, object.take()).await?);
+            let mut converted = conversion::convert(inner, custom, vec![stored], &endpoint.api_version()).await?;
+            *object = converted.pop().unwrap_or_default();
+            custom.read(object);
+            meta::set(object, "resourceVersion", version);
+            meta::sort(object);
+        }
+    }
+    Ok(())
 }
 
 /// Checks of metadata that every kind shares.

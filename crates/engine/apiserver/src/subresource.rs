@@ -10,7 +10,7 @@ mod binding;
 mod eviction;
 mod finalize;
 mod node;
-mod scale;
+pub(crate) mod scale;
 mod token;
 
 pub(crate) use binding::create as bind;
@@ -24,5 +24,6 @@ pub(crate) async fn answer(subresource: Subresource, call: &Call<'_>) -> Result<
         Subresource::Log => node::log(call).await,
         Subresource::NodeProxy => node::proxy(call).await,
         Subresource::Finalize => finalize::update(call).await,
+        Subresource::Connection => node::connection(call).await,
     }
 }

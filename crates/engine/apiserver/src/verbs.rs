@@ -39,6 +39,8 @@ pub(crate) enum Subresource {
     Token,
     NodeProxy,
     Finalize,
+    /// A connection into a container, which there is none of here.
+    Connection,
 }
 
 impl Action {
@@ -64,8 +66,12 @@ pub(crate) fn action(method: &Method, endpoint: &Endpoint, path: &ResourcePath, 
             false => Err(Refusal::method_not_allowed()),
         };
     };
+    if endpoint.is("", "pods") && matches!(subresource.as_str(), "attach" | "exec" | "portforward" | "proxy") {
+        return Ok(Action::Subresource(Subresource::Connection));
+    }
     let verbs = endpoint.subresource_verbs(subresource).ok_or_else(|| {
-        if endpoint.is_custom() { Refusal::page_not_found() } else { Refusal::no_such_resource() }
+        let name = path.name.as_deref().unwrap_or_default();
+        if endpoint.is_custom() { Refusal::not_found(&endpoint.group_resource(), name) } else { Refusal::no_such_resource() }
     })?;
     let verb = match *method {
         Method::GET | Method::HEAD => "get",

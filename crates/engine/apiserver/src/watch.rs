@@ -54,6 +54,11 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Response> {
     } else {
         (Vec::new(), if version == 0 { newest } else { version })
     };
+    if let Endpoint::Custom(custom) = &call.endpoint
+        && after < custom.since
+    {
+        return Ok(streamed(stream::iter([writer.error(&too_old(after, custom.since))]), call.output));
+    }
     let live = match inner.store.watch(&resource, namespace, after) {
         Ok(live) => live,
         Err(expired) => {

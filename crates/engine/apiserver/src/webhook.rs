@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use futures::future;
 use pillion_patch::decode::Parsed;
-use pillion_patch::json::JsonPatch;
+use pillion_patch::json::{JsonPatch, PatchError};
 use serde_json::Value;
 
 use crate::admission::Attributes;
@@ -126,13 +126,18 @@ async fn mutate_with(
     }
     let mut versioned = matched.to_version(attributes, object).await.map_err(Failure::Rejected)?;
     let operations = JsonPatch::parse(&patch)
-        .map_err(|error| Failure::Call(format!("received undecodable patch in webhook response: {error}")))?;
+        .map_err(|error| Failure::Call(format!("received undecodable patch in webhook response: {}", in_gos_words(&error))))?;
     versioned = operations.apply(versioned).map_err(|error| Failure::Rejected(Refusal::internal(error)))?;
     let mut patched = matched.from_version(attributes, versioned).await.map_err(Failure::Rejected)?;
     patched = complete(attributes, patched).map_err(|error| Failure::Rejected(Refusal::internal(error)))?;
     let changed = patched != *object;
     *object = patched;
     Ok(changed)
+}
+
+/// Kubernetes reads the patches of webhooks into a type of another name.
+fn in_gos_words(error: &PatchError) -> String {
+    error.to_string().replace("[]handlers.jsonPatchOp", "jsonpatch.Patch")
 }
 
 /// What a patch left is an object of its kind, with defaults.

@@ -81,7 +81,7 @@ impl JsonPatch {
     pub fn apply(&self, mut object: Value) -> Result<Value, PatchError> {
         let mut copied = 0;
         for operation in &self.operations {
-            apply(&mut object, operation, &mut copied)?;
+            apply(&mut object, operation, &mut copied).map_err(|error| in_operation(operation, error))?;
         }
         self.sort_keys(&mut object);
         Ok(object)
@@ -135,6 +135,21 @@ fn apply(object: &mut Value, operation: &Value, copied: &mut usize) -> Result<()
             add(object, word("path")?, value)
         }
         other => Err(wrong(format!("Unexpected kind: {other}"))),
+    }
+}
+
+/// An error in the words of `evanphx/json-patch`, which names the operation first.
+fn in_operation(operation: &Value, error: PatchError) -> PatchError {
+    let text = |key: &str| operation[key].as_str().unwrap_or_default();
+    let (kind, path) = (text("op"), text("path"));
+    match error {
+        PatchError::Apply(message) if message.starts_with("doc is missing path") => {
+            wrong(format!("{kind} operation does not apply: {message}: missing value"))
+        }
+        PatchError::Apply(message) if message.starts_with("Unable to") => {
+            wrong(format!("error in {kind} for path: '{path}': {message}: missing value"))
+        }
+        other => other,
     }
 }
 

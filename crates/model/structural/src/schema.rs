@@ -13,7 +13,7 @@ use crate::format::Format;
 use crate::go_regexp;
 
 /// Schemas nest a few dozen levels in practice; the bound keeps the recursions over them shallow.
-pub(crate) const MAX_DEPTH: usize = 200;
+pub(crate) const MAX_DEPTH: usize = 64;
 
 /// One schema, with all that Kubernetes reads of it.
 #[derive(Clone, Debug, Default)]

@@ -61,6 +61,6 @@ fn schemas_that_nest_too_deeply_are_refused() {
         schema = json!({"type": "object", "properties": {"a": schema}});
     }
     let errors = crd::validate_schema(&schema, &Path::new("spec").child("validation"), Context::default());
-    assert_eq!(errors[0].to_string(), r#"spec.validation.openAPIV3Schema: Invalid value: "": nests more than 200 levels deep"#);
+    assert_eq!(errors[0].to_string(), r#"spec.validation.openAPIV3Schema: Invalid value: "": nests more than 64 levels deep"#);
     assert!(Structural::compile(&schema).is_err());
 }

@@ -196,6 +196,7 @@ impl Normaliser {
         match key {
             "resourceVersion" if is_version => self.word("rv", text),
             "continue" if !text.is_empty() => "<continue>".to_owned(),
+            "serverAddress" => "<server>".to_owned(),
             "clusterIP" | "clusterIPs" if text.contains(['.', ':']) && !self.said.contains(text) => {
                 self.word("clusterIP", text)
             }

@@ -27,7 +27,28 @@ macro_rules! sessions {
 }
 
 sessions! {
+    access_is_reviewed,
+    changes_are_watched,
+    conditions_are_waited_for,
+    custom_resources_are_objects_too,
+    differences_are_shown,
+    kinds_are_explained,
+    labels_and_annotations_are_set,
     manifests_are_applied,
+    manifests_are_applied_by_the_server,
+    nodes_are_kept,
+    objects_are_created,
+    objects_are_deleted,
+    objects_are_described,
+    objects_are_edited_and_replaced,
+    objects_are_got,
+    objects_are_patched,
+    pods_without_a_node_cannot_be_entered,
+    rollouts_are_followed,
+    sidecarsets_are_served,
+    what_is_served_is_listed,
+    workloads_are_scaled,
+    wrong_input_has_a_clear_answer,
 }
 
 async fn both_servers_make_kubectl_print_the_same(name: &str) -> anyhow::Result<()> {

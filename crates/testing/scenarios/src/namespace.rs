@@ -6,20 +6,20 @@ use kube::api::{Api, PostParams};
 use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::wait;
+use crate::{TestCluster, wait};
 
-/// A namespace, and the client to reach it.
+/// A namespace, and the cluster that it is in.
 #[derive(Clone)]
 pub struct Namespace {
-    client: Client,
+    cluster: TestCluster,
     name: String,
 }
 
 impl Namespace {
-    pub(crate) fn new(client: Client, name: String) -> Namespace {
-        Namespace { client, name }
+    pub(crate) fn new(cluster: TestCluster, name: String) -> Namespace {
+        Namespace { cluster, name }
     }
 
     /// Its name.
@@ -29,7 +29,7 @@ impl Namespace {
 
     /// The client, for what is not in the namespace.
     pub fn client(&self) -> Client {
-        self.client.clone()
+        self.cluster.client()
     }
 
     /// Objects of one kind in the namespace.
@@ -55,8 +55,11 @@ impl Namespace {
         wait::for_object(self.api(), name, what, condition).await
     }
 
-    /// A pod is refused while the account that it runs as is not there yet.
-    pub(crate) async fn wait_for_service_account(&self) -> anyhow::Result<()> {
+    /// A pod is refused while the account that it runs as is not there. A controller makes it, where there is one.
+    pub(crate) async fn ensure_service_account(&self) -> anyhow::Result<()> {
+        if self.cluster.server().is_some() {
+            return self.create::<ServiceAccount>(json!({"metadata": {"name": "default"}})).await.map(drop);
+        }
         wait::for_object(self.api::<ServiceAccount>(), "default", "there", |_| true).await.map(drop)
     }
 }

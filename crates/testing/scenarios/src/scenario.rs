@@ -5,6 +5,7 @@ pub mod jobs;
 pub mod native_sidecars;
 pub mod service_accounts;
 pub mod terminal_phase;
+pub mod updates;
 pub mod usage;
 pub mod webhooks;
 

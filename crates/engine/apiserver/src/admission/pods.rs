@@ -16,6 +16,7 @@ pub(super) fn concerned(attributes: &Attributes<'_>) -> bool {
 }
 
 pub(super) fn mutate(attributes: &Attributes<'_>, pod: &mut Value, old: Option<&Value>) -> Result<()> {
+    refuse_account_of_mirror(attributes, pod, old)?;
     if attributes.subresource() == "resize" {
         return Ok(());
     }
@@ -57,6 +58,16 @@ pub(super) fn validate(attributes: &Attributes<'_>, pod: &Value) -> Result<()> {
     {
         let account = service_account(attributes, pod, name)?;
         pod::validate_service_account(pod, &account).map_err(|why| forbidden(attributes, pod, &why))?;
+    }
+    Ok(())
+}
+
+/// A mirror pod shows what a kubelet runs by itself; it may act for nobody.
+fn refuse_account_of_mirror(attributes: &Attributes<'_>, pod: &Value, old: Option<&Value>) -> Result<()> {
+    let mirror = pod["metadata"]["annotations"]["kubernetes.io/config.mirror"].is_string();
+    let account = pod["spec"]["serviceAccountName"].as_str().unwrap_or_default();
+    if old.is_none() && mirror && !account.is_empty() {
+        return Err(forbidden(attributes, pod, "a mirror pod may not reference service accounts"));
     }
     Ok(())
 }

@@ -100,3 +100,12 @@ async fn ask(call: &Call<'_>, node: &str, path: &str, query: &str) -> Result<Res
         Err(never) => match never {},
     }
 }
+
+/// `pods/exec` and the like
+pub(super) async fn connection(call: &Call<'_>) -> Result<Response> {
+    read::stored(call).await?;
+    let subresource = call.path.subresource.as_deref().unwrap_or_default();
+    Err(Refusal::bad_request(format!(
+        "pods/{subresource} is not served by this one-machine cluster: its containers are processes of your machine, which you can reach directly"
+    )))
+}

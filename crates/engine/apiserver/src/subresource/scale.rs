@@ -8,7 +8,6 @@ use pillion_patch::apply::ApplyError;
 use pillion_patch::{apply, decode, json, schema, strategic};
 use serde_json::{Value, json};
 
-use crate::admission::Attributes;
 use crate::call::Call;
 use crate::change::{self, Source};
 use crate::endpoint::{Endpoint, Part};
@@ -22,7 +21,11 @@ const SCHEMA: &str = "io.k8s.api.autoscaling.v1.Scale";
 pub(super) async fn answer(call: &Call<'_>) -> Result<Response> {
     if call.method == Method::GET {
         let object = read::stored(call).await?;
-        return respond::object(call, StatusCode::OK, scale_of(call, &object)?);
+        let path = Paths::of(&call.endpoint).spec;
+        if call.endpoint.is_custom() && read_path(&object, &path).is_none() {
+            return Err(Refusal::internal(format!("the spec replicas field {path:?} does not exist")));
+        }
+        return respond::object(call, StatusCode::OK, of(call, &object)?);
     }
     let (kind, options) = if call.method == Method::PUT {
         (None, WriteOptions::decode(&call.query, Verb::Update)?)
@@ -36,16 +39,17 @@ pub(super) async fn answer(call: &Call<'_>) -> Result<Response> {
     };
     let source = Scaled { call, kind, given, manager: call.manager(&options.field_manager), force: options.force, validation: options.field_validation };
     let (object, _) = change::change(call, Part::Scale, &options, false, &source).await?;
-    respond::object(call, StatusCode::OK, scale_of(call, &object)?)
+    respond::object(call, StatusCode::OK, of(call, &object)?)
 }
 
-/// The scale as admission sees it.
-pub(crate) fn admission_object(attributes: &Attributes<'_>, object: &Value) -> Result<Value> {
-    scale_of(attributes.call, object)
+/// Writes the replicas of a Scale into its object.
+pub(crate) fn set(call: &Call<'_>, object: &mut Value, scale: &Value) {
+    let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
+    write_path(object, &Paths::of(&call.endpoint).spec, replicas.into());
 }
 
 /// The Scale of an object.
-fn scale_of(call: &Call<'_>, object: &Value) -> Result<Value> {
+pub(crate) fn of(call: &Call<'_>, object: &Value) -> Result<Value> {
     let paths = Paths::of(&call.endpoint);
     let replicas = |path: &str| read_path(object, path).and_then(Value::as_i64);
     let selector = match &call.endpoint {
@@ -131,10 +135,15 @@ impl Source for Scaled<'_, '_> {
         let call = self.call;
         let live = live.ok_or_else(|| call.not_found())?;
         let paths = Paths::of(&call.endpoint);
-        let old = scale_of(call, live)?;
+        let old = of(call, live)?;
         let scale = self.scale(&old)?;
         change::check_name(call, &scale)?;
         let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
+        if replicas < 0 && call.endpoint.is_custom() {
+            let path = field::Path::new(paths.spec.as_str());
+            let error = field::Error::invalid(&path, replicas, "should be a non-negative integer");
+            return Err(Refusal::invalid(call.endpoint.group(), call.endpoint.kind(), call.name(), &[error]));
+        }
         if replicas < 0 {
             let path = field::Path::new("spec").child("replicas");
             let error = field::Error::invalid(&path, replicas, "must be greater than or equal to 0");

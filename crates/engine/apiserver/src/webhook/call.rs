@@ -102,7 +102,8 @@ async fn exchange(inner: &Inner, config: &Value, url: &str, body: String) -> Res
     let unread = |why: &dyn std::fmt::Display| {
         CallError::Answer(format!("couldn't get version/kind; json parse error: {why}"))
     };
-    let parsed = decode::parse(&bytes).map_err(|error| unread(&error))?;
+    // Kubernetes takes YAML as well, so that a bare word is a text.
+    let parsed = decode::parse(&bytes).or_else(|error| decode::parse_yaml(&bytes).map_err(|_| error)).map_err(|error| unread(&error))?;
     decode::type_meta(&parsed.value).map_err(|error| unread(&error))?;
     Ok(parsed.value)
 }

@@ -34,6 +34,11 @@ pub(crate) struct Match {
 }
 
 impl Match {
+    /// In the version of the request.
+    pub(crate) fn own(attributes: &Attributes<'_>) -> Match {
+        Match { endpoint: attributes.call.endpoint.clone() }
+    }
+
     pub(crate) fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -105,10 +110,9 @@ pub(super) async fn matches(
         Some(old) => Some(matched.to_version(attributes, old).await?),
         None => None,
     };
-    match condition::all_hold(attributes, matched.endpoint(), conditions, object.as_ref(), old.as_ref()) {
+    match condition::all_hold(attributes, matched.endpoint(), &webhook.spec, object.as_ref(), old.as_ref()) {
         Ok(true) => Ok(Some(matched)),
         Ok(false) => Ok(None),
-        Err(_) if webhook.spec["failurePolicy"] == "Ignore" => Ok(None),
         Err(why) => Err(Refusal::forbidden(&attributes.call.endpoint.group_resource(), &attributes.name, &why)),
     }
 }

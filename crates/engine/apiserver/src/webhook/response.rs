@@ -3,11 +3,11 @@
 use axum::http::StatusCode;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::call::Failure;
 use super::{Match, Webhook};
-use crate::admission::Attributes;
+use crate::admission::{Attributes, request};
 use crate::status::Refusal;
 
 /// What a webhook said.
@@ -36,52 +36,14 @@ pub(super) async fn review(
             "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)".to_owned(),
         ));
     };
-    let call = attributes.call;
-    let (endpoint, own) = (matched.endpoint(), &call.endpoint);
-    let (group, api, kind) = &attributes.kind;
-    let request_kind = json!({"group": group, "version": api, "kind": kind});
-    // A kind of the subresource's own is the same in every version of the resource.
-    let kind = if kind == own.kind() {
-        json!({"group": endpoint.group(), "version": endpoint.version(), "kind": endpoint.kind()})
-    } else {
-        request_kind.clone()
-    };
-    let resource = |endpoint: &crate::endpoint::Endpoint| {
-        json!({"group": endpoint.group(), "version": endpoint.version(), "resource": endpoint.plural()})
-    };
-    let mut request = Map::new();
-    let mut put = |key: &str, value: Value| {
-        request.insert(key.to_owned(), value);
-    };
-    put("uid", call.inner().uid().into());
-    put("kind", kind);
-    put("resource", resource(endpoint));
-    if !attributes.subresource().is_empty() {
-        put("subResource", attributes.subresource().into());
-    }
-    put("requestKind", request_kind);
-    put("requestResource", resource(own));
-    if !attributes.subresource().is_empty() {
-        put("requestSubResource", attributes.subresource().into());
-    }
-    if !attributes.name.is_empty() {
-        put("name", attributes.name.as_str().into());
-    }
-    let namespace = if own.is("", "namespaces") { attributes.name.as_str() } else { call.namespace() };
-    if !namespace.is_empty() {
-        put("namespace", namespace.into());
-    }
-    put("operation", attributes.operation.name().into());
-    put("userInfo", call.user.to_json());
+    let mut request = request::describe(attributes, matched.endpoint());
     for (key, object) in [("object", object), ("oldObject", old)] {
         let shown = match object {
             Some(object) => matched.to_version(attributes, object).await.map_err(Failure::Rejected)?,
             None => Value::Null,
         };
-        put(key, shown);
+        request.insert(key.to_owned(), shown);
     }
-    put("dryRun", attributes.dry_run.into());
-    put("options", attributes.options.clone());
     Ok(json!({"kind": "AdmissionReview", "apiVersion": format!("admission.k8s.io/{version}"), "request": request}))
 }
 

@@ -1,5 +1,7 @@
 //! Secrets.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::config_map::{SIZE_LIMIT, decoded_length, validate_frozen};
@@ -8,12 +10,24 @@ use crate::format::{check, config_key};
 use crate::metadata::{self, IMMUTABLE, subdomain_name};
 use crate::resource::Rules;
 use crate::rules::STORED;
-use crate::value::{entries, fill_text, has, is_empty, text};
+use crate::value::{entries, fill_text, has, is_empty, object_mut, remove, set, text};
 
 pub(crate) const RULES: Rules = Rules { default, validate, prepare_update, validate_update, selectable, ..STORED };
 
 fn default(secret: &mut Value) {
     fill_text(secret, "type", "Opaque");
+    encode_text(secret);
+}
+
+/// What is given as text is kept as data, over data of the same name.
+fn encode_text(secret: &mut Value) {
+    let texts: Vec<(String, String)> = entries(secret, "stringData")
+        .map(|(key, value)| (key.clone(), STANDARD.encode(value.as_str().unwrap_or_default())))
+        .collect();
+    remove(secret, "stringData");
+    for (key, value) in texts {
+        set(object_mut(secret, "data"), &key, value);
+    }
 }
 
 fn prepare_update(new: &mut Value, old: &Value) {
@@ -60,7 +74,7 @@ fn validate(secret: &Value) -> Vec<Error> {
 fn validate_json(data: &Value, key: &str, path: &Path, errors: &mut Vec<Error>) {
     let path = path.key(key);
     let Some(encoded) = data[key].as_str() else { return errors.push(Error::required(&path, "")) };
-    if let Some(complaint) = json_complaint(&decode(encoded)) {
+    if let Some(complaint) = json_complaint(&STANDARD.decode(encoded).unwrap_or_default()) {
         errors.push(Error::invalid(&path, "<secret contents redacted>", complaint));
     }
 }
@@ -84,21 +98,6 @@ fn json_complaint(bytes: &[u8]) -> Option<String> {
         }
         _ => "unexpected end of JSON input".to_owned(),
     })
-}
-
-/// The bytes of base64 text; what is no base64 was refused when it was decoded.
-fn decode(text: &str) -> Vec<u8> {
-    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let (mut bits, mut count, mut bytes) = (0_u32, 0_u32, Vec::with_capacity(text.len() * 3 / 4));
-    for value in text.bytes().filter_map(|b| ALPHABET.iter().position(|a| *a == b)) {
-        bits = (bits << 6) | u32::try_from(value).unwrap_or_default();
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push(u8::try_from((bits >> count) & 0xff).unwrap_or_default());
-        }
-    }
-    bytes
 }
 
 fn validate_update(new: &Value, old: &Value) -> Vec<Error> {

@@ -152,28 +152,51 @@ impl Parser {
         if self.nesting > MAX_DEPTH {
             return self.fail(self.at(), format!("expression recursion limit exceeded: {MAX_DEPTH}"));
         }
-        let condition = self.logical("||", "_||_")?;
+        let condition = self.binary(0)?;
         let result = match self.eat("?") {
             None => condition,
-            Some(at) => {
-                let yes = self.logical("||", "_||_")?;
-                self.expect(":", "':'")?;
-                let no = self.expr()?;
-                self.call(at, "_?_:_", vec![condition, yes, no])?
-            }
+            Some(at) => self.conditional(at, condition)?,
         };
         self.nesting -= 1;
         Ok(result)
     }
 
+    fn conditional(&mut self, at: usize, condition: Expr) -> Parse<Expr> {
+        let yes = self.binary(0)?;
+        self.expect(":", "':'")?;
+        let no = self.expr()?;
+        self.call(at, "_?_:_", vec![condition, yes, no])
+    }
+
+    /// Operators that bind at least as tightly as `tightness`. One function for all of them, since every level that an expression nests takes
+    /// its share of the stack.
+    fn binary(&mut self, tightness: u8) -> Parse<Expr> {
+        let first = self.unary()?;
+        self.binary_after(first, tightness)
+    }
+
+    fn binary_after(&mut self, mut left: Expr, tightness: u8) -> Parse<Expr> {
+        while let Some((function, level)) = operator(self.peek()).filter(|(_, level)| *level >= tightness) {
+            if level < RELATION {
+                left = self.logical(left, function, level)?;
+                continue;
+            }
+            let at = self.at();
+            self.next += 1;
+            let right = self.binary(level + 1)?;
+            left = self.call(at, function, vec![left, right])?;
+        }
+        Ok(left)
+    }
+
     /// A chain of `||` or `&&`, as a balanced tree.
-    fn logical(&mut self, symbol: &'static str, function: &str) -> Parse<Expr> {
-        let term = |parser: &mut Parser| if symbol == "||" { parser.logical("&&", "_&&_") } else { parser.relation() };
-        let mut terms = vec![term(self)?];
+    fn logical(&mut self, first: Expr, function: &'static str, level: u8) -> Parse<Expr> {
+        let mut terms = vec![first];
         let mut places = Vec::new();
-        while let Some(at) = self.eat(symbol) {
-            places.push(at);
-            terms.push(term(self)?);
+        while operator(self.peek()).is_some_and(|(next, _)| next == function) {
+            places.push(self.at());
+            self.next += 1;
+            terms.push(self.binary(level + 1)?);
         }
         self.balance(function, terms, &places)
     }
@@ -189,55 +212,6 @@ impl Parser {
         let left = self.balance(function, terms, left_places)?;
         let right = self.balance(function, right, right_places)?;
         self.call(*at, function, vec![left, right])
-    }
-
-    fn relation(&mut self) -> Parse<Expr> {
-        const OPERATORS: [(&str, &str); 6] =
-            [("==", "_==_"), ("!=", "_!=_"), ("<=", "_<=_"), (">=", "_>=_"), ("<", "_<_"), (">", "_>_")];
-        let mut left = self.sum()?;
-        loop {
-            let at = self.at();
-            let function = match self.peek() {
-                Token::In => "@in",
-                Token::Symbol(symbol) => match OPERATORS.iter().find(|(operator, _)| operator == symbol) {
-                    Some((_, function)) => function,
-                    None => return Ok(left),
-                },
-                _ => return Ok(left),
-            };
-            self.next += 1;
-            let right = self.sum()?;
-            left = self.call(at, function, vec![left, right])?;
-        }
-    }
-
-    fn sum(&mut self) -> Parse<Expr> {
-        let mut left = self.product()?;
-        loop {
-            let (at, function) = match (self.eat("+"), self.is("-")) {
-                (Some(at), _) => (at, "_+_"),
-                (None, true) => (self.eat("-").unwrap_or_default(), "_-_"),
-                (None, false) => return Ok(left),
-            };
-            let right = self.product()?;
-            left = self.call(at, function, vec![left, right])?;
-        }
-    }
-
-    fn product(&mut self) -> Parse<Expr> {
-        let mut left = self.unary()?;
-        loop {
-            let at = self.at();
-            let function = match self.peek() {
-                Token::Symbol("*") => "_*_",
-                Token::Symbol("/") => "_/_",
-                Token::Symbol("%") => "_%_",
-                _ => return Ok(left),
-            };
-            self.next += 1;
-            let right = self.unary()?;
-            left = self.call(at, function, vec![left, right])?;
-        }
     }
 
     /// Pairs of `!` or `-` cancel out.
@@ -494,6 +468,33 @@ fn integer(sign: &str, digits: &str) -> Option<i64> {
         Some(digits) => i64::from_str_radix(&format!("{sign}{digits}"), 16).ok(),
         None => format!("{sign}{digits}").parse().ok(),
     }
+}
+
+const RELATION: u8 = 2;
+
+/// The function of a binary operator, and how tightly it binds.
+fn operator(token: &Token) -> Option<(&'static str, u8)> {
+    let symbol = match token {
+        Token::In => return Some(("@in", RELATION)),
+        Token::Symbol(symbol) => *symbol,
+        _ => return None,
+    };
+    Some(match symbol {
+        "||" => ("_||_", 0),
+        "&&" => ("_&&_", 1),
+        "==" => ("_==_", RELATION),
+        "!=" => ("_!=_", RELATION),
+        "<=" => ("_<=_", RELATION),
+        ">=" => ("_>=_", RELATION),
+        "<" => ("_<_", RELATION),
+        ">" => ("_>_", RELATION),
+        "+" => ("_+_", 3),
+        "-" => ("_-_", 3),
+        "*" => ("_*_", 4),
+        "/" => ("_/_", 4),
+        "%" => ("_%_", 4),
+        _ => return None,
+    })
 }
 
 /// Whether an expression can start with the token.

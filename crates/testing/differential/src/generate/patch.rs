@@ -71,8 +71,11 @@ fn directives(draw: &mut Draw, value: &mut Value) {
             if !names.is_empty() && draw.chance(30) {
                 object.insert("$setElementOrder/containers".to_owned(), names.into_iter().rev().collect());
             }
-            if object.contains_key("finalizers") && draw.chance(30) {
-                object.insert("$deleteFromPrimitiveList/finalizers".to_owned(), json!(["example.com/a"]));
+            let finalizers: Vec<&str> = strings(object.get("finalizers"));
+            // One that is not added at the same time: a server does the two in any order.
+            let other = ["example.com/a", "example.com/b"].into_iter().find(|word| !finalizers.contains(word));
+            if let Some(other) = other.filter(|_| !finalizers.is_empty() && draw.chance(40)) {
+                object.insert("$deleteFromPrimitiveList/finalizers".to_owned(), json!([other]));
             }
             if object.contains_key("type") && draw.chance(40) {
                 let keys: Vec<Value> = object.keys().map(|key| key.as_str().into()).collect();
@@ -91,6 +94,10 @@ fn directives(draw: &mut Draw, value: &mut Value) {
         }
         _ => {}
     }
+}
+
+fn strings(list: Option<&Value>) -> Vec<&str> {
+    list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 /// Operations on the places of a value.

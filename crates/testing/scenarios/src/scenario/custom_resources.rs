@@ -1,4 +1,4 @@
-//! SidecarSet as a custom resource of a real API server.
+//! SidecarSet as a custom resource.
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
