@@ -56,7 +56,20 @@ fn files() -> anyhow::Result<Vec<(PathBuf, String)>> {
     Ok(vec![
         (root().join("deploy/crds/apps.kruise.io_sidecarsets.yaml"), pillion::crds_yaml()?),
         (root().join("docs/cli.md"), pillion::cli_reference_markdown()),
+        differences()?,
     ])
+}
+
+/// The page on the embedded API server, with its table of known differences.
+fn differences() -> anyhow::Result<(PathBuf, String)> {
+    const BEGIN: &str = "<!-- begin: known differences -->\n";
+    const END: &str = "<!-- end: known differences -->";
+    let path = root().join("docs/embedded.md");
+    let page = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let (before, rest) = page.split_once(BEGIN).context("docs/embedded.md marks where the table begins")?;
+    let (_, after) = rest.split_once(END).context("docs/embedded.md marks where the table ends")?;
+    let known = pillion_differential::Known::list(&pillion_differential::known_differences())?;
+    Ok((path, format!("{before}{BEGIN}{}{END}{after}", pillion_differential::markdown(&known))))
 }
 
 /// How Go holds and writes Kubernetes' types. `None` where there is no Go.

@@ -140,8 +140,12 @@ fn namespace_lifecycle(attributes: &Attributes<'_>, object: &Value) -> Result<()
     let call = attributes.call;
     let namespaces = GroupResource::new("", "namespaces");
     if call.endpoint.is("", "namespaces") {
-        let immortal = matches!(attributes.name.as_str(), "default" | "kube-system" | "kube-public" | "kube-node-lease");
-        if attributes.operation == Operation::Delete && matches!(attributes.name.as_str(), "default" | "kube-system" | "kube-public") && immortal {
+        let immortal =
+            matches!(attributes.name.as_str(), "default" | "kube-system" | "kube-public" | "kube-node-lease");
+        if attributes.operation == Operation::Delete
+            && matches!(attributes.name.as_str(), "default" | "kube-system" | "kube-public")
+            && immortal
+        {
             return Err(Refusal::forbidden(&namespaces, &attributes.name, "this namespace may not be deleted"));
         }
         return Ok(());

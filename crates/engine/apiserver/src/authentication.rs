@@ -19,7 +19,8 @@ pub(crate) fn service_account(inner: &Inner, token: &str, audiences: &[&str]) ->
     if time("exp")? <= now || time("nbf")? > now {
         return None;
     }
-    let for_us = claims["aud"].as_array()?.iter().filter_map(Value::as_str).any(|audience| audiences.contains(&audience));
+    let for_us =
+        claims["aud"].as_array()?.iter().filter_map(Value::as_str).any(|audience| audiences.contains(&audience));
     if !for_us {
         return None;
     }

@@ -1,5 +1,7 @@
 //! From the bytes of a request to an object of the endpoint's kind.
 
+use std::fmt::Write as _;
+
 use pillion_kinds::field::{Error, Path};
 use pillion_patch::decode::{self, Parsed};
 use pillion_patch::protobuf;
@@ -8,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::call::Call;
 use crate::endpoint::Endpoint;
-use crate::{kinds, meta};
 use crate::media::{self, Input};
 use crate::query::FieldValidation;
 use crate::status::{Refusal, Result};
+use crate::{kinds, meta};
 
 /// A body that was read, but not yet as an object of a kind.
 struct Read<'a> {
@@ -68,7 +70,7 @@ pub(crate) fn object(call: &Call<'_>, validation: FieldValidation) -> Result<Val
         }
         _ => {
             if validation == FieldValidation::Warn {
-                strict.into_iter().for_each(|text| call.warnings.add(text));
+                call.warnings.extend(strict);
             }
             Ok(object)
         }
@@ -164,7 +166,8 @@ fn unknown_type(
             ));
         }
         let version = api_version.rsplit('/').next().unwrap_or_default();
-        let internal = if endpoint.group().is_empty() { "core" } else { endpoint.group().split('.').next().unwrap_or_default() };
+        let internal =
+            if endpoint.group().is_empty() { "core" } else { endpoint.group().split('.').next().unwrap_or_default() };
         return frame(&format!(
             "converting ({version}.{kind}) to ({internal}.{}): unknown conversion",
             endpoint.kind()
@@ -179,7 +182,10 @@ pub(crate) fn no_such_kind(api_version: &str, kind: &str) -> String {
 }
 
 fn unrecognized(kind: &str, error: &str, body: &[u8]) -> Box<Refusal> {
-    Refusal::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {error} ({})", summary(body)))
+    Refusal::bad_request(format!(
+        "the object provided is unrecognized (must be of type {kind}): {error} ({})",
+        summary(body)
+    ))
 }
 
 /// The start of a body, for messages: as text where it is, else in hexadecimal.
@@ -192,10 +198,14 @@ fn summary(body: &[u8]) -> String {
     if head.first().is_some_and(|byte| byte.is_ascii_graphic() && *byte == b'{') {
         return format!("{}{more}", String::from_utf8_lossy(head));
     }
-    format!("{}{more}", head.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    let hex = head.iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    });
+    format!("{hex}{more}")
 }
 
-/// The document in the body where it is of another kind than the endpoint: a Scale, an Eviction, a TokenRequest.
+/// The document in the body where it is of another kind than the endpoint: a Scale, an Eviction, a token request.
 pub(crate) fn document(
     call: &Call<'_>,
     kind: &str,
@@ -217,7 +227,8 @@ pub(crate) fn document(
         if !kinds::exists(&given_version, &given_kind) {
             return Err(frame(&no_such_kind(&given_version, &given_kind)));
         }
-        let group = api_version.split_once('/').map_or("core", |(group, _)| group.split('.').next().unwrap_or_default());
+        let group =
+            api_version.split_once('/').map_or("core", |(group, _)| group.split('.').next().unwrap_or_default());
         return Err(frame(&format!("converting ({version}.{given_kind}) to ({group}.{kind}): unknown conversion")));
     }
     let Some(schema) = pillion_patch::schema::builtin().get(schema) else { return Err(Refusal::internal("no schema")) };
@@ -228,7 +239,7 @@ pub(crate) fn document(
         FieldValidation::Strict if !strict.is_empty() => {
             return Err(frame(&format!("strict decoding error: {}", strict.join(", "))));
         }
-        FieldValidation::Warn => strict.into_iter().for_each(|text| call.warnings.add(text)),
+        FieldValidation::Warn => call.warnings.extend(strict),
         _ => {}
     }
     let mut object = decoded.object;
@@ -250,7 +261,9 @@ pub(crate) fn foreign(endpoint: &Endpoint, object: &Value) -> Option<String> {
     }
     if let Some(schema) = kinds::schema(&given.api_version, &given.kind) {
         let error = decode::decode(schema, object.clone()).err().map(|error| error.to_string());
-        return error.or_else(|| Some(format!("unable to decode {}/{} into {}", given.api_version, given.kind, endpoint.kind())));
+        return error.or_else(|| {
+            Some(format!("unable to decode {}/{} into {}", given.api_version, given.kind, endpoint.kind()))
+        });
     }
     Some(no_such_kind(&given.api_version, &given.kind))
 }

@@ -25,8 +25,16 @@ impl ApiServer {
         });
         self.ensure("/api/v1/namespaces/default/services", service).await?;
         for (name, value, what) in [
-            ("system-cluster-critical", 2_000_000_000, "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."),
-            ("system-node-critical", 2_000_001_000, "Used for system critical pods that must not be moved from their current node."),
+            (
+                "system-cluster-critical",
+                2_000_000_000,
+                "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+            ),
+            (
+                "system-node-critical",
+                2_000_001_000,
+                "Used for system critical pods that must not be moved from their current node.",
+            ),
         ] {
             let class = json!({"metadata": {"name": name}, "value": value, "description": what});
             self.ensure("/apis/scheduling.k8s.io/v1/priorityclasses", class).await?;

@@ -28,6 +28,12 @@ impl Warnings {
         }
     }
 
+    pub(crate) fn extend(&self, texts: impl IntoIterator<Item = String>) {
+        for text in texts {
+            self.add(text);
+        }
+    }
+
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

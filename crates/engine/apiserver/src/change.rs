@@ -112,7 +112,13 @@ fn check_uid(source: &(dyn Source + Sync), live: &Value, key: &str, call: &Call<
 }
 
 /// Admission and checks. `None` when the change changes nothing.
-async fn prepare(call: &Call<'_>, part: Part, options: &WriteOptions, mut new: Value, live: &Value) -> Result<Option<Value>> {
+async fn prepare(
+    call: &Call<'_>,
+    part: Part,
+    options: &WriteOptions,
+    mut new: Value,
+    live: &Value,
+) -> Result<Option<Value>> {
     create::ensure_namespace(call, &mut new)?;
     check_name(call, &new)?;
     let attributes = Attributes::new(call, Operation::Update, options.dry_run, &options.shown, "UpdateOptions");
@@ -131,7 +137,12 @@ async fn prepare(call: &Call<'_>, part: Part, options: &WriteOptions, mut new: V
 }
 
 /// As [`prepare`], where admission sees the Scale and not the object.
-async fn prepare_scale(call: &Call<'_>, attributes: Attributes<'_>, mut new: Value, live: &Value) -> Result<Option<Value>> {
+async fn prepare_scale(
+    call: &Call<'_>,
+    attributes: Attributes<'_>,
+    mut new: Value,
+    live: &Value,
+) -> Result<Option<Value>> {
     let old_scale = scale::of(call, live)?;
     let mut new_scale = scale::of(call, &new)?;
     admission::mutate(&attributes, &mut new_scale, Some(&old_scale)).await?;
@@ -221,9 +232,7 @@ fn before_update(call: &Call<'_>, part: Part, new: &mut Value, live: &Value) -> 
     errors.extend(call.endpoint.validate_update(part, new, live));
     call.invalid(meta::name(new), &errors)?;
     if part == Part::Main {
-        for text in call.endpoint.warnings(new, Some(live)) {
-            call.warnings.add(text);
-        }
+        call.warnings.extend(call.endpoint.warnings(new, Some(live)));
     }
     Ok(())
 }

@@ -144,14 +144,14 @@ fn before_create(call: &Call<'_>, object: &mut Value) -> Result<()> {
     ensure_namespace(call, object)?;
     if call.endpoint.is("", "pods") {
         // They are about annotations that the next step turns into fields.
-        pod::app_armor_warnings(object).into_iter().for_each(|text| call.warnings.add(text));
+        call.warnings.extend(pod::app_armor_warnings(object));
     }
     call.endpoint.prepare_create(object);
     storage::canonical(&call.endpoint, object);
     let name = meta::name(object).to_owned();
     call.invalid(&name, &call.endpoint.validate(object))?;
     call.invalid(&name, &storage::common_errors(call, object))?;
-    if meta::text(object, "resourceVersion") != "" {
+    if !meta::text(object, "resourceVersion").is_empty() {
         return Err(Refusal::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "",
@@ -159,9 +159,7 @@ fn before_create(call: &Call<'_>, object: &mut Value) -> Result<()> {
             Value::Null,
         ));
     }
-    for text in call.endpoint.warnings(object, None) {
-        call.warnings.add(text);
-    }
+    call.warnings.extend(call.endpoint.warnings(object, None));
     if call.endpoint.stored_only() {
         call.warnings.add(format!(
             "{}: stored, but nothing on this one-machine cluster acts on it",

@@ -63,7 +63,9 @@ impl CustomResource {
         let several = versions().count() > 1 || meta::generation(definition) > 1;
         let served = versions().filter(|version| version["served"] == true);
         served
-            .filter_map(|version| CustomResource::new(definition, version, storage.clone().unwrap_or_default(), several, since))
+            .filter_map(|version| {
+                CustomResource::new(definition, version, storage.clone().unwrap_or_default(), several, since)
+            })
             .collect()
     }
 
@@ -215,7 +217,9 @@ impl CustomResources {
 
     pub(crate) fn of_kind(&self, version: &str, kind: &str) -> Option<Arc<CustomResource>> {
         let state = self.inner.read().unwrap_or_else(PoisonError::into_inner);
-        let same = |custom: &&Arc<CustomResource>| custom.kind == kind && api_version(&custom.group, &custom.version) == version;
+        let same = |custom: &&Arc<CustomResource>| {
+            custom.kind == kind && api_version(&custom.group, &custom.version) == version
+        };
         state.resources.values().find(same).cloned()
     }
 

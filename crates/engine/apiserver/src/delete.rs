@@ -21,10 +21,8 @@ pub(crate) async fn delete(call: &Call<'_>) -> Result<Response> {
     let options = options(call)?;
     warn_of_orphans(call, &options);
     let outcome = delete_one(call, call.name(), &options).await?;
-    let code = match outcome.gone {
-        false if options.orphan_dependents == Some(false) => StatusCode::ACCEPTED,
-        _ => StatusCode::OK,
-    };
+    let waits = !outcome.gone && options.orphan_dependents == Some(false);
+    let code = if waits { StatusCode::ACCEPTED } else { StatusCode::OK };
     respond::object(call, code, outcome.shown)
 }
 
@@ -115,26 +113,25 @@ async fn run(call: &Call<'_>, name: &str, options: &DeleteOptions, admission: Ad
     let shown_name = if admission == Admission::OfCollection { "" } else { name };
     let key = call.key_of(name);
     loop {
-        let stored = call
-            .inner()
-            .store
-            .get(&key)
-            .ok_or_else(|| Refusal::not_found(&call.endpoint.group_resource(), name))?;
+        let stored =
+            call.inner().store.get(&key).ok_or_else(|| Refusal::not_found(&call.endpoint.group_resource(), name))?;
         let object = read::decode(call.inner(), &call.endpoint, &stored).await?;
         preconditions(call, name, options, &object)?;
-        let plan = plan(call, options, &object)?;
+        let plan = plan(call, options, &object);
         if !admitted && !matches!(plan, Plan::Pending) {
-            let attributes = Attributes::new(call, Operation::Delete, options.dry_run, &options.shown, "DeleteOptions").named(shown_name);
+            let attributes = Attributes::new(call, Operation::Delete, options.dry_run, &options.shown, "DeleteOptions")
+                .named(shown_name);
             admission::mutate(&attributes, &mut Value::Null, Some(&object)).await?;
             admission::validate(&attributes, None, Some(&object)).await?;
             admitted = true;
         }
         match plan {
             Plan::Pending => return Ok(Outcome { gone: false, shown: object }),
-            Plan::Mark(marked) => match mark(call, &key, &stored, marked, options.dry_run).await? {
-                Some(shown) => return Ok(Outcome { gone: false, shown }),
-                None => continue,
-            },
+            Plan::Mark(marked) => {
+                if let Some(shown) = mark(call, &key, &stored, marked, options.dry_run).await? {
+                    return Ok(Outcome { gone: false, shown });
+                }
+            }
             Plan::MarkAndRemove(marked) => {
                 let Some(shown) = mark(call, &key, &stored, marked, options.dry_run).await? else { continue };
                 if options.dry_run {
@@ -163,8 +160,17 @@ async fn run(call: &Call<'_>, name: &str, options: &DeleteOptions, admission: Ad
 fn deleted(call: &Call<'_>, name: &str, object: Value) -> Value {
     let shows_object = matches!(
         (call.endpoint.group(), call.endpoint.plural()),
-        ("", "pods" | "services" | "serviceaccounts" | "persistentvolumeclaims" | "persistentvolumes" | "replicationcontrollers" | "resourcequotas" | "podtemplates")
-            | ("storage.k8s.io", "storageclasses")
+        (
+            "",
+            "pods"
+                | "services"
+                | "serviceaccounts"
+                | "persistentvolumeclaims"
+                | "persistentvolumes"
+                | "replicationcontrollers"
+                | "resourcequotas"
+                | "podtemplates"
+        ) | ("storage.k8s.io", "storageclasses")
             | ("node.k8s.io", _)
     );
     if shows_object {
@@ -203,33 +209,33 @@ pub(crate) fn preconditions(call: &Call<'_>, name: &str, options: &DeleteOptions
     Ok(())
 }
 
-fn plan(call: &Call<'_>, options: &DeleteOptions, object: &Value) -> Result<Plan> {
+fn plan(call: &Call<'_>, options: &DeleteOptions, object: &Value) -> Plan {
     if call.endpoint.is("", "namespaces") {
-        return Ok(plan_namespace(call, object));
+        return plan_namespace(call, object);
     }
     if call.endpoint.is("apiextensions.k8s.io", "customresourcedefinitions") && !meta::is_deleting(object) {
         // What it brought goes first.
         let mut marked = object.clone();
         definition::mark(call.inner(), &mut marked);
-        return Ok(Plan::Mark(marked));
+        return Plan::Mark(marked);
     }
     let mut marked = object.clone();
     let grace = if call.endpoint.is("", "pods") { grace(call, options, object, &mut marked) } else { Grace::None };
     let changed = set_deletion_finalizers(call, options, &mut marked);
     let has_finalizers = !meta::finalizers(&marked).is_empty();
     match grace {
-        Grace::Pending => return Ok(Plan::Pending),
-        Grace::Given => return Ok(Plan::Mark(marked)),
-        Grace::Over if has_finalizers => return Ok(Plan::Mark(marked)),
-        Grace::Over => return Ok(Plan::MarkAndRemove(marked)),
+        Grace::Pending => return Plan::Pending,
+        Grace::Given => return Plan::Mark(marked),
+        Grace::Over if has_finalizers => return Plan::Mark(marked),
+        Grace::Over => return Plan::MarkAndRemove(marked),
         Grace::None => {}
     }
     if has_finalizers {
         mark_as_deleting(call, &mut marked);
         // Deleting a second time changes nothing.
-        return Ok(if !changed && marked == *object { Plan::Mark(object.clone()) } else { Plan::Mark(marked) });
+        return if !changed && marked == *object { Plan::Mark(object.clone()) } else { Plan::Mark(marked) };
     }
-    Ok(Plan::Remove)
+    Plan::Remove
 }
 
 /// A namespace is emptied first; its controller says when that is done.
@@ -272,7 +278,7 @@ fn grace(call: &Call<'_>, options: &DeleteOptions, pod: &Value, marked: &mut Val
         }
         let deadline: jiff::Timestamp = deadline.parse().unwrap_or(now);
         let moved = deadline.checked_sub(SignedDuration::from_secs(current - asked)).unwrap_or(now);
-        let (moved, seconds) = if moved < now { (now, if asked == 0 { 0 } else { 1 }) } else { (moved, asked) };
+        let (moved, seconds) = if moved < now { (now, i64::from(asked != 0)) } else { (moved, asked) };
         meta::set(marked, "deletionTimestamp", Some(meta::time(moved).into()));
         meta::set(marked, "deletionGracePeriodSeconds", Some(seconds.into()));
         return if seconds == 0 { Grace::Over } else { Grace::Given };

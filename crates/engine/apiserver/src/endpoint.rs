@@ -180,7 +180,9 @@ impl Endpoint {
         match self {
             Endpoint::Builtin(resource) => as_stored(resource, object, resource.rules.prepare_create),
             Endpoint::Custom(custom) => {
-                if custom.has_status && let Value::Object(object) = object {
+                if custom.has_status
+                    && let Value::Object(object) = object
+                {
                     object.shift_remove("status");
                 }
                 meta::set(object, "generation", Some(1.into()));
@@ -306,10 +308,18 @@ impl Endpoint {
             (Endpoint::Builtin(resource), Part::Status) => resource.rules.reset_on_status,
             (Endpoint::Builtin(_), _) => &[],
             (Endpoint::Custom(custom), Part::Status) => {
-                if custom.has_status { &[&["spec"]] } else { &[] }
+                if custom.has_status {
+                    &[&["spec"]]
+                } else {
+                    &[]
+                }
             }
             (Endpoint::Custom(custom), _) => {
-                if custom.has_status { &[&["status"]] } else { &[] }
+                if custom.has_status {
+                    &[&["status"]]
+                } else {
+                    &[]
+                }
             }
         }
     }

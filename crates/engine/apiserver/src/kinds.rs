@@ -20,8 +20,16 @@ pub(crate) fn find(group: &str, version: &str, plural: &str) -> Option<&'static 
 }
 
 /// Kinds that every group and version has.
-const OPTIONS: [&str; 8] =
-    ["CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions", "UpdateOptions", "WatchEvent", "Status"];
+const OPTIONS: [&str; 8] = [
+    "CreateOptions",
+    "DeleteOptions",
+    "GetOptions",
+    "ListOptions",
+    "PatchOptions",
+    "UpdateOptions",
+    "WatchEvent",
+    "Status",
+];
 
 /// Versions that Kubernetes still knows and no longer serves.
 const GONE: [(&str, &[&str]); 6] = [
@@ -38,7 +46,8 @@ pub(crate) fn exists(version: &str, kind: &str) -> bool {
     if GONE.iter().any(|(gone, kinds)| *gone == version && kinds.contains(&kind)) {
         return true;
     }
-    let mut in_version = resource::all().iter().filter(|resource| api_version(resource.group, resource.version) == version);
+    let mut in_version =
+        resource::all().iter().filter(|resource| api_version(resource.group, resource.version) == version);
     let single = kind.strip_suffix("List").unwrap_or(kind);
     if OPTIONS.contains(&kind) {
         return in_version.next().is_some();

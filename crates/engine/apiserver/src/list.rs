@@ -57,7 +57,8 @@ pub(crate) fn find(call: &Call<'_>, options: &ListOptions) -> Result<Page> {
         remaining: None,
     };
     let mut last = None;
-    let (after_namespace, after_name) = start.as_deref().map_or(("", ""), |start| start.split_once('/').unwrap_or(("", start)));
+    let (after_namespace, after_name) =
+        start.as_deref().map_or(("", ""), |start| start.split_once('/').unwrap_or(("", start)));
     for (namespace, name, stored) in snapshot.iter_after(after_namespace, after_name) {
         if limit > 0 && page.items.len() == limit {
             // Another one follows: the page ends here.
@@ -88,13 +89,11 @@ fn snapshot(call: &Call<'_>, options: &ListOptions) -> Result<(Snapshot, Option<
         let Ok(version) = u64::try_from(token.rv) else {
             return Ok((store.list(&resource, namespace), Some(start)));
         };
-        return match store.list_at(&resource, namespace, version) {
-            Ok(snapshot) => Ok((snapshot, Some(start))),
-            Err(_) => {
-                let fresh = ContinueToken { v: token.v, rv: -1, start: token.start };
-                Err(Refusal::expired(INCONSISTENT).with_continue(encode(&fresh)))
-            }
-        };
+        if let Ok(snapshot) = store.list_at(&resource, namespace, version) {
+            return Ok((snapshot, Some(start)));
+        }
+        let fresh = ContinueToken { v: token.v, rv: -1, start: token.start };
+        return Err(Refusal::expired(INCONSISTENT).with_continue(encode(&fresh)));
     }
     let version = resource_version(&options.resource_version)?;
     let newest = store.resource_version();
@@ -114,8 +113,7 @@ fn snapshot(call: &Call<'_>, options: &ListOptions) -> Result<(Snapshot, Option<
 /// A version that the server has not reached yet.
 pub(crate) fn too_large(version: u64, newest: u64) -> Box<Refusal> {
     let mut refusal = Refusal::timeout(format!("Too large resource version: {version}, current: {newest}"), 1);
-    refusal.details =
-        json!({"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}], "retryAfterSeconds": 1});
+    refusal.details = json!({"causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}], "retryAfterSeconds": 1});
     refusal
 }
 
@@ -135,9 +133,8 @@ fn no_version(text: &str) -> Error {
 /// As [`resource_version`] for a single object or a watch, which Kubernetes refuses in other words; and no later than what there is.
 pub(crate) fn known_version(call: &Call<'_>, text: &str) -> Result<u64> {
     let version = if text.is_empty() { Ok(0) } else { text.parse() };
-    let version = version.map_err(|_| {
-        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", no_version(text).to_string(), Value::Null)
-    })?;
+    let version = version
+        .map_err(|_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", no_version(text).to_string(), Value::Null))?;
     let newest = call.inner().store.resource_version();
     if version > newest { Err(too_large(version, newest)) } else { Ok(version) }
 }
@@ -159,9 +156,10 @@ fn parse_token(text: &str) -> Result<ContinueToken> {
     let token: ContinueToken =
         serde_json::from_value(parsed.value).map_err(|error| bad(format!("continue key is not valid: {error}")))?;
     match token.v.as_str() {
-        "meta.k8s.io/v1" if token.rv == 0 => Err(bad(
-            "continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)".to_owned(),
-        )),
+        "meta.k8s.io/v1" if token.rv == 0 => {
+            Err(bad("continue key is not valid: incorrect encoded start resourceVersion (version meta.k8s.io/v1)"
+                .to_owned()))
+        }
         "meta.k8s.io/v1" if token.start.is_empty() => {
             Err(bad("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)".to_owned()))
         }
@@ -184,7 +182,11 @@ pub(crate) async fn answer(call: &Call<'_>, page: &Page) -> Result<Response> {
         metadata.insert("remainingItemCount".to_owned(), remaining.into());
     }
     let metadata = Value::Object(metadata);
-    if call.output.transform == Transform::None && !call.output.yaml && !call.output.pretty && read::shown_as_stored(&call.endpoint) {
+    if call.output.transform == Transform::None
+        && !call.output.yaml
+        && !call.output.pretty
+        && read::shown_as_stored(&call.endpoint)
+    {
         return Ok(respond::json_text(raw(call, &metadata, &page.items)));
     }
     let objects = read::decode_all(call.inner(), &call.endpoint, &page.items).await?;

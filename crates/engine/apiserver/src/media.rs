@@ -136,7 +136,9 @@ pub(crate) fn discovery(accept: &str) -> Result<()> {
 pub(crate) fn aggregated_discovery(accept: &str) -> Option<&'static str> {
     let clauses = accept.split(',').filter_map(Clause::parse);
     let wanted = clauses.into_iter().find(|clause| {
-        clause.convert == Some("APIGroupDiscoveryList") && clause.group == "apidiscovery.k8s.io" && clause.version == "v2"
+        clause.convert == Some("APIGroupDiscoveryList")
+            && clause.group == "apidiscovery.k8s.io"
+            && clause.version == "v2"
     });
     wanted.map(|_| "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
 }

@@ -21,7 +21,9 @@ pub(crate) fn answer(inner: &Inner, method: &Method, parts: &[String]) -> Result
             Ok(response)
         }
         ["version"] => Ok(respond::document(&discovery::version(), true)),
-        ["openapi", ..] => openapi::answer(&inner.open_api, &inner.custom.definitions(), &parts).ok_or_else(Refusal::page_not_found),
+        ["openapi", ..] => {
+            openapi::answer(&inner.open_api, &inner.custom.definitions(), &parts).ok_or_else(Refusal::page_not_found)
+        }
         _ => Err(Refusal::page_not_found()),
     }
 }

@@ -43,19 +43,16 @@ impl Source for Patch<'_, '_> {
 impl Patch<'_, '_> {
     /// JSON patch and merge patch: both make a text that is then decoded like a body.
     fn json(&self, live: &Value) -> Result<Value> {
-        let (patched, mut complaints) = match self.kind {
-            PatchType::Json => {
-                let patch = json::JsonPatch::parse(&self.call.body).map_err(|error| self.json_refusal(&error))?;
-                let patched = patch.apply(live.clone()).map_err(|error| self.json_refusal(&error))?;
-                (patched, patch.strict.iter().map(|error| format!("json patch {error}")).collect::<Vec<_>>())
-            }
-            _ => {
-                let (patch, strict) =
-                    json::parse_merge_patch(&self.call.body).map_err(|error| self.json_refusal(&error))?;
-                let mut patched = live.clone();
-                json::merge(&mut patched, patch);
-                (patched, strict.iter().map(ToString::to_string).collect())
-            }
+        let (patched, mut complaints) = if self.kind == PatchType::Json {
+            let patch = json::JsonPatch::parse(&self.call.body).map_err(|error| self.json_refusal(&error))?;
+            let patched = patch.apply(live.clone()).map_err(|error| self.json_refusal(&error))?;
+            (patched, patch.strict.iter().map(|error| format!("json patch {error}")).collect::<Vec<_>>())
+        } else {
+            let (patch, strict) =
+                json::parse_merge_patch(&self.call.body).map_err(|error| self.json_refusal(&error))?;
+            let mut patched = live.clone();
+            json::merge(&mut patched, patch);
+            (patched, strict.iter().map(ToString::to_string).collect())
         };
         let shown = || serde_json::to_string(&patched).unwrap_or_default();
         if let Some(why) = body::foreign(&self.call.endpoint, &patched) {
@@ -98,7 +95,7 @@ impl Patch<'_, '_> {
                 Err(invalid_patch(shown(), &format!("strict decoding error: {}", complaints.join(", "))))
             }
             FieldValidation::Warn => {
-                complaints.iter().for_each(|text| self.call.warnings.add(text.clone()));
+                self.call.warnings.extend(complaints.iter().cloned());
                 Ok(())
             }
             _ => Ok(()),
@@ -131,7 +128,8 @@ impl Patch<'_, '_> {
         let Some(context) = storage::apply_context(call, self.part, &self.manager) else {
             return Err(Refusal::internal("no schema"));
         };
-        let merged = apply::apply(&context, live, &applied, self.options.force).map_err(|error| apply_refusal(&error))?;
+        let merged =
+            apply::apply(&context, live, &applied, self.options.force).map_err(|error| apply_refusal(&error))?;
         let managed = merged["metadata"].get("managedFields").cloned();
         let (mut object, _) = body::typed(&call.endpoint, merged.into(), FieldValidation::Ignore)
             .map_err(|error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", error, Value::Null))?;

@@ -45,7 +45,9 @@ pub(crate) fn parse(parts: Vec<String>) -> Target {
         (Some("apis"), None, _) => Target::Groups,
         (Some("apis"), Some(group), None) => Target::Group(group.to_owned()),
         (Some("api"), Some(version), None) => Target::Resources { group: String::new(), version: version.to_owned() },
-        (Some("api"), Some(version), Some(_)) => resource(String::new(), version.to_owned(), parts.get(2..).unwrap_or_default()),
+        (Some("api"), Some(version), Some(_)) => {
+            resource(String::new(), version.to_owned(), parts.get(2..).unwrap_or_default())
+        }
         (Some("apis"), Some(group), Some(version)) => match parts.get(3..).unwrap_or_default() {
             [] => Target::Resources { group: group.to_owned(), version: version.to_owned() },
             rest => resource(group.to_owned(), version.to_owned(), rest),
@@ -70,7 +72,16 @@ fn resource(group: String, version: String, parts: &[String]) -> Target {
     let resource = parts.next().unwrap_or_default();
     let name = parts.next();
     let subresource = parts.next();
-    Target::Resource(ResourcePath { group, version, namespace, resource, name, subresource, rest: parts.collect(), watch })
+    Target::Resource(ResourcePath {
+        group,
+        version,
+        namespace,
+        resource,
+        name,
+        subresource,
+        rest: parts.collect(),
+        watch,
+    })
 }
 
 #[cfg(test)]
@@ -87,7 +98,13 @@ mod tests {
             panic!("a resource")
         };
         assert_eq!(
-            (path.group.as_str(), path.namespace.as_str(), path.resource.as_str(), path.name.as_deref(), path.subresource.as_deref()),
+            (
+                path.group.as_str(),
+                path.namespace.as_str(),
+                path.resource.as_str(),
+                path.name.as_deref(),
+                path.subresource.as_deref()
+            ),
             ("apps", "default", "deployments", Some("web"), Some("scale"))
         );
     }
@@ -95,7 +112,10 @@ mod tests {
     #[test]
     fn a_namespace_itself_has_no_namespace() {
         let Target::Resource(path) = target("/api/v1/namespaces/default/finalize") else { panic!("a resource") };
-        assert_eq!((path.resource.as_str(), path.name.as_deref(), path.namespace.as_str()), ("namespaces", Some("default"), ""));
+        assert_eq!(
+            (path.resource.as_str(), path.name.as_deref(), path.namespace.as_str()),
+            ("namespaces", Some("default"), "")
+        );
         assert_eq!(path.subresource.as_deref(), Some("finalize"));
     }
 

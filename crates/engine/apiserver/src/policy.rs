@@ -145,7 +145,13 @@ fn failed(why: String) -> Decision {
     Decision { message: why, reason: "Invalid".to_owned(), validation: None }
 }
 
-fn denied(attributes: &Attributes<'_>, object: &Value, policy: &Value, binding: &Value, decision: &Decision) -> Box<Refusal> {
+fn denied(
+    attributes: &Attributes<'_>,
+    object: &Value,
+    policy: &Value,
+    binding: &Value,
+    decision: &Decision,
+) -> Box<Refusal> {
     let message = denial(meta::name(policy), Some(meta::name(binding)), &decision.message);
     let resource = attributes.call.endpoint.group_resource();
     let mut refusal = Refusal::forbidden(&resource, attributes.object_name(object), &message);
@@ -156,7 +162,11 @@ fn denied(attributes: &Attributes<'_>, object: &Value, policy: &Value, binding: 
 }
 
 /// The parameters that a binding brings; `None` for a policy that wants none.
-fn parameters(attributes: &Attributes<'_>, policy: &Value, binding: &Value) -> std::result::Result<Vec<Option<Value>>, String> {
+fn parameters(
+    attributes: &Attributes<'_>,
+    policy: &Value,
+    binding: &Value,
+) -> std::result::Result<Vec<Option<Value>>, String> {
     let kind = &policy["spec"]["paramKind"];
     let reference = &binding["spec"]["paramRef"];
     if kind.is_null() || reference.is_null() {
@@ -180,7 +190,10 @@ fn parameters(attributes: &Attributes<'_>, policy: &Value, binding: &Value) -> s
     };
     let found = find(attributes, &endpoint, reference, &namespace)?;
     if found.is_empty() && reference["parameterNotFoundAction"] == "Deny" {
-        return Err("failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
+        return Err(
+            "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
+                .to_owned(),
+        );
     }
     Ok(found.into_iter().map(Some).collect())
 }
@@ -200,6 +213,7 @@ fn find(
     let selector = serde_json::from_value(reference["selector"].clone()).map_err(|error| error.to_string())?;
     let selector = Selector::from_label_selector(&selector).map_err(|error| error.to_string())?;
     let snapshot = store.list(&endpoint.storage_name(), (!namespace.is_empty()).then_some(namespace));
-    let all = snapshot.iter().map(|(_, _, stored)| parse(stored)).collect::<std::result::Result<Vec<Value>, String>>()?;
+    let all =
+        snapshot.iter().map(|(_, _, stored)| parse(stored)).collect::<std::result::Result<Vec<Value>, String>>()?;
     Ok(all.into_iter().filter(|object| selector.matches(|key| meta::label(object, key))).collect())
 }

@@ -44,7 +44,9 @@ impl Query {
                 Ok(number) => Ok(Some(number)),
                 Err(error) => {
                     let what = match error.kind() {
-                        std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => "value out of range",
+                        std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => {
+                            "value out of range"
+                        }
                         _ => "invalid syntax",
                     };
                     Err(Refusal::bad_request(format!("strconv.ParseInt: parsing {text:?}: {what}")))
@@ -109,7 +111,11 @@ impl WriteOptions {
             "" | "Warn" => FieldValidation::Warn,
             "Strict" => FieldValidation::Strict,
             other => {
-                errors.push(Error::not_supported(&Path::new("fieldValidation"), other, &["", "Ignore", "Strict", "Warn"]));
+                errors.push(Error::not_supported(
+                    &Path::new("fieldValidation"),
+                    other,
+                    &["", "Ignore", "Strict", "Warn"],
+                ));
                 FieldValidation::Warn
             }
         };
@@ -204,10 +210,18 @@ impl DeleteOptions {
         if let Some(policy) = &propagation_policy {
             let path = Path::new("propagationPolicy");
             if orphan_dependents.is_some() {
-                errors.push(Error::invalid(&path, policy.as_str(), "orphanDependents and deletionPropagation cannot be both set"));
+                errors.push(Error::invalid(
+                    &path,
+                    policy.as_str(),
+                    "orphanDependents and deletionPropagation cannot be both set",
+                ));
             }
             if !matches!(policy.as_str(), "Foreground" | "Background" | "Orphan") {
-                errors.push(Error::not_supported(&path, policy.as_str(), &["Foreground", "Background", "Orphan", "nil"]));
+                errors.push(Error::not_supported(
+                    &path,
+                    policy.as_str(),
+                    &["Foreground", "Background", "Orphan", "nil"],
+                ));
             }
         }
         let dry_run: Vec<&str> = body["dryRun"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -266,7 +280,7 @@ impl ListOptions {
         let legacy = options.watch && matches!(options.resource_version.as_str(), "" | "0");
         if legacy && options.send_initial_events.is_none() && options.resource_version_match.is_empty() {
             options.send_initial_events = Some(true);
-            options.resource_version_match = "NotOlderThan".to_owned();
+            "NotOlderThan".clone_into(&mut options.resource_version_match);
         }
         let errors = if options.watch { options.watch_errors() } else { options.list_errors() };
         if errors.is_empty() { Ok(options) } else { Err(Refusal::invalid("meta.k8s.io", "ListOptions", "", &errors)) }
@@ -278,7 +292,10 @@ impl ListOptions {
         let wanted = self.resource_version_match.as_str();
         if !wanted.is_empty() {
             if self.resource_version.is_empty() {
-                errors.push(Error::forbidden(&path, "resourceVersionMatch is forbidden unless resourceVersion is provided"));
+                errors.push(Error::forbidden(
+                    &path,
+                    "resourceVersionMatch is forbidden unless resourceVersion is provided",
+                ));
             }
             if !self.continue_token.is_empty() {
                 errors.push(Error::forbidden(&path, "resourceVersionMatch is forbidden when continue is provided"));
@@ -287,7 +304,10 @@ impl ListOptions {
                 errors.push(Error::not_supported(&path, wanted, &["Exact", "NotOlderThan", ""]));
             }
             if wanted == "Exact" && self.resource_version == "0" {
-                errors.push(Error::forbidden(&path, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
+                errors.push(Error::forbidden(
+                    &path,
+                    "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
+                ));
             }
         }
         if self.send_initial_events.is_some() {
@@ -301,11 +321,17 @@ impl ListOptions {
         let path = Path::new("resourceVersionMatch");
         let wanted = self.resource_version_match.as_str();
         if self.send_initial_events.is_some() && wanted != "NotOlderThan" {
-            errors.push(Error::forbidden(&path, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
+            errors.push(Error::forbidden(
+                &path,
+                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            ));
         }
         if !wanted.is_empty() {
             if self.send_initial_events.is_none() {
-                errors.push(Error::forbidden(&path, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"));
+                errors.push(Error::forbidden(
+                    &path,
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                ));
             }
             if wanted != "NotOlderThan" {
                 errors.push(Error::not_supported(&path, wanted, &["NotOlderThan"]));

@@ -7,11 +7,11 @@ use pillion_store::Stored;
 use serde_json::Value;
 
 use crate::call::Call;
-use crate::endpoint::Endpoint;
 use crate::custom::conversion;
-use crate::{list, respond, storage};
+use crate::endpoint::Endpoint;
 use crate::server::Inner;
 use crate::status::{Refusal, Result};
+use crate::{list, respond, storage};
 
 pub(crate) async fn get(call: &Call<'_>) -> Result<Response> {
     list::known_version(call, call.query.text("resourceVersion"))?;
@@ -45,7 +45,9 @@ pub(crate) async fn decode_all(inner: &Inner, endpoint: &Endpoint, stored: &[Sto
         Endpoint::Custom(custom) if custom.shown_as_stored() => {}
         Endpoint::Custom(custom) => {
             objects = conversion::convert(inner, custom, objects, &endpoint.api_version()).await?;
-            objects.iter_mut().for_each(|object| custom.read(object));
+            for object in &mut objects {
+                custom.read(object);
+            }
         }
     }
     Ok(objects)

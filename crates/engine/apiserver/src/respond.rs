@@ -24,7 +24,11 @@ pub(crate) fn object(call: &Call<'_>, code: StatusCode, object: Value) -> Result
         }
         Transform::PartialObject => partial(&object, call.output),
         Transform::PartialList => {
-            return Err(not_transformed("PartialObjectMetadataList", "is not a list", &go_type(&call.endpoint, call.endpoint.kind())));
+            return Err(not_transformed(
+                "PartialObjectMetadataList",
+                "is not a list",
+                &go_type(&call.endpoint, call.endpoint.kind()),
+            ));
         }
     };
     Ok(write(code, &transformed, call.output))
@@ -35,7 +39,8 @@ fn go_type(endpoint: &Endpoint, kind: &str) -> String {
     match endpoint {
         Endpoint::Custom(_) => "*unstructured.Unstructured".to_owned(),
         Endpoint::Builtin(resource) => {
-            let package = if resource.group.is_empty() { "core" } else { resource.group.split('.').next().unwrap_or_default() };
+            let package =
+                if resource.group.is_empty() { "core" } else { resource.group.split('.').next().unwrap_or_default() };
             format!("*{package}.{kind}")
         }
     }

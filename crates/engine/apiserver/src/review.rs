@@ -44,9 +44,15 @@ fn token(call: &Call<'_>, review: &mut Value) -> Result<()> {
     if text.is_empty() {
         return Err(Refusal::bad_request("token is required for TokenReview in authentication"));
     }
-    let wanted: Vec<String> =
-        review["spec"]["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
-    let audiences: Vec<&str> = if wanted.is_empty() { vec![ISSUER] } else { wanted.iter().map(String::as_str).collect() };
+    let wanted: Vec<String> = review["spec"]["audiences"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .map(str::to_owned)
+        .collect();
+    let audiences: Vec<&str> =
+        if wanted.is_empty() { vec![ISSUER] } else { wanted.iter().map(String::as_str).collect() };
     let user = if call.inner().is_admin_token(&text) {
         Some(crate::user::User::admin())
     } else {

@@ -34,8 +34,10 @@ struct Labels<'a> {
 
 impl Selection {
     pub(crate) fn decode(call: &Call<'_>, options: &ListOptions) -> Result<Selection> {
-        let labels = LabelSelector::parse(&options.label_selector).map_err(|error| Refusal::bad_request(error.to_string()))?;
-        let mut fields = FieldSelector::parse(&options.field_selector).map_err(|error| Refusal::bad_request(error.to_string()))?;
+        let labels =
+            LabelSelector::parse(&options.label_selector).map_err(|error| Refusal::bad_request(error.to_string()))?;
+        let mut fields =
+            FieldSelector::parse(&options.field_selector).map_err(|error| Refusal::bad_request(error.to_string()))?;
         for term in &fields.terms {
             if call.endpoint.selectable(&Value::Null, &term.field).is_none() {
                 return Err(Refusal::bad_request(unknown_field(&call.endpoint, &term.field)));
@@ -51,10 +53,7 @@ impl Selection {
                 _ => return Err(Refusal::bad_request("fieldSelector metadata.name doesn't match requested name")),
             }
         }
-        Ok(Selection {
-            labels: (!labels.is_empty()).then_some(labels),
-            fields: (!fields.is_empty()).then_some(fields),
-        })
+        Ok(Selection { labels: (!labels.is_empty()).then_some(labels), fields: (!fields.is_empty()).then_some(fields) })
     }
 
     /// Selects all.

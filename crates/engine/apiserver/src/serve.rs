@@ -63,17 +63,13 @@ async fn authenticate(State(server): State<ApiServer>, mut request: Request, nex
         None if is_public(request.uri().path()) => Some(anonymous()),
         None => None,
     };
-    match user {
-        Some(user) => {
-            let user = impersonated(&request).unwrap_or(user);
-            request.extensions_mut().insert(user);
-            next.run(request).await
-        }
-        None => {
-            let plain = Output { yaml: false, pretty: false, transform: Transform::None, beta: false };
-            respond::refusal(&Refusal::unauthorized(), plain)
-        }
-    }
+    let Some(user) = user else {
+        let plain = Output { yaml: false, pretty: false, transform: Transform::None, beta: false };
+        return respond::refusal(&Refusal::unauthorized(), plain);
+    };
+    let user = impersonated(&request).unwrap_or(user);
+    request.extensions_mut().insert(user);
+    next.run(request).await
 }
 
 /// Who the caller wants to act as. Roles are not enforced here, so that everyone may act as anyone.

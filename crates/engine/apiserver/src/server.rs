@@ -17,8 +17,8 @@ use crate::custom::CustomResources;
 use crate::endpoint::Endpoint;
 use crate::media::{self, Output};
 use crate::openapi::OpenApi;
-use crate::policy::Policies;
 use crate::path::{self, ResourcePath, Target};
+use crate::policy::Policies;
 use crate::query::Query;
 use crate::status::{Refusal, Result};
 use crate::token::TokenSigner;
@@ -213,9 +213,10 @@ async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
         _ => ["curl", "Wget", "Mozilla/5.0"].iter().any(|person| user_agent.starts_with(person)),
     };
     let path = parts.uri.path();
-    let segments = path.split('/').filter(|part| !part.is_empty()).map(|part| {
-        percent_encoding::percent_decode_str(part).decode_utf8_lossy().into_owned()
-    });
+    let segments = path
+        .split('/')
+        .filter(|part| !part.is_empty())
+        .map(|part| percent_encoding::percent_decode_str(part).decode_utf8_lossy().into_owned());
     let odd = path.contains("//") || path.to_ascii_lowercase().contains("%2f");
     let incoming = Incoming {
         method: parts.method.clone(),

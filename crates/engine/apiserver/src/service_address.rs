@@ -84,11 +84,16 @@ fn free_address(call: &Call<'_>, taken: &HashSet<&str>) -> String {
 
 fn node_ports(call: &Call<'_>, service: &mut Value, old: Option<&Value>, others: &[Value]) -> Result<()> {
     let kind = service["spec"]["type"].as_str().unwrap_or_default();
-    let wanted = kind == "NodePort" || (kind == "LoadBalancer" && service["spec"]["allocateLoadBalancerNodePorts"] != false);
+    let wanted =
+        kind == "NodePort" || (kind == "LoadBalancer" && service["spec"]["allocateLoadBalancerNodePorts"] != false);
     let ports_of = |service: &Value| -> Vec<(String, i64, i64)> {
         let ports = service["spec"]["ports"].as_array().into_iter().flatten();
         let number = |port: &Value, key: &str| port[key].as_i64().unwrap_or(0);
-        ports.map(|port| (port["protocol"].as_str().unwrap_or("TCP").to_owned(), number(port, "port"), number(port, "nodePort"))).collect()
+        ports
+            .map(|port| {
+                (port["protocol"].as_str().unwrap_or("TCP").to_owned(), number(port, "port"), number(port, "nodePort"))
+            })
+            .collect()
     };
     let mut taken: HashSet<i64> = others.iter().flat_map(&ports_of).map(|(_, _, node_port)| node_port).collect();
     let before = old.map(ports_of).unwrap_or_default();

@@ -133,15 +133,6 @@ impl Refusal {
         )
     }
 
-    pub(crate) fn method_not_supported(resource: &GroupResource, action: &str) -> Box<Refusal> {
-        Refusal::new(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "MethodNotAllowed",
-            format!("{action} is not supported on resources of kind {:?}", resource.to_string()),
-            details("", &resource.group, &resource.resource),
-        )
-    }
-
     /// The method has no meaning on this path.
     pub(crate) fn method_not_allowed() -> Box<Refusal> {
         Refusal::new(
@@ -184,10 +175,6 @@ impl Refusal {
         Refusal::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {message}"), details)
     }
 
-    pub(crate) fn service_unavailable(message: impl Into<String>) -> Box<Refusal> {
-        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message, Value::Null)
-    }
-
     pub(crate) fn not_acceptable(supported: &[&str]) -> Box<Refusal> {
         Refusal::new(
             StatusCode::NOT_ACCEPTABLE,
@@ -201,7 +188,10 @@ impl Refusal {
         Refusal::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "UnsupportedMediaType",
-            format!("the body of the request was in an unknown format - accepted media types include: {}", supported.join(", ")),
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {}",
+                supported.join(", ")
+            ),
             Value::Null,
         )
     }
@@ -280,7 +270,10 @@ mod tests {
             "apps",
             "Deployment",
             "web",
-            &[Error::invalid(&path, -1, "must be greater than or equal to 0"), Error::required(&Path::new("spec").child("selector"), "")],
+            &[
+                Error::invalid(&path, -1, "must be greater than or equal to 0"),
+                Error::required(&Path::new("spec").child("selector"), ""),
+            ],
         );
         assert_eq!(
             refusal.message,

@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 use crate::call::Call;
 use crate::custom::{conversion, definition};
 use crate::endpoint::{Endpoint, Part};
-use crate::{kinds, meta};
 use crate::server::Inner;
 use crate::status::{Refusal, Result};
+use crate::{kinds, meta};
 
 /// The object as the store keeps it.
 pub(crate) async fn to_storage(inner: &Inner, endpoint: &Endpoint, mut object: Value) -> Result<Map<String, Value>> {

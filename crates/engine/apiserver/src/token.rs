@@ -17,7 +17,9 @@ pub enum TokenError {
     #[error("cannot make a key to sign service account tokens with")]
     Generate,
     /// What was kept is no key.
-    #[error("the key that signs service account tokens is not a PKCS #8 key on the curve P-256; remove it, and a new one is made (existing tokens then end)")]
+    #[error(
+        "the key that signs service account tokens is not a PKCS #8 key on the curve P-256; remove it, and a new one is made (existing tokens then end)"
+    )]
     Key,
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-/// Who makes a request, as admission reviews and SelfSubjectReviews show it.
+/// Who makes a request, as admission reviews and reviews of oneself show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
     /// `admin`, `system:serviceaccount:default:builder`
@@ -37,7 +37,8 @@ impl User {
             info.insert("groups".to_owned(), json!(self.groups));
         }
         if !self.extra.is_empty() {
-            let extra: Map<String, Value> = self.extra.iter().map(|(key, values)| (key.clone(), json!(values))).collect();
+            let extra: Map<String, Value> =
+                self.extra.iter().map(|(key, values)| (key.clone(), json!(values))).collect();
             info.insert("extra".to_owned(), Value::Object(extra));
         }
         Value::Object(info)

@@ -57,7 +57,8 @@ pub(crate) fn action(method: &Method, endpoint: &Endpoint, path: &ResourcePath, 
         let (action, verb) = main_action(method, path.name.is_some(), wants_watch, path.watch)?;
         // Across all namespaces there is only reading.
         let everywhere = endpoint.namespaced() && path.namespace.is_empty();
-        let allowed = endpoint.verbs().contains(&verb) && !(everywhere && !matches!(action, Action::List | Action::Watch));
+        let allowed =
+            endpoint.verbs().contains(&verb) && (!everywhere || matches!(action, Action::List | Action::Watch));
         let reviews = verb == "create" && review::is_review(endpoint);
         return match allowed {
             true if reviews => Ok(Action::Review),
@@ -71,7 +72,11 @@ pub(crate) fn action(method: &Method, endpoint: &Endpoint, path: &ResourcePath, 
     }
     let verbs = endpoint.subresource_verbs(subresource).ok_or_else(|| {
         let name = path.name.as_deref().unwrap_or_default();
-        if endpoint.is_custom() { Refusal::not_found(&endpoint.group_resource(), name) } else { Refusal::no_such_resource() }
+        if endpoint.is_custom() {
+            Refusal::not_found(&endpoint.group_resource(), name)
+        } else {
+            Refusal::no_such_resource()
+        }
     })?;
     let verb = match *method {
         Method::GET | Method::HEAD => "get",

@@ -22,9 +22,9 @@ use crate::status::{Refusal, Result};
 use crate::{meta, read, respond};
 
 /// A watch without a timeout of its own ends after this long, or up to twice that.
-const SHORTEST: Duration = Duration::from_secs(1800);
+const SHORTEST: Duration = Duration::from_mins(30);
 /// How often a quiet watch that asked for bookmarks gets one.
-const BOOKMARKS_EVERY: Duration = Duration::from_secs(60);
+const BOOKMARKS_EVERY: Duration = Duration::from_mins(1);
 
 pub(crate) fn watch(call: &Call<'_>) -> Result<Response> {
     let options = ListOptions::decode(&call.query, call.path.watch)?;
@@ -66,6 +66,7 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Response> {
         }
     };
     let explicit = call.query.get("sendInitialEvents").is_some();
+    let deadline = Instant::now() + timeout;
     let watching = Watching {
         writer,
         selection,
@@ -73,11 +74,19 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Response> {
         initial: initial.into_iter(),
         initial_end: (with_state && explicit && options.allow_bookmarks).then_some(after),
         bookmarks: options.allow_bookmarks,
-        next_bookmark: Instant::now() + BOOKMARKS_EVERY,
-        deadline: Instant::now() + timeout,
+        next_bookmark: next_bookmark(deadline),
+        deadline,
         over: false,
     };
     Ok(streamed(stream::unfold(watching, next), call.output))
+}
+
+fn next_bookmark(deadline: Instant) -> Instant {
+    let now = Instant::now();
+    match deadline.checked_sub(LAST_BOOKMARK) {
+        Some(last) if last > now => last.min(now + BOOKMARKS_EVERY),
+        _ => now + BOOKMARKS_EVERY,
+    }
 }
 
 fn too_old(version: u64, oldest: u64) -> Box<Refusal> {
@@ -130,7 +139,7 @@ async fn next(mut watching: Watching) -> Option<(Bytes, Watching)> {
         match item {
             None if Instant::now() >= watching.deadline => return None,
             None => {
-                watching.next_bookmark = Instant::now() + BOOKMARKS_EVERY;
+                watching.next_bookmark = next_bookmark(watching.deadline);
                 let line = watching.writer.bookmark(watching.live.resource_version(), false);
                 return Some((line, watching));
             }
@@ -158,7 +167,9 @@ impl Watching {
         match (before, now) {
             (false, true) => Some(self.writer.event("ADDED", &event.object).await),
             (true, true) => Some(self.writer.event("MODIFIED", &event.object).await),
-            (true, false) if event.kind == EventKind::Deleted => Some(self.writer.event("DELETED", &event.object).await),
+            (true, false) if event.kind == EventKind::Deleted => {
+                Some(self.writer.event("DELETED", &event.object).await)
+            }
             (true, false) => match &event.previous {
                 Some(previous) => Some(self.writer.left(previous, event.object.resource_version).await),
                 None => None,
@@ -232,7 +243,8 @@ impl Writer {
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let object = json!({"kind": self.endpoint.kind(), "apiVersion": self.endpoint.api_version(), "metadata": metadata});
+        let object =
+            json!({"kind": self.endpoint.kind(), "apiVersion": self.endpoint.api_version(), "metadata": metadata});
         let shown = match self.output.transform {
             Transform::PartialObject | Transform::PartialList => respond::partial(&object, self.output),
             _ => object,

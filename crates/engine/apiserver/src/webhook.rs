@@ -16,7 +16,7 @@ pub(crate) mod call;
 mod matching;
 mod response;
 
-pub(crate) use matching::{Match, matches_constraints, matches_object, matches_namespace};
+pub(crate) use matching::{Match, matches_constraints, matches_namespace, matches_object};
 
 use call::Failure;
 use response::Answer;
@@ -125,10 +125,11 @@ async fn mutate_with(
         ))));
     }
     let mut versioned = matched.to_version(attributes, object).await.map_err(Failure::Rejected)?;
-    let operations = JsonPatch::parse(&patch)
-        .map_err(|error| Failure::Call(format!("received undecodable patch in webhook response: {}", in_gos_words(&error))))?;
+    let operations = JsonPatch::parse(&patch).map_err(|error| {
+        Failure::Call(format!("received undecodable patch in webhook response: {}", in_gos_words(&error)))
+    })?;
     versioned = operations.apply(versioned).map_err(|error| Failure::Rejected(Refusal::internal(error)))?;
-    let mut patched = matched.from_version(attributes, versioned).await.map_err(Failure::Rejected)?;
+    let mut patched = matched.back(attributes, versioned).await.map_err(Failure::Rejected)?;
     patched = complete(attributes, patched).map_err(|error| Failure::Rejected(Refusal::internal(error)))?;
     let changed = patched != *object;
     *object = patched;
@@ -194,7 +195,9 @@ async fn ask(
     }
     let review = response::review(attributes, webhook, matched, object, old).await?;
     let timeout = webhook.spec["timeoutSeconds"].as_u64().unwrap_or(10);
-    let reply = call::post(attributes.call.inner(), &webhook.spec["clientConfig"], &review, timeout).await.map_err(Failure::Call)?;
+    let reply = call::post(attributes.call.inner(), &webhook.spec["clientConfig"], &review, timeout)
+        .await
+        .map_err(Failure::Call)?;
     let answer = response::read(&review, &reply, mutating)
         .map_err(|why| Failure::Call(format!("received invalid webhook response: {why}")))?;
     if let Some(kind) = &answer.unsupported_patch {

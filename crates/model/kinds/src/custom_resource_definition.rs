@@ -165,6 +165,12 @@ fn validate_spec(spec: &Value, schema_required: bool, errors: &mut Vec<Error>) {
             validate_columns(columns, &path.child("additionalPrinterColumns"), errors);
         }
     }
+    // The first version was a field of its own once.
+    let first = list(spec, "versions").first().map(|version| text(version, "name")).unwrap_or_default();
+    let complaints = dns1035_label(first);
+    if !first.is_empty() && !complaints.is_empty() {
+        errors.push(Error::invalid(&path.child("version"), first, complaints.join(",")));
+    }
     validate_conversion(spec, &path.child("conversion"), errors);
 }
 

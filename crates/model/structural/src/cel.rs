@@ -26,8 +26,8 @@ use std::sync::Arc;
 use ast::Expr;
 use declarations::Function;
 pub(crate) use estimate::Sizes;
-pub(crate) use library::{AUTHORIZER, RESOURCE_CHECK};
 pub(crate) use interpreter::{Bindings, Evaluation, Fault, no_composed};
+pub(crate) use library::{AUTHORIZER, RESOURCE_CHECK};
 use types::Type;
 use value::Value;
 
@@ -86,7 +86,11 @@ impl Program {
     ///
     /// # Errors
     /// What went wrong, in cel-go's words.
-    pub(crate) fn evaluate<'a>(&'a self, bindings: &Bindings<'a, '_>, evaluation: &Evaluation) -> Result<Value<'a>, Fault> {
+    pub(crate) fn evaluate<'a>(
+        &'a self,
+        bindings: &Bindings<'a, '_>,
+        evaluation: &Evaluation,
+    ) -> Result<Value<'a>, Fault> {
         interpreter::evaluate(self, bindings, evaluation)
     }
 

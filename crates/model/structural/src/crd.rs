@@ -1,4 +1,4 @@
-//! What the schema of a CustomResourceDefinition may say.
+//! What the schema of a `CustomResourceDefinition` may say.
 
 mod cost;
 mod defaults;
@@ -24,16 +24,35 @@ pub struct Context {
 
 /// Fields of a schema's root that leave `properties.status` a schema of its own, by their Go names.
 const AT_ROOT: [&str; 22] = [
-    "Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum", "Minimum", "ExclusiveMinimum", "MaxLength",
-    "MinLength", "Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required", "Items", "Properties",
-    "ExternalDocs", "Example", "XPreserveUnknownFields", "XValidations",
+    "Description",
+    "Type",
+    "Format",
+    "Title",
+    "Maximum",
+    "ExclusiveMaximum",
+    "Minimum",
+    "ExclusiveMinimum",
+    "MaxLength",
+    "MinLength",
+    "Pattern",
+    "MaxItems",
+    "MinItems",
+    "UniqueItems",
+    "MultipleOf",
+    "Required",
+    "Items",
+    "Properties",
+    "ExternalDocs",
+    "Example",
+    "XPreserveUnknownFields",
+    "XValidations",
 ];
 
 pub(crate) fn too_deep(path: &Path) -> Error {
     Error::invalid(path, "", format!("nests more than {} levels deep", crate::schema::MAX_DEPTH))
 }
 
-/// Checks `openAPIV3Schema` of a new or changed CustomResourceDefinition. `path` is that of what holds it: `spec.validation` where all
+/// Checks `openAPIV3Schema` of a new or changed `CustomResourceDefinition`. `path` is that of what holds it: `spec.validation` where all
 /// versions have the same schema, else `spec.versions[0].schema`.
 pub fn validate_schema(schema: &Value, path: &Path, context: Context) -> Vec<Error> {
     let schema_path = path.child("openAPIV3Schema");

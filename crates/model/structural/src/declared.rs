@@ -42,11 +42,18 @@ impl Declared {
                 Declared { largest, element: Some(Arc::new(element)), ..Declared::scalar(type_of, 2) }
             }
             "object" => {
-                if let Some(additional) = schema.additional_schema().filter(|_| !is_resource || schema.properties.is_empty()) {
+                if let Some(additional) =
+                    schema.additional_schema().filter(|_| !is_resource || schema.properties.is_empty())
+                {
                     let element = Declared::of(additional, additional.embedded_resource, &format!("{name}.@elem"))?;
-                    let largest = schema.max_properties.map_or_else(|| (MAX_REQUEST - 2) / (element.smallest + 6), unsigned);
+                    let largest =
+                        schema.max_properties.map_or_else(|| (MAX_REQUEST - 2) / (element.smallest + 6), unsigned);
                     let type_of = Type::map(Type::String, element.type_of.clone());
-                    return Some(Declared { largest, element: Some(Arc::new(element)), ..Declared::scalar(type_of, 2) });
+                    return Some(Declared {
+                        largest,
+                        element: Some(Arc::new(element)),
+                        ..Declared::scalar(type_of, 2)
+                    });
                 }
                 Declared::object(schema, is_resource, name)
             }
@@ -86,7 +93,9 @@ impl Declared {
         let mut fields = BTreeMap::new();
         for (property, property_schema) in &schema.properties {
             let below = format!("{name}.{property}");
-            let Some(declared) = Declared::of(property_schema, property_schema.embedded_resource, &below) else { continue };
+            let Some(declared) = Declared::of(property_schema, property_schema.embedded_resource, &below) else {
+                continue;
+            };
             if schema.required.contains(property) && property_schema.default.is_none() {
                 smallest += u64::try_from(property.len()).unwrap_or_default() + declared.smallest + 4;
             }
@@ -123,7 +132,9 @@ fn add_meta(fields: &mut BTreeMap<String, Arc<Declared>>, name: &str) {
     let metadata = fields.get("metadata");
     let complete = is_text(fields.get("kind"))
         && is_text(fields.get("apiVersion"))
-        && ["name", "generateName"].iter().all(|field| metadata.is_some_and(|metadata| is_text(metadata.fields.get(*field))));
+        && ["name", "generateName"]
+            .iter()
+            .all(|field| metadata.is_some_and(|metadata| is_text(metadata.fields.get(*field))));
     if complete {
         return;
     }

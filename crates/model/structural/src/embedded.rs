@@ -44,7 +44,11 @@ pub(crate) fn coerce(
     Ok(())
 }
 
-fn coerce_type_and_metadata(entries: &mut Map<String, Value>, path: &Path, unknown: &mut Vec<String>) -> Result<(), Error> {
+fn coerce_type_and_metadata(
+    entries: &mut Map<String, Value>,
+    path: &Path,
+    unknown: &mut Vec<String>,
+) -> Result<(), Error> {
     for key in ["apiVersion", "kind"] {
         if let Some(value) = entries.get(key).filter(|value| !value.is_string()) {
             return Err(Error::invalid(&path.child(key), sorted(value), "must be a string"));
@@ -99,7 +103,11 @@ fn validate_type_and_metadata(entries: &Map<String, Value>, path: &Path, errors:
                 errors.push(Error::invalid(&path, "", "must not be empty"));
             }
             ("apiVersion", Value::String(version)) if version.matches('/').count() > 1 => {
-                errors.push(Error::invalid(&path, version.as_str(), format!("unexpected GroupVersion string: {version}")));
+                errors.push(Error::invalid(
+                    &path,
+                    version.as_str(),
+                    format!("unexpected GroupVersion string: {version}"),
+                ));
             }
             ("kind", Value::String(kind)) => {
                 let complaints = format::dns1035_label(&kind.to_lowercase());

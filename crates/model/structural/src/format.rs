@@ -1,4 +1,4 @@
-//! String formats of OpenAPI, as the API server checks them. A format that it does not know is not checked.
+//! String formats of `OpenAPI`, as the API server checks them. A format that it does not know is not checked.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::LazyLock;
@@ -151,7 +151,9 @@ fn is_cidr(text: &str) -> bool {
             Some(IpAddr::V6(_)) => 128,
             None => return false,
         };
-        !length.is_empty() && length.bytes().all(|b| b.is_ascii_digit()) && length.parse::<u32>().is_ok_and(|bits| bits <= most)
+        !length.is_empty()
+            && length.bytes().all(|b| b.is_ascii_digit())
+            && length.parse::<u32>().is_ok_and(|bits| bits <= most)
     })
 }
 
@@ -187,7 +189,10 @@ fn is_uuid(text: &str, version: Option<u8>, variant: bool) -> bool {
 }
 
 fn digits_of(text: &str) -> Vec<u32> {
-    text.chars().filter(|c| !c.is_whitespace() && *c != '-').map(|c| c.to_digit(10).unwrap_or(if c == 'X' { 10 } else { 99 })).collect()
+    text.chars()
+        .filter(|c| !c.is_whitespace() && *c != '-')
+        .map(|c| c.to_digit(10).unwrap_or(if c == 'X' { 10 } else { 99 }))
+        .collect()
 }
 
 fn is_isbn10(text: &str) -> bool {
@@ -205,17 +210,18 @@ fn is_isbn13(text: &str) -> bool {
 
 fn is_credit_card(text: &str) -> bool {
     let number: String = text.chars().filter(char::is_ascii_digit).collect();
-    let luhn = number.chars().rev().filter_map(|c| c.to_digit(10)).zip([1, 2].into_iter().cycle()).map(|(d, factor)| {
-        let product = d * factor;
-        if product > 9 { product - 9 } else { product }
-    });
+    let luhn =
+        number.chars().rev().filter_map(|c| c.to_digit(10)).zip([1, 2].into_iter().cycle()).map(|(d, factor)| {
+            let product = d * factor;
+            if product > 9 { product - 9 } else { product }
+        });
     CREDIT_CARD.is_match(&number) && luhn.sum::<u32>() % 10 == 0
 }
 
 fn is_base64(text: &str) -> bool {
     let body = text.trim_end_matches('=');
     !text.is_empty()
-        && text.len() % 4 == 0
+        && text.len().is_multiple_of(4)
         && text.len() - body.len() <= 2
         && body.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'/'))
 }
@@ -224,8 +230,10 @@ fn is_base64(text: &str) -> bool {
 pub(crate) fn is_date(text: &str) -> bool {
     let shape = text.len() == 10
         && text.bytes().enumerate().all(|(i, b)| if matches!(i, 4 | 7) { b == b'-' } else { b.is_ascii_digit() });
-    shape && (text.starts_with("0000-") && format!("0004{}", text.get(4..).unwrap_or_default()).parse::<jiff::civil::Date>().is_ok()
-        || text.parse::<jiff::civil::Date>().is_ok())
+    shape
+        && (text.starts_with("0000-")
+            && format!("0004{}", text.get(4..).unwrap_or_default()).parse::<jiff::civil::Date>().is_ok()
+            || text.parse::<jiff::civil::Date>().is_ok())
 }
 
 fn is_date_time(text: &str) -> bool {
@@ -264,10 +272,12 @@ fn is_spoken_duration(text: &str) -> bool {
 }
 
 fn is_hostname(text: &str) -> bool {
-    let is_character = |c: char| c.is_ascii_alphanumeric() || !c.is_ascii() && HOST_CHARACTER.is_match(c.encode_utf8(&mut [0; 4]));
+    let is_character =
+        |c: char| c.is_ascii_alphanumeric() || !c.is_ascii() && HOST_CHARACTER.is_match(c.encode_utf8(&mut [0; 4]));
     let is_symbol = |c: char| matches!(c, '$' | '+' | '<' | '=' | '>' | '^' | '`' | '|' | '~');
     let is_character = |c: char| is_character(c) || is_symbol(c);
-    let is_letter = |c: char| c.is_ascii_alphabetic() || !c.is_ascii() && HOST_LETTER.is_match(c.encode_utf8(&mut [0; 4]));
+    let is_letter =
+        |c: char| c.is_ascii_alphabetic() || !c.is_ascii() && HOST_LETTER.is_match(c.encode_utf8(&mut [0; 4]));
     if text.len() > 255 || text.split('.').any(|label| label.len() > 63) {
         return false;
     }
@@ -297,10 +307,14 @@ fn is_email(text: &str) -> bool {
         _ => text,
     };
     let is_atom_character = |c: char| !c.is_ascii() || c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c);
-    let is_dotted_atom = |text: &str| text.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atom_character));
+    let is_dotted_atom =
+        |text: &str| text.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atom_character));
     address.rsplit_once('@').is_some_and(|(local, domain)| {
         let quoted = local.len() >= 2 && local.starts_with('"') && local.ends_with('"');
-        let literal = domain.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).is_some_and(|ip| ip.parse::<IpAddr>().is_ok());
+        let literal = domain
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'))
+            .is_some_and(|ip| ip.parse::<IpAddr>().is_ok());
         (quoted || is_dotted_atom(local)) && (literal || is_dotted_atom(domain))
     })
 }
@@ -326,7 +340,11 @@ mod tests {
             ("ipv6", vec!["::1", "::ffff:1.2.3.4"], vec!["1.2.3.4", "::g"]),
             ("cidr", vec!["10.0.0.0/8", "::/0"], vec!["10.0.0.0", "10.0.0.0/33"]),
             ("mac", vec!["01:23:45:67:89:ab", "0123.4567.89ab"], vec!["01:23"]),
-            ("uuid", vec!["6ba7b810-9dad-11d1-80b4-00c04fd430c8", "6BA7B8109dad11d180b400c04fd430c8"], vec!["6ba7b810", "6ba7b81-09dad-11d1-80b4-00c04fd430c8"]),
+            (
+                "uuid",
+                vec!["6ba7b810-9dad-11d1-80b4-00c04fd430c8", "6BA7B8109dad11d180b400c04fd430c8"],
+                vec!["6ba7b810", "6ba7b81-09dad-11d1-80b4-00c04fd430c8"],
+            ),
             ("uuid4", vec!["f47ac10b-58cc-4372-a567-0e02b2c3d479"], vec!["f47ac10b-58cc-1372-a567-0e02b2c3d479"]),
             ("isbn10", vec!["0321751043"], vec!["0321751041"]),
             ("isbn13", vec!["978-0321751041"], vec!["978-0321751042"]),
@@ -337,13 +355,21 @@ mod tests {
             ("byte", vec!["aGVsbG8="], vec!["", "a", "aGVsbG8"]),
             ("date", vec!["2024-02-29"], vec!["2023-02-29", "2024-2-1"]),
             ("duration", vec!["1h30m", "22 ns", "3 days", "1d"], vec!["x", "5", "5 q"]),
-            ("date-time", vec!["2024-02-29T12:00:00Z", "2024-02-29t12:00:00.5+01:00"], vec!["2024-02-29", "2024-02-29T24:00:00Z", "x"]),
+            (
+                "date-time",
+                vec!["2024-02-29T12:00:00Z", "2024-02-29t12:00:00.5+01:00"],
+                vec!["2024-02-29", "2024-02-29T24:00:00Z", "x"],
+            ),
             ("k8s-short-name", vec!["a-1"], vec!["A", "a.b"]),
             ("k8s-long-name", vec!["a.b"], vec!["a..b"]),
         ] {
             let named = Format::named(format).unwrap();
-            good.iter().for_each(|text| assert!(named.matches(text), "{format}: {text}"));
-            bad.iter().for_each(|text| assert!(!named.matches(text), "{format}: {text}"));
+            for text in good {
+                assert!(named.matches(text), "{format}: {text}");
+            }
+            for text in bad {
+                assert!(!named.matches(text), "{format}: {text}");
+            }
         }
         assert_eq!(Format::named("int32"), None);
     }

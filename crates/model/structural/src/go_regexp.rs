@@ -171,7 +171,11 @@ impl<'a> Translator<'a> {
         if let Some(earlier) = self.repetition {
             return Err(format!("invalid nested repetition operator: `{}`", self.since(earlier)));
         }
-        if self.repeatable { Ok(()) } else { Err(format!("missing argument to repetition operator: `{}`", self.since(start))) }
+        if self.repeatable {
+            Ok(())
+        } else {
+            Err(format!("missing argument to repetition operator: `{}`", self.since(start)))
+        }
     }
 
     /// `{n}`, `{n,}`, `{n,m}`; anything else is a plain brace. Whether it was a count.
@@ -249,7 +253,11 @@ impl<'a> Translator<'a> {
             self.skip(c.len_utf8());
         }
         let text = self.since(start);
-        if Regex::new(text).is_ok() { Ok(text.to_owned()) } else { Err(format!("invalid character class range: `{text}`")) }
+        if Regex::new(text).is_ok() {
+            Ok(text.to_owned())
+        } else {
+            Err(format!("invalid character class range: `{text}`"))
+        }
     }
 
     /// One escaped character, with the backslash read.
@@ -385,7 +393,9 @@ impl<'a> Translator<'a> {
 fn counts(text: &str) -> Option<(u32, Option<u32>, usize)> {
     let (inside, _) = text.strip_prefix('{')?.split_once('}')?;
     let number = |digits: &str| -> Option<u32> {
-        let sensible = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) && (digits == "0" || !digits.starts_with('0'));
+        let sensible = !digits.is_empty()
+            && digits.bytes().all(|b| b.is_ascii_digit())
+            && (digits == "0" || !digits.starts_with('0'));
         // More digits than any count that is allowed.
         sensible.then(|| digits.parse().unwrap_or(u32::MAX))
     };

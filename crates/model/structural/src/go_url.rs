@@ -136,7 +136,8 @@ fn parse_host(host: &str) -> Result<String, String> {
     } else {
         host.rfind(':').and_then(|at| host.get(at..)).unwrap_or_default()
     };
-    let fits = port.is_empty() || port.strip_prefix(':').is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
+    let fits =
+        port.is_empty() || port.strip_prefix(':').is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
     if !fits {
         return Err(format!("invalid port {} after host", pillion_kinds::field::quoted(port)));
     }
@@ -149,10 +150,12 @@ fn unescape(text: &str, part: Part) -> Result<String, String> {
     while let Some((i, b)) = bytes.next() {
         match b {
             b'%' => {
-                let code = text.get(i + 1..i + 3).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-                let Some(code) = code.filter(|_| part != Part::Host || !text.get(i + 1..i + 2).is_some_and(|d| d < "8") || text.get(i..i + 3) == Some("%25"))
-                else {
-                    let shown: String = text.chars().skip(text.get(..i).unwrap_or_default().chars().count()).take(3).collect();
+                let digits = text.get(i + 1..i + 3).unwrap_or_default();
+                // In a host only what is not ASCII may be escaped, and the percent sign.
+                let allowed = part != Part::Host || digits >= "8" || digits == "25";
+                let code = u8::from_str_radix(digits, 16).ok().filter(|_| allowed && digits.len() == 2);
+                let Some(code) = code else {
+                    let shown: String = text.get(i..).unwrap_or_default().chars().take(3).collect();
                     return Err(format!("invalid URL escape {}", pillion_kinds::field::quoted(&shown)));
                 };
                 out.push(code);
@@ -161,7 +164,10 @@ fn unescape(text: &str, part: Part) -> Result<String, String> {
             }
             b'+' if part == Part::Query => out.push(b' '),
             b if part == Part::Host && b.is_ascii() && !is_host_byte(b) => {
-                return Err(format!("invalid character {} in host name", pillion_kinds::field::quoted(&char::from(b).to_string())));
+                return Err(format!(
+                    "invalid character {} in host name",
+                    pillion_kinds::field::quoted(&char::from(b).to_string())
+                ));
             }
             b => out.push(b),
         }
@@ -193,9 +199,15 @@ mod tests {
     #[test]
     fn urls_are_taken_apart_as_go_does() {
         let url = Url::parse_request_uri("https://u:p@example.com:80/a%20b/c?x=1&y=2&x=3").unwrap();
-        assert_eq!((url.scheme.as_str(), url.host.as_str(), url.hostname(), url.port()), ("https", "example.com:80", "example.com", "80"));
+        assert_eq!(
+            (url.scheme.as_str(), url.host.as_str(), url.hostname(), url.port()),
+            ("https", "example.com:80", "example.com", "80")
+        );
         assert_eq!(url.escaped_path, "/a%20b/c");
-        assert_eq!(url.query_values(), [("x".to_owned(), vec!["1".to_owned(), "3".to_owned()]), ("y".to_owned(), vec!["2".to_owned()])]);
+        assert_eq!(
+            url.query_values(),
+            [("x".to_owned(), vec!["1".to_owned(), "3".to_owned()]), ("y".to_owned(), vec!["2".to_owned()])]
+        );
         assert_eq!(Url::parse_request_uri("https://[::1]:80/").unwrap().hostname(), "::1");
     }
 

@@ -1,5 +1,5 @@
-//! Custom resources: what a CustomResourceDefinition may say, and what its objects have to be. Schemas, pruning, defaults, validation,
-//! ratcheting, rules in CEL; and ValidatingAdmissionPolicy, which is the same language over any object.
+//! Custom resources: what a `CustomResourceDefinition` may say, and what its objects have to be. Schemas, pruning, defaults, validation,
+//! ratcheting, rules in CEL; and `ValidatingAdmissionPolicy`, which is the same language over any object.
 //!
 //! ```
 //! use pillion_structural::Structural;
@@ -21,7 +21,7 @@
 //! ```
 //!
 //! ```text
-//!  openAPIV3Schema ──crd::validate──▶ errors of the CustomResourceDefinition
+//!  openAPIV3Schema ──crd::validate──▶ errors of the `CustomResourceDefinition`
 //!        │
 //!        └──Structural::compile (once per version)
 //!               │

@@ -110,20 +110,21 @@ fn read(value: &Value, shape: Shape, place: Place<'_>, unknown: &mut Vec<String>
         (Shape::Text | Shape::KeptText, Value::String(text)) => {
             (!text.is_empty() || matches!(shape, Shape::KeptText)).then(|| value.clone())
         }
-        (Shape::Text | Shape::KeptText, other) => return Err(wrong(other, "string")),
         (Shape::Integer | Shape::KeptInteger, Value::Number(number)) => match number.as_i64() {
             Some(0) if matches!(shape, Shape::Integer) => None,
             Some(_) => Some(value.clone()),
             None => {
                 let Place { record, go, .. } = place;
-                return Err(format!("json: cannot unmarshal number {number} into Go struct field {record}.{go} of type int64"));
+                return Err(format!(
+                    "json: cannot unmarshal number {number} into Go struct field {record}.{go} of type int64"
+                ));
             }
         },
         (Shape::Integer | Shape::KeptInteger, other) => return Err(wrong(other, "int64")),
         (Shape::Flag, Value::Bool(_)) | (Shape::Raw, _) => Some(value.clone()),
         (Shape::Flag, other) => return Err(wrong(other, "bool")),
         (Shape::Time, Value::String(text)) => Some(json!(read_time(text)?)),
-        (Shape::Time, other) => return Err(wrong(other, "string")),
+        (Shape::Text | Shape::KeptText | Shape::Time, other) => return Err(wrong(other, "string")),
         (Shape::Texts, Value::Array(items)) => {
             let texts: Result<Vec<Value>, String> = items
                 .iter()
@@ -186,9 +187,19 @@ fn read_time(text: &str) -> Result<String, String> {
     }
     // The layout, element by element, as Go walks it.
     let mut rest = text;
-    for (element, length) in
-        [("2006", 4), ("-", 1), ("01", 2), ("-", 1), ("02", 2), ("T", 1), ("15", 2), (":", 1), ("04", 2), (":", 1), ("05", 2)]
-    {
+    for (element, length) in [
+        ("2006", 4),
+        ("-", 1),
+        ("01", 2),
+        ("-", 1),
+        ("02", 2),
+        ("T", 1),
+        ("15", 2),
+        (":", 1),
+        ("04", 2),
+        (":", 1),
+        ("05", 2),
+    ] {
         let fits = |part: &str| if length == 1 { part == element } else { part.bytes().all(|b| b.is_ascii_digit()) };
         match rest.split_at_checked(length) {
             Some((part, after)) if fits(part) => rest = after,
@@ -200,7 +211,11 @@ fn read_time(text: &str) -> Result<String, String> {
 
 fn cannot_parse(text: &str, rest: &str, element: &str) -> String {
     let quoted = pillion_kinds::field::quoted;
-    format!(r#"parsing time {} as "2006-01-02T15:04:05Z07:00": cannot parse {} as "{element}""#, quoted(text), quoted(rest))
+    format!(
+        r#"parsing time {} as "2006-01-02T15:04:05Z07:00": cannot parse {} as "{element}""#,
+        quoted(text),
+        quoted(rest)
+    )
 }
 
 fn looks_like_rfc3339(text: &str) -> bool {
@@ -232,14 +247,38 @@ mod tests {
     fn wrong_types_are_named_as_go_names_them() {
         for (meta, message) in [
             (json!("x"), "json: cannot unmarshal string into Go value of type v1.ObjectMeta"),
-            (json!({"labels": "x"}), "json: cannot unmarshal string into Go struct field ObjectMeta.labels of type map[string]string"),
-            (json!({"labels": {"a": 1}}), "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string"),
-            (json!({"ownerReferences": [{"name": 1}]}), "json: cannot unmarshal number into Go struct field OwnerReference.ownerReferences.name of type string"),
-            (json!({"ownerReferences": {}}), "json: cannot unmarshal object into Go struct field ObjectMeta.ownerReferences of type []v1.OwnerReference"),
-            (json!({"generation": 1.5}), "json: cannot unmarshal number 1.5 into Go struct field ObjectMeta.generation of type int64"),
-            (json!({"finalizers": [1]}), "json: cannot unmarshal number into Go struct field ObjectMeta.finalizers of type string"),
-            (json!({"creationTimestamp": "2024-01-01"}), r#"parsing time "2024-01-01" as "2006-01-02T15:04:05Z07:00": cannot parse "" as "T""#),
-            (json!({"managedFields": [{"time": "x"}]}), r#"parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006""#),
+            (
+                json!({"labels": "x"}),
+                "json: cannot unmarshal string into Go struct field ObjectMeta.labels of type map[string]string",
+            ),
+            (
+                json!({"labels": {"a": 1}}),
+                "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string",
+            ),
+            (
+                json!({"ownerReferences": [{"name": 1}]}),
+                "json: cannot unmarshal number into Go struct field OwnerReference.ownerReferences.name of type string",
+            ),
+            (
+                json!({"ownerReferences": {}}),
+                "json: cannot unmarshal object into Go struct field ObjectMeta.ownerReferences of type []v1.OwnerReference",
+            ),
+            (
+                json!({"generation": 1.5}),
+                "json: cannot unmarshal number 1.5 into Go struct field ObjectMeta.generation of type int64",
+            ),
+            (
+                json!({"finalizers": [1]}),
+                "json: cannot unmarshal number into Go struct field ObjectMeta.finalizers of type string",
+            ),
+            (
+                json!({"creationTimestamp": "2024-01-01"}),
+                r#"parsing time "2024-01-01" as "2006-01-02T15:04:05Z07:00": cannot parse "" as "T""#,
+            ),
+            (
+                json!({"managedFields": [{"time": "x"}]}),
+                r#"parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006""#,
+            ),
         ] {
             assert_eq!(coerce(&meta, &mut Vec::new()).unwrap_err(), message);
         }

@@ -14,7 +14,12 @@ use crate::schema::{Additional, Schema};
 use outcome::{At, Failure, Kind, Outcome};
 
 /// Checks `new`. With `old`, what is wrong and was so before is let pass. Errors are below `base`.
-pub(crate) fn validate(schema: &Schema, new: &Value, old: Option<&Value>, base: Option<&field::Path>) -> Vec<field::Error> {
+pub(crate) fn validate(
+    schema: &Schema,
+    new: &Value,
+    old: Option<&Value>,
+    base: Option<&field::Path>,
+) -> Vec<field::Error> {
     let outcome = match old {
         Some(old) => ratcheted(schema, new, &At::root(), Correlated { schema, new, old }),
         None => node(schema, new, &At::root(), None),
@@ -173,7 +178,8 @@ fn check_one_of(schema: &Schema, value: &Value, at: &At<'_>, link: Option<Correl
 }
 
 fn check_text(schema: &Schema, text: &str, at: &At<'_>) -> Outcome {
-    let fits = |limit: i64, too: fn(i64, i64) -> bool| !too(i64::try_from(text.chars().count()).unwrap_or(i64::MAX), limit);
+    let fits =
+        |limit: i64, too: fn(i64, i64) -> bool| !too(i64::try_from(text.chars().count()).unwrap_or(i64::MAX), limit);
     let failure = if let Some(most) = schema.max_length.filter(|most| !fits(*most, |length, most| length > most)) {
         Some(Failure::new(at, Kind::TooLong(most), &format!("should be at most {most} chars long")))
     } else if let Some(least) = schema.min_length.filter(|least| !fits(*least, |length, least| length < least)) {
@@ -208,7 +214,8 @@ fn check_items(schema: &Schema, items: &[Value], at: &At<'_>, link: Option<Corre
     if let Some(most) = schema.max_items.filter(|most| size > *most) {
         result.fail(Failure::new(at, Kind::TooMany(size, most), &format!("should have at most {most} items")));
     }
-    if schema.unique_items && items.iter().enumerate().any(|(i, item)| items.iter().take(i).any(|other| other == item)) {
+    if schema.unique_items && items.iter().enumerate().any(|(i, item)| items.iter().take(i).any(|other| other == item))
+    {
         result.fail(Failure::new(at, Kind::Invalid("".into()), "shouldn't contain duplicates"));
     }
     result.count();
@@ -289,7 +296,10 @@ mod tests {
 
     #[test]
     fn errors_at_the_root_have_an_empty_name() {
-        assert_eq!(errors(json!({"type": "object"}), json!(1)), [r#"<nil>: Invalid value: "integer":  in body must be of type object: "integer""#]);
+        assert_eq!(
+            errors(json!({"type": "object"}), json!(1)),
+            [r#"<nil>: Invalid value: "integer":  in body must be of type object: "integer""#]
+        );
         assert_eq!(errors(json!({"required": ["spec"]}), json!({})), ["spec: Required value"]);
     }
 }

@@ -1,4 +1,4 @@
-//! ValidatingAdmissionPolicy, and the `matchConditions` of policies and webhooks: expressions over a request.
+//! `ValidatingAdmissionPolicy`, and the `matchConditions` of policies and webhooks: expressions over a request.
 //!
 //! The caller decides which requests a policy is for, and brings the parameters; one evaluation is for one parameter.
 //!
@@ -33,7 +33,8 @@ const CALL_LIMIT: u64 = 1_000_000;
 const POLICY_BUDGET: u64 = 10_000_000;
 const CONDITIONS_BUDGET: u64 = 2_500_000;
 const MAX_MESSAGE: usize = 5 * 1024;
-const OUT_OF_BUDGET: &str = "validation failed due to running out of cost budget, no further validation rules will be run";
+const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
 
 /// What expressions are evaluated on.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +82,9 @@ impl Decision {
 /// What the client is told of a refusal.
 pub fn denial(policy: &str, binding: Option<&str>, message: &str) -> String {
     match binding {
-        Some(binding) => format!("ValidatingAdmissionPolicy '{policy}' with binding '{binding}' denied request: {message}"),
+        Some(binding) => {
+            format!("ValidatingAdmissionPolicy '{policy}' with binding '{binding}' denied request: {message}")
+        }
         None => format!("ValidatingAdmissionPolicy '{policy}' denied request: {message}"),
     }
 }
@@ -161,7 +164,7 @@ impl MatchConditions {
     }
 }
 
-/// A compiled ValidatingAdmissionPolicy.
+/// A compiled `ValidatingAdmissionPolicy`.
 #[derive(Debug)]
 pub struct Policy {
     conditions: MatchConditions,
@@ -356,7 +359,8 @@ impl<'a> Composer<'a> {
         let evaluation = Evaluation::with_limit(CALL_LIMIT);
         let result = program.evaluate(&bindings, &evaluation);
         self.cost.set(self.cost.get().saturating_add(evaluation.cost()));
-        result.map_err(|fault| Fault::error(format!("composited variable {name} fails to evaluate: {}", fault.message())))
+        result
+            .map_err(|fault| Fault::error(format!("composited variable {name} fails to evaluate: {}", fault.message())))
     }
 }
 

@@ -43,7 +43,12 @@ impl Pruner {
                     let keep = match schema {
                         Some(Schema { properties, .. }) if properties.contains_key(key) => {
                             let property = properties.get(key);
-                            self.prune(value, property, property.is_some_and(|property| property.embedded_resource), false);
+                            self.prune(
+                                value,
+                                property,
+                                property.is_some_and(|property| property.embedded_resource),
+                                false,
+                            );
                             true
                         }
                         Some(Schema { additional_properties: Some(additional), .. }) => {
@@ -51,12 +56,17 @@ impl Pruner {
                                 Additional::Schema(schema) => Some(schema.as_ref()),
                                 Additional::Allowed(_) => None,
                             };
-                            self.prune(value, additional, additional.is_some_and(|schema| schema.embedded_resource), false);
+                            self.prune(
+                                value,
+                                additional,
+                                additional.is_some_and(|schema| schema.embedded_resource),
+                                false,
+                            );
                             true
                         }
                         _ => preserve,
                     };
-                    if !keep && !(is_meta && at_root) {
+                    if !(keep || is_meta && at_root) {
                         self.dropped.push(self.path.clone());
                     }
                     self.path.truncate(length);
@@ -105,7 +115,9 @@ pub(crate) fn prune_nulls(schema: Option<&Schema>, value: &mut Value) {
         }),
         Value::Array(items) => {
             let item_schema = schema.and_then(|schema| schema.items.as_deref());
-            items.iter_mut().for_each(|item| prune_nulls(item_schema, item));
+            for item in items {
+                prune_nulls(item_schema, item);
+            }
         }
         _ => {}
     }
@@ -157,7 +169,9 @@ pub(crate) fn apply_defaults(schema: &Schema, value: &mut Value) {
         }
         Value::Array(items) => {
             if let Some(item_schema) = &schema.items {
-                items.iter_mut().for_each(|item| fill(item_schema, item));
+                for item in items {
+                    fill(item_schema, item);
+                }
             }
         }
         _ => {}
@@ -190,7 +204,10 @@ mod tests {
             "free": {"k": {"x": 1}, "l": [{"x": 1}], "s": 1},
         });
         let dropped = prune(&schema, &mut object);
-        assert_eq!(dropped, ["drop", "free.k.x", "free.l[0].x", "keep.known.b", "list[1].b", "map.k.b", "pod.spec.x", "pod.status"]);
+        assert_eq!(
+            dropped,
+            ["drop", "free.k.x", "free.l[0].x", "keep.known.b", "list[1].b", "map.k.b", "pod.spec.x", "pod.status"]
+        );
         assert_eq!(object["keep"], json!({"unknown": {"x": 1}, "known": {"a": 1}}));
         assert_eq!(object["free"], json!({"k": {}, "l": [{}], "s": 1}));
         assert_eq!(object["metadata"], json!({"any": 1}));

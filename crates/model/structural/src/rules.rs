@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use pillion_kinds::field::{Error, Path};
 use serde_json::Value as Json;
 
+use crate::cel::types::Type;
 use crate::cel::value::Value;
 use crate::cel::{Bindings, Environment, Evaluation, Fault, Program, no_composed};
-use crate::cel::types::Type;
 use crate::crd::field_path;
 use crate::declared::Declared;
 use crate::ratchet::{Correlated, same_item};
@@ -46,9 +46,12 @@ impl Compiled {
     pub(crate) fn new(rule: &Rule, schema: &Schema, declared: &Declared) -> Compiled {
         let old = declared.type_of.clone();
         let old = if rule.optional_old_self == Some(true) { Type::optional(old) } else { old };
-        let environment =
-            Environment { variables: [("self", declared.type_of.clone()), ("oldSelf", old)].into(), ..Environment::default() };
-        let program = Program::compile(&rule.rule, &environment).map_err(|issues| format!("compilation failed: {issues}"));
+        let environment = Environment {
+            variables: [("self", declared.type_of.clone()), ("oldSelf", old)].into(),
+            ..Environment::default()
+        };
+        let program =
+            Program::compile(&rule.rule, &environment).map_err(|issues| format!("compilation failed: {issues}"));
         let program = program.and_then(|program| match program.result {
             Type::Bool => instantiated(program, "program"),
             _ => Err("cel expression must evaluate to a bool".to_owned()),
@@ -63,8 +66,12 @@ impl Compiled {
             })
         });
         Compiled {
-            uses_old_self: program.as_ref().is_ok_and(|program| program.references.iter().any(|name| name == "oldSelf")),
-            path: field_path::read(&rule.field_path, schema, true).map(|(path, _)| path.to_string()).unwrap_or_default(),
+            uses_old_self: program
+                .as_ref()
+                .is_ok_and(|program| program.references.iter().any(|name| name == "oldSelf")),
+            path: field_path::read(&rule.field_path, schema, true)
+                .map(|(path, _)| path.to_string())
+                .unwrap_or_default(),
             rule: rule.clone(),
             program,
             message,
@@ -98,7 +105,8 @@ impl Rules {
         let additional = schema.additional_schema().and_then(below).map(Box::new);
         let properties: BTreeMap<String, Rules> =
             schema.properties.iter().filter_map(|(name, property)| Some((name.clone(), below(property)?))).collect();
-        let some = !own.is_empty() || failed.is_some() || items.is_some() || additional.is_some() || !properties.is_empty();
+        let some =
+            !own.is_empty() || failed.is_some() || items.is_some() || additional.is_some() || !properties.is_empty();
         some.then_some(Rules { own, failed, items, properties, additional })
     }
 }
@@ -134,7 +142,9 @@ impl<'a> Link<'a> {
     fn key(self, key: &str) -> Link<'a> {
         match self.current {
             None => self,
-            Some(_) if self.nearest.is_none() && matches!(key, "apiVersion" | "kind") => Link { current: None, nearest: None },
+            Some(_) if self.nearest.is_none() && matches!(key, "apiVersion" | "kind") => {
+                Link { current: None, nearest: None }
+            }
             Some(current) => Link { current: current.key(key), nearest: Some(current) },
         }
     }
@@ -157,7 +167,15 @@ struct Run {
 }
 
 impl Run {
-    fn value(&mut self, rules: &Rules, schema: &Schema, new: &Json, old: Option<&Json>, link: Link<'_>, path: &Path) -> Result<(), Stop> {
+    fn value(
+        &mut self,
+        rules: &Rules,
+        schema: &Schema,
+        new: &Json,
+        old: Option<&Json>,
+        link: Link<'_>,
+        path: &Path,
+    ) -> Result<(), Stop> {
         if new.is_null() {
             return Ok(());
         }
@@ -191,7 +209,15 @@ impl Run {
         self.findings.errors.push(Error::invalid(&shown_path(path), schema.kind.as_str(), detail));
     }
 
-    fn own(&mut self, rules: &Rules, schema: &Schema, new: &Json, old: Option<&Json>, link: Link<'_>, path: &Path) -> Result<(), Stop> {
+    fn own(
+        &mut self,
+        rules: &Rules,
+        schema: &Schema,
+        new: &Json,
+        old: Option<&Json>,
+        link: Link<'_>,
+        path: &Path,
+    ) -> Result<(), Stop> {
         if let Some(reason) = rules.failed {
             self.fail(path, schema, format!("rule compiler initialization error: {reason}"));
             return Ok(());
@@ -203,7 +229,15 @@ impl Run {
         Ok(())
     }
 
-    fn rule<'a>(&mut self, compiled: &'a Compiled, schema: &'a Schema, new: &'a Json, old: Option<&'a Json>, link: Link<'_>, path: &Path) -> Result<(), Stop> {
+    fn rule<'a>(
+        &mut self,
+        compiled: &'a Compiled,
+        schema: &'a Schema,
+        new: &'a Json,
+        old: Option<&'a Json>,
+        link: Link<'_>,
+        path: &Path,
+    ) -> Result<(), Stop> {
         let name = compiled.rule.name();
         let program = match &compiled.program {
             Ok(program) => program,
@@ -238,7 +272,9 @@ impl Run {
             }
             Err(Fault::Error(message)) => {
                 let detail = if message.starts_with("no such overload") {
-                    format!("'{message}': call arguments did not match a supported operator, function or macro signature for rule: {name}")
+                    format!(
+                        "'{message}': call arguments did not match a supported operator, function or macro signature for rule: {name}"
+                    )
                 } else {
                     format!("{message} evaluating rule: {name}")
                 };
@@ -269,7 +305,8 @@ impl Run {
         match self.budget.checked_sub(evaluation.cost()) {
             Some(left) if self.budget > 0 => self.budget = left,
             _ => {
-                let detail = "validation failed due to running out of cost budget, no further validation rules will be run";
+                let detail =
+                    "validation failed due to running out of cost budget, no further validation rules will be run";
                 self.fail(path, schema, detail.to_owned());
                 return Err(Stop);
             }
@@ -278,7 +315,13 @@ impl Run {
     }
 
     /// What is said of a rule that does not hold: its `messageExpression`, if it gives something sensible, else its `message`.
-    fn message<'a>(&mut self, compiled: &'a Compiled, bindings: &Bindings<'a, '_>, path: &Path, schema: &Schema) -> Result<String, Stop> {
+    fn message<'a>(
+        &mut self,
+        compiled: &'a Compiled,
+        bindings: &Bindings<'a, '_>,
+        path: &Path,
+        schema: &Schema,
+    ) -> Result<String, Stop> {
         if let Some(Ok(program)) = &compiled.message
             && let Ok(Value::String(text)) = self.evaluate(program, bindings, path, schema)?
         {
@@ -292,7 +335,12 @@ impl Run {
     }
 }
 
-fn bind<'a>(schema: &'a Schema, new: &'a Json, old: Option<&'a Json>, optional: bool) -> Result<Bindings<'a, 'a>, Fault> {
+fn bind<'a>(
+    schema: &'a Schema,
+    new: &'a Json,
+    old: Option<&'a Json>,
+    optional: bool,
+) -> Result<Bindings<'a, 'a>, Fault> {
     let mut variables = vec![("self", Value::of(new, Some(schema))?)];
     let old = old.map(|old| Value::of(old, Some(schema))).transpose()?;
     match (old, optional) {
@@ -352,14 +400,22 @@ mod upstream {
                 let rules = Rules::compile(&schema, is_resource).unwrap();
                 let old = Some(&case["old"]).filter(|old| !old.is_null());
                 let mut run = Run { budget: OBJECT_BUDGET, findings: Findings::default() };
-                let _ = run.value(&rules, &schema, &case["obj"], old, Link { current: None, nearest: None }, &Path::new("root"));
+                let _ = run.value(
+                    &rules,
+                    &schema,
+                    &case["obj"],
+                    old,
+                    Link { current: None, nearest: None },
+                    &Path::new("root"),
+                );
                 let found: Vec<String> = run.findings.errors.iter().map(ToString::to_string).collect();
                 let declared = Declared::of(&schema, is_resource, "selfType");
                 let estimate = match (rules.own.first().map(|rule| &rule.program), declared) {
                     (Some(Ok(program)), Some(declared)) => program.worst_cost(&declared),
                     _ => 0,
                 };
-                let wanted: Vec<&str> = rule["errors"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+                let wanted: Vec<&str> =
+                    rule["errors"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
                 let (cost, most) = (OBJECT_BUDGET - run.budget, rule["max"].as_u64().unwrap());
                 if found != wanted || estimate != most || (wanted.is_empty() && rule["cost"] != cost) {
                     wrong.push(format!(

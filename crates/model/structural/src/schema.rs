@@ -1,4 +1,4 @@
-//! The tree of `openAPIV3Schema`: read once per version of a CustomResourceDefinition, then walked by everything else.
+//! The tree of `openAPIV3Schema`: read once per version of a `CustomResourceDefinition`, then walked by everything else.
 
 mod shown;
 
@@ -16,6 +16,7 @@ use crate::go_regexp;
 pub(crate) const MAX_DEPTH: usize = 64;
 
 /// One schema, with all that Kubernetes reads of it.
+#[allow(clippy::struct_excessive_bools, reason = "each is one keyword that is there or not")]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Schema {
     pub(crate) kind: String,
@@ -88,6 +89,7 @@ pub(crate) struct Pattern {
 }
 
 /// One of `x-kubernetes-validations`.
+#[allow(clippy::struct_field_names, reason = "the names that its users have for them")]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
     pub(crate) rule: String,
@@ -176,8 +178,7 @@ fn read(value: &Value, depth: usize) -> Option<Schema> {
         multiple_of: value["multipleOf"].as_f64(),
         max_length: value["maxLength"].as_i64(),
         min_length: value["minLength"].as_i64(),
-        pattern: (!pattern.is_empty())
-            .then(|| Pattern { regex: go_regexp::compile(&pattern), source: pattern }),
+        pattern: (!pattern.is_empty()).then(|| Pattern { regex: go_regexp::compile(&pattern), source: pattern }),
         max_items: value["maxItems"].as_i64(),
         min_items: value["minItems"].as_i64(),
         unique_items: flag(value, "uniqueItems"),

@@ -34,7 +34,7 @@ pub struct Report {
 }
 
 impl Structural {
-    /// Reads `openAPIV3Schema`. It is not checked again: that is done when the CustomResourceDefinition is written, by
+    /// Reads `openAPIV3Schema`. It is not checked again: that is done when the `CustomResourceDefinition` is written, by
     /// [`crd::validate_schema`](crate::crd::validate_schema).
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Schemas that were posted to kube-apiserver 1.35 as CustomResourceDefinitions of one version, and what it answered.
+//! Schemas that were posted to kube-apiserver 1.35 as `CustomResourceDefinitions` of one version, and what it answered.
 
 use pillion_kinds::field::{Error, ErrorKind, Path};
 use pillion_structural::crd::{self, Context};
@@ -29,7 +29,11 @@ fn definitions_are_answered_as_the_real_server_answers() {
         let mut errors = crd::validate_schema(schema, &Path::new("spec").child("validation"), context);
         if let Some(paths) = case["selectable"].as_array() {
             let fields: Value = paths.iter().map(|path| serde_json::json!({"jsonPath": path})).collect();
-            errors.extend(crd::validate_selectable_fields(&fields, schema, &Path::new("spec").child("selectableFields")));
+            errors.extend(crd::validate_selectable_fields(
+                &fields,
+                schema,
+                &Path::new("spec").child("selectableFields"),
+            ));
         }
         let found: Vec<String> =
             errors.iter().map(|error| format!("{} {}: {}", reason(error), error.path, error.message())).collect();
@@ -37,7 +41,9 @@ fn definitions_are_answered_as_the_real_server_answers() {
             .as_array()
             .unwrap()
             .iter()
-            .map(|cause| format!("{} {}: {}", cause[0].as_str().unwrap(), cause[1].as_str().unwrap(), cause[2].as_str().unwrap()))
+            .map(|cause| {
+                format!("{} {}: {}", cause[0].as_str().unwrap(), cause[1].as_str().unwrap(), cause[2].as_str().unwrap())
+            })
             .collect();
         let sorted = |mut lines: Vec<String>| {
             lines.sort();
@@ -45,7 +51,12 @@ fn definitions_are_answered_as_the_real_server_answers() {
         };
         // The real server walks properties in random order.
         if sorted(found.clone()) != sorted(answered.clone()) {
-            wrong.push(format!("{}\n  ours:  {}\n  real:  {}", case["name"], found.join("\n         "), answered.join("\n         ")));
+            wrong.push(format!(
+                "{}\n  ours:  {}\n  real:  {}",
+                case["name"],
+                found.join("\n         "),
+                answered.join("\n         ")
+            ));
         }
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.as_array().unwrap().len(), wrong.join("\n"));

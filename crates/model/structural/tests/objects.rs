@@ -24,7 +24,9 @@ fn answer(schema: &Structural, case: &Value) -> Value {
     let mut object = case["object"].clone();
     let unknown = match schema.coerce(&mut object) {
         Ok(unknown) => unknown,
-        Err(reason) => return json!({"refused": format!("Case in version \"v1\" cannot be handled as a Case: {reason}")}),
+        Err(reason) => {
+            return json!({"refused": format!("Case in version \"v1\" cannot be handled as a Case: {reason}")});
+        }
     };
     if case["strict"] == true && !unknown.is_empty() {
         let told: Vec<String> = unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
@@ -34,7 +36,8 @@ fn answer(schema: &Structural, case: &Value) -> Value {
     schema.apply_defaults(&mut object);
     let old = case.get("old").map(|old| {
         let mut old = old.clone();
-        schema.coerce(&mut old).unwrap();
+        // What was stored has been read before.
+        let _unknown = schema.coerce(&mut old);
         schema.apply_defaults(&mut old);
         old
     });
@@ -70,10 +73,15 @@ fn objects_are_answered_as_the_real_server_answers() {
     for case in cases {
         let schema = Structural::compile(&fixture["schemas"][case["schema"].as_str().unwrap()]).unwrap();
         let mut real = case.clone();
-        real.as_object_mut().unwrap().retain(|key, _| matches!(key.as_str(), "result" | "errors" | "refused" | "warnings"));
+        real.as_object_mut()
+            .unwrap()
+            .retain(|key, _| matches!(key.as_str(), "result" | "errors" | "refused" | "warnings"));
         let ours = answer(&schema, case);
         if sorted(ours.clone()) != sorted(real.clone()) {
-            wrong.push(format!("{} {} was {}\n  ours: {ours}\n  real: {real}", case["schema"], case["object"], case["old"]));
+            wrong.push(format!(
+                "{} {} was {}\n  ours: {ours}\n  real: {real}",
+                case["schema"], case["object"], case["old"]
+            ));
         }
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));

@@ -1,4 +1,4 @@
-//! Our own CustomResourceDefinitions are accepted, and do what they say.
+//! Our own `CustomResourceDefinitions` are accepted, and do what they say.
 
 use pillion_kinds::field::Path;
 use pillion_structural::Structural;
@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 #[test]
 fn the_sidecar_set_is_accepted_and_checks_its_objects() {
-    let definition: Value = serde_saphyr::from_str(include_str!("../../../../deploy/crds/apps.kruise.io_sidecarsets.yaml")).unwrap();
+    let definition: Value =
+        serde_saphyr::from_str(include_str!("../../../../deploy/crds/apps.kruise.io_sidecarsets.yaml")).unwrap();
     for (index, version) in definition["spec"]["versions"].as_array().unwrap().iter().enumerate() {
         let schema = &version["schema"]["openAPIV3Schema"];
         let path = Path::new("spec").child("versions").index(index).child("schema");
@@ -24,6 +25,11 @@ fn the_sidecar_set_is_accepted_and_checks_its_objects() {
         assert_eq!(structural.validate(&set, None), Vec::new());
         set["spec"]["containers"] = json!("c");
         let errors: Vec<String> = structural.validate(&set, None).iter().map(ToString::to_string).collect();
-        assert!(errors[0].starts_with("spec.containers: Invalid value: \"string\": spec.containers in body must be of type array"), "{errors:?}");
+        assert!(
+            errors[0].starts_with(
+                "spec.containers: Invalid value: \"string\": spec.containers in body must be of type array"
+            ),
+            "{errors:?}"
+        );
     }
 }

@@ -94,8 +94,6 @@ pub(crate) fn kube_apiserver(folder: &Folder, ports: Ports, with_node: bool) -> 
             "--bind-address=127.0.0.1".to_owned(),
             "--advertise-address=127.0.0.1".to_owned(),
             "--endpoint-reconciler-type=none".to_owned(),
-            // Nobody makes the service accounts that this would wait for.
-            "--disable-admission-plugins=ServiceAccount".to_owned(),
         ]);
     }
     arguments

@@ -1,5 +1,6 @@
 //! The list of known differences: each has a reason, and none outlives its need.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -39,6 +40,23 @@ impl Known {
             || at.strip_prefix(self.what.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         self.conversation == difference.conversation && is_step && is_place
     }
+}
+
+/// The list as a table of Markdown: each reason once, with the requests of the corpus that show it.
+pub fn markdown(known: &[Known]) -> String {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for entry in known {
+        let request = format!("{}: {}", entry.conversation, entry.step);
+        match reasons.iter_mut().find(|(reason, _)| *reason == entry.reason) {
+            Some((_, requests)) => requests.push(request),
+            None => reasons.push((&entry.reason, vec![request])),
+        }
+    }
+    let mut table = String::from("| difference | requests of the corpus that show it |\n|---|---|\n");
+    for (reason, requests) in reasons {
+        let _ = writeln!(table, "| {reason} | {} |", requests.join("; "));
+    }
+    table
 }
 
 /// The list of this crate.

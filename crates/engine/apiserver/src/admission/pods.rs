@@ -83,13 +83,11 @@ fn limit_ranges(attributes: &Attributes<'_>) -> Result<Vec<Value>> {
 
 fn service_account(attributes: &Attributes<'_>, pod: &Value, name: &str) -> Result<Value> {
     let namespace = attributes.call.namespace();
-    match attributes.call.inner().store.get(&Key::new("serviceaccounts", namespace, name)) {
-        Some(stored) => read::parse(&stored),
-        None => {
-            let why = format!("error looking up service account {namespace}/{name}: serviceaccount {name:?} not found");
-            Err(forbidden(attributes, pod, &why))
-        }
+    if let Some(stored) = attributes.call.inner().store.get(&Key::new("serviceaccounts", namespace, name)) {
+        return read::parse(&stored);
     }
+    let why = format!("error looking up service account {namespace}/{name}: serviceaccount {name:?} not found");
+    Err(forbidden(attributes, pod, &why))
 }
 
 /// The class that the pod names, or the default one.
@@ -100,6 +98,7 @@ fn priority_class(attributes: &Attributes<'_>, pod: &Value) -> Result<Option<Val
     if !name.is_empty() {
         return store.get(&Key::new(resource, "", name)).map(|stored| read::parse(&stored)).transpose();
     }
-    let classes = store.list(resource, None).iter().map(|(_, _, stored)| read::parse(stored)).collect::<Result<Vec<_>>>()?;
+    let classes =
+        store.list(resource, None).iter().map(|(_, _, stored)| read::parse(stored)).collect::<Result<Vec<_>>>()?;
     Ok(pod::default_priority_class(&classes.iter().collect::<Vec<_>>()).cloned())
 }

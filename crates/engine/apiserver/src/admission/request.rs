@@ -17,9 +17,7 @@ pub(crate) fn describe(attributes: &Attributes<'_>, endpoint: &Endpoint) -> Map<
     } else {
         request_kind.clone()
     };
-    let resource = |endpoint: &Endpoint| {
-        json!({"group": endpoint.group(), "version": endpoint.version(), "resource": endpoint.plural()})
-    };
+    let resource = |endpoint: &Endpoint| json!({"group": endpoint.group(), "version": endpoint.version(), "resource": endpoint.plural()});
     let namespace = if own.is("", "namespaces") { attributes.name.as_str() } else { call.namespace() };
     let texts = [
         ("subResource", attributes.subresource()),
@@ -27,7 +25,9 @@ pub(crate) fn describe(attributes: &Attributes<'_>, endpoint: &Endpoint) -> Map<
         ("name", &attributes.name),
         ("namespace", namespace),
     ];
-    let text = |key: &str| texts.iter().find(|(name, text)| *name == key && !text.is_empty()).map(|(_, text)| Value::from(*text));
+    let text = |key: &str| {
+        texts.iter().find(|(name, text)| *name == key && !text.is_empty()).map(|(_, text)| Value::from(*text))
+    };
     let fields = [
         ("uid", Some(call.inner().uid().into())),
         ("kind", Some(kind)),

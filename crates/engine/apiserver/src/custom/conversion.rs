@@ -13,7 +13,12 @@ use crate::webhook::call;
 const TIMEOUT_SECONDS: u64 = 30;
 
 /// Objects in the version `wanted`, in their order.
-pub(crate) async fn convert(inner: &Inner, custom: &CustomResource, objects: Vec<Value>, wanted: &str) -> Result<Vec<Value>> {
+pub(crate) async fn convert(
+    inner: &Inner,
+    custom: &CustomResource,
+    objects: Vec<Value>,
+    wanted: &str,
+) -> Result<Vec<Value>> {
     let Some(webhook) = &custom.conversion_webhook else {
         return Ok(objects.into_iter().map(|object| with_version(object, wanted)).collect());
     };

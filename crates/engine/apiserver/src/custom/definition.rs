@@ -28,7 +28,8 @@ fn set_condition(inner: &Inner, definition: &mut Value, kind: &str, status: &str
     let old = conditions.iter().position(|condition| condition["type"] == kind);
     let unmoved = old.and_then(|index| conditions.get(index)).filter(|condition| condition["status"] == status);
     let since = unmoved.map_or_else(|| Value::from(now), |condition| condition["lastTransitionTime"].clone());
-    let new = json!({"type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message});
+    let new =
+        json!({"type": kind, "status": status, "lastTransitionTime": since, "reason": reason, "message": message});
     match old.and_then(|index| conditions.get_mut(index)) {
         Some(slot) => *slot = new,
         None => conditions.push(new),
@@ -60,7 +61,11 @@ pub(crate) fn schema_errors(definition: &Value, old: Option<&Value>) -> Vec<Erro
         }
         if version.get("selectableFields").is_some() && (first || !one_selection) {
             let path = if one_selection { Path::new("spec") } else { own };
-            errors.extend(crd::validate_selectable_fields(&version["selectableFields"], schema, &path.child("selectableFields")));
+            errors.extend(crd::validate_selectable_fields(
+                &version["selectableFields"],
+                schema,
+                &path.child("selectableFields"),
+            ));
         }
     }
     errors
@@ -117,7 +122,9 @@ fn accept_names(inner: &Inner, definition: &mut Value) {
     let short = spec["shortNames"].as_array().cloned().unwrap_or_default();
     let taken: Vec<String> = short
         .iter()
-        .filter(|name| !accepted["shortNames"].as_array().is_some_and(|old| old.contains(name)) && resources.contains(name))
+        .filter(|name| {
+            !accepted["shortNames"].as_array().is_some_and(|old| old.contains(name)) && resources.contains(name)
+        })
         .map(in_use)
         .collect();
     match taken.as_slice() {

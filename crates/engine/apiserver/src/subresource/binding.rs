@@ -16,8 +16,8 @@ pub(crate) async fn create(call: &Call<'_>) -> Result<Response> {
     let options = WriteOptions::decode(&call.query, Verb::Create)?;
     let mut binding = body::document(call, "Binding", "v1", "io.k8s.api.core.v1.Binding", options.field_validation)?;
     create::ensure_namespace(call, &mut binding)?;
-    let attributes =
-        Attributes::new(call, Operation::Create, options.dry_run, &options.shown, "CreateOptions").of_kind("", "v1", "Binding");
+    let attributes = Attributes::new(call, Operation::Create, options.dry_run, &options.shown, "CreateOptions")
+        .of_kind("", "v1", "Binding");
     admission::mutate(&attributes, &mut binding, None).await?;
     // The old way to bind names the pod in the body alone.
     let name = call.path.name.clone().unwrap_or_else(|| meta::name(&binding).to_owned());

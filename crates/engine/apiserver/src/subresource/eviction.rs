@@ -188,7 +188,12 @@ async fn evict(call: &Call<'_>, options: &DeleteOptions) -> Result<()> {
         });
         set_condition(call, &mut pod, &condition);
         let object = storage::to_storage(call.inner(), &call.endpoint, pod).await?;
-        match call.inner().store.write(Write::Update { key: key.clone(), expected: stored.resource_version, object }).await {
+        match call
+            .inner()
+            .store
+            .write(Write::Update { key: key.clone(), expected: stored.resource_version, object })
+            .await
+        {
             Ok(event) => {
                 if options.resource_version.is_some() {
                     options.resource_version = Some(event.resource_version().to_string());

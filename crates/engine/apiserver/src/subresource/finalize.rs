@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
+use pillion_patch::apply;
 use serde_json::Value;
 
 use crate::call::Call;
@@ -9,17 +10,20 @@ use crate::change::{self, Source};
 use crate::endpoint::Part;
 use crate::query::{Verb, WriteOptions};
 use crate::status::Result;
-use crate::{body, meta, respond};
+use crate::{body, respond, storage};
 
-struct Finalized {
+struct Finalized<'a, 'b> {
+    call: &'a Call<'b>,
     namespace: Value,
+    manager: String,
 }
 
-impl Source for Finalized {
+impl Source for Finalized<'_, '_> {
     fn make(&self, live: Option<&Value>) -> Result<Value> {
         let mut new = self.namespace.clone();
-        // Finalizing is nobody's doing: the owners stay.
-        meta::set(&mut new, "managedFields", live.and_then(|live| live["metadata"].get("managedFields")).cloned());
+        if let Some(context) = storage::apply_context(self.call, Part::Main, &self.manager) {
+            apply::update(&context, live, &mut new);
+        }
         Ok(new)
     }
 }
@@ -28,7 +32,7 @@ pub(super) async fn update(call: &Call<'_>) -> Result<Response> {
     let options = WriteOptions::decode(&call.query, Verb::Update)?;
     let namespace = body::object(call, options.field_validation)?;
     change::check_name(call, &namespace)?;
-    let source = Finalized { namespace };
+    let source = Finalized { call, namespace, manager: call.manager(&options.field_manager) };
     let (object, _) = change::change(call, Part::Finalize, &options, false, &source).await?;
     respond::object(call, StatusCode::OK, object)
 }

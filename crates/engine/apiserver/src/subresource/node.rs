@@ -1,5 +1,7 @@
 //! What a node answers: logs, and whatever its kubelet serves.
 
+use std::fmt::Write as _;
+
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use axum::response::Response;
@@ -41,20 +43,16 @@ fn container(call: &Call<'_>, pod: &Value) -> Result<String> {
         }
         return Err(Refusal::bad_request(format!("container {wanted} is not valid for pod {}", call.name())));
     }
-    match (containers.as_slice(), init.as_slice()) {
-        ([only], []) => Ok(only.clone()),
-        _ => {
-            let mut why = format!(
-                "a container name must be specified for pod {}, choose one of: [{}]",
-                call.name(),
-                containers.join(" ")
-            );
-            if !init.is_empty() {
-                why.push_str(&format!(" or one of the init containers: [{}]", init.join(" ")));
-            }
-            Err(Refusal::bad_request(why))
-        }
+    if let ([only], []) = (containers.as_slice(), init.as_slice()) {
+        return Ok(only.clone());
     }
+    let name = call.name();
+    let mut why =
+        format!("a container name must be specified for pod {name}, choose one of: [{}]", containers.join(" "));
+    if !init.is_empty() {
+        let _ = write!(why, " or one of the init containers: [{}]", init.join(" "));
+    }
+    Err(Refusal::bad_request(why))
 }
 
 fn check_options(call: &Call<'_>) -> Result<()> {

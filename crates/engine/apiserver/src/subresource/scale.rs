@@ -3,8 +3,8 @@
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use pillion_kinds::field;
-use pillion_patch::selector::Selector;
 use pillion_patch::apply::ApplyError;
+use pillion_patch::selector::Selector;
 use pillion_patch::{apply, decode, json, schema, strategic};
 use serde_json::{Value, json};
 
@@ -37,7 +37,14 @@ pub(super) async fn answer(call: &Call<'_>) -> Result<Response> {
         None => Some(body::document(call, "Scale", "autoscaling/v1", SCHEMA, options.field_validation)?),
         Some(_) => None,
     };
-    let source = Scaled { call, kind, given, manager: call.manager(&options.field_manager), force: options.force, validation: options.field_validation };
+    let source = Scaled {
+        call,
+        kind,
+        given,
+        manager: call.manager(&options.field_manager),
+        force: options.force,
+        validation: options.field_validation,
+    };
     let (object, _) = change::change(call, Part::Scale, &options, false, &source).await?;
     respond::object(call, StatusCode::OK, of(call, &object)?)
 }
@@ -204,9 +211,9 @@ impl Scaled<'_, '_> {
         let refusal = |error: &json::PatchError| patch::json_refusal(error, self.validation);
         let patched = match self.kind {
             None => return Ok(self.given.clone().unwrap_or_default()),
-            Some(PatchType::Json) => {
-                json::JsonPatch::parse(&self.call.body).and_then(|patch| patch.apply(old.clone())).map_err(|error| refusal(&error))?
-            }
+            Some(PatchType::Json) => json::JsonPatch::parse(&self.call.body)
+                .and_then(|patch| patch.apply(old.clone()))
+                .map_err(|error| refusal(&error))?,
             Some(PatchType::Merge) => {
                 let (merge, _) = json::parse_merge_patch(&self.call.body).map_err(|error| refusal(&error))?;
                 let mut patched = old.clone();
@@ -225,7 +232,8 @@ impl Scaled<'_, '_> {
             }
         };
         let shown = serde_json::to_string(&patched).unwrap_or_default();
-        let decoded = decode::decode(schema, patched).map_err(|error| patch::invalid_patch(shown, &error.to_string()))?;
+        let decoded =
+            decode::decode(schema, patched).map_err(|error| patch::invalid_patch(shown, &error.to_string()))?;
         Ok(decoded.object)
     }
 }

@@ -63,7 +63,11 @@ fn complete(call: &Call<'_>, request: &mut Value, account: &Value) -> Result<()>
     let own = |key: &str, given: &str, expected: &str| {
         let path = field::Path::new("metadata").child(key);
         let error = field::Error::invalid(&path, given, format!("must match the service account {key} if specified"));
-        if given.is_empty() || given == expected { Ok(()) } else { Err(Refusal::invalid(GROUP, KIND, call.name(), &[error])) }
+        if given.is_empty() || given == expected {
+            Ok(())
+        } else {
+            Err(Refusal::invalid(GROUP, KIND, call.name(), &[error]))
+        }
     };
     own("name", meta::name(request), call.name())?;
     own("namespace", meta::namespace(request), call.namespace())?;
@@ -115,7 +119,9 @@ fn bound_object(call: &Call<'_>, reference: &Value) -> Result<Value> {
         ("v1" | "", "Node") => ("node", "nodes", ""),
         (version, kind) => {
             let (group, version) = version.split_once('/').unwrap_or(("", version));
-            return Err(Refusal::bad_request(format!("cannot bind token to object of type {group}/{version}, Kind={kind}")));
+            return Err(Refusal::bad_request(format!(
+                "cannot bind token to object of type {group}/{version}, Kind={kind}"
+            )));
         }
     };
     let name = text("name");

@@ -66,7 +66,11 @@ fn address(inner: &Inner, config: &Value, timeout_seconds: u64) -> Result<(Strin
     let url = with_timeout(&format!("https://{name}.{namespace}.svc:{port}{slash}{path}"));
     if inner.webhook(&url).is_none() {
         let there = inner.store.get(&Key::new("services", namespace, name)).is_some();
-        let why = if there { format!("no endpoints available for service {name:?}") } else { format!("service {name:?} not found") };
+        let why = if there {
+            format!("no endpoints available for service {name:?}")
+        } else {
+            format!("service {name:?} not found")
+        };
         return Err(format!("failed to call webhook: Post {url:?}: {why}"));
     }
     Ok((url.clone(), url))
@@ -99,11 +103,12 @@ async fn exchange(inner: &Inner, config: &Value, url: &str, body: String) -> Res
         };
         return Err(CallError::Answer(why));
     }
-    let unread = |why: &dyn std::fmt::Display| {
-        CallError::Answer(format!("couldn't get version/kind; json parse error: {why}"))
-    };
+    let unread =
+        |why: &dyn std::fmt::Display| CallError::Answer(format!("couldn't get version/kind; json parse error: {why}"));
     // Kubernetes takes YAML as well, so that a bare word is a text.
-    let parsed = decode::parse(&bytes).or_else(|error| decode::parse_yaml(&bytes).map_err(|_| error)).map_err(|error| unread(&error))?;
+    let parsed = decode::parse(&bytes)
+        .or_else(|error| decode::parse_yaml(&bytes).map_err(|_| error))
+        .map_err(|error| unread(&error))?;
     decode::type_meta(&parsed.value).map_err(|error| unread(&error))?;
     Ok(parsed.value)
 }

@@ -56,7 +56,7 @@ impl Match {
     }
 
     /// And back.
-    pub(crate) async fn from_version(&self, attributes: &Attributes<'_>, object: Value) -> Result<Value> {
+    pub(crate) async fn back(&self, attributes: &Attributes<'_>, object: Value) -> Result<Value> {
         if !self.is_other(attributes) {
             return Ok(object);
         }

@@ -33,7 +33,8 @@ pub(super) async fn review(
     let versions = webhook.spec["admissionReviewVersions"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let Some(version) = versions.into_iter().find(|version| matches!(*version, "v1" | "v1beta1")) else {
         return Err(Failure::Call(
-            "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)".to_owned(),
+            "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"
+                .to_owned(),
         ));
     };
     let mut request = request::describe(attributes, matched.endpoint());
@@ -66,7 +67,10 @@ pub(super) fn read(review: &Value, reply: &Value, mutating: bool) -> Result<Answ
         allowed: response["allowed"].as_bool().unwrap_or(false),
         patch: patch.filter(|_| mutating),
         warnings: warnings.collect(),
-        unsupported_patch: response["patchType"].as_str().filter(|kind| mutating && *kind != "JSONPatch").map(str::to_owned),
+        unsupported_patch: response["patchType"]
+            .as_str()
+            .filter(|kind| mutating && *kind != "JSONPatch")
+            .map(str::to_owned),
         result: response["status"].clone(),
     })
 }
@@ -80,7 +84,8 @@ fn check(review: &Value, reply: &Value, has_patch: bool, mutating: bool) -> Resu
     }
     if reply["apiVersion"] != "admission.k8s.io/v1" || reply["kind"] != "AdmissionReview" {
         let (version, kind) = (text(&reply["apiVersion"]), text(&reply["kind"]));
-        let (group, version) = version.split_once('/').map_or(("", version.as_str()), |(group, version)| (group, version));
+        let (group, version) =
+            version.split_once('/').map_or(("", version.as_str()), |(group, version)| (group, version));
         let got = format!("{group}/{version}, Kind={kind}");
         return Err(format!("expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {got}"));
     }

@@ -73,10 +73,14 @@ pub(super) fn default_policies(spec: &mut Value) {
 }
 
 fn prepare_create(job: &mut Value) {
+    // In Go the two are one map then, and what is added to the one is added to the other.
+    let shared = !is_empty(&job["spec"]["template"]["metadata"], "labels");
     if job["spec"]["manualSelector"] != true {
         generate_selector(job);
     }
-    default_labels(job);
+    if shared {
+        default_labels(job);
+    }
     set(job, "status", json!({}));
     first_generation(job);
     workload::prepare_template(job);

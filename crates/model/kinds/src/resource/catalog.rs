@@ -1,6 +1,6 @@
 //! What discovery says of each resource, as kube-apiserver lists it.
 //!
-//! Connections to a running container (`pods/exec`, `/attach`, `/portforward`, `/proxy`, `services/proxy`, `nodes/proxy`) are not served,
+//! Connections to a running container (`pods/exec`, `/attach`, `/portforward`, `/proxy`, `services/proxy`) are not served,
 //! and so not listed: a client that reads discovery is told the truth.
 
 use super::{Resource, Rules, Service, Storage, Subresource};
@@ -173,7 +173,10 @@ pub(super) static ALL: &[Resource] = &[
         .cluster()
         .verbs(&["create", "delete", "get", "list", "patch", "update", "watch"])
         .with(&[below("finalize", "Namespace", &["update"]), status("Namespace")]),
-    core!("nodes", "node", "Node").rules(node::RULES).short(&["no"]).cluster().with(&[status("Node")]),
+    core!("nodes", "node", "Node").rules(node::RULES).short(&["no"]).cluster().with(&[
+        below("proxy", "NodeProxyOptions", &["create", "delete", "get", "patch", "update"]),
+        status("Node"),
+    ]),
     core!("persistentvolumeclaims", "persistentvolumeclaim", "PersistentVolumeClaim")
         .rules(persistent_volume_claim::RULES)
         .short(&["pvc"])

@@ -19,16 +19,28 @@ pub(super) enum Kind {
     Literal(Literal),
     Ident(String),
     /// The accumulator of the innermost comprehension. A step uses it up: what it yields is the next one.
-    Accumulator { take: bool },
+    Accumulator {
+        take: bool,
+    },
     /// A variable of a policy: its place among them.
     Composed(usize),
     /// A field; with `test`, whether it is there.
-    Select { operand: Box<Expr>, field: String, test: bool },
-    Call { function: String, target: Option<Box<Expr>>, args: Vec<Expr> },
+    Select {
+        operand: Box<Expr>,
+        field: String,
+        test: bool,
+    },
+    Call {
+        function: String,
+        target: Option<Box<Expr>>,
+        args: Vec<Expr>,
+    },
     /// Elements, and whether each is optional.
     List(Vec<(Expr, bool)>),
     Map(Vec<Entry>),
-    Struct { name: String },
+    Struct {
+        name: String,
+    },
     Comprehension(Box<Comprehension>),
 }
 

@@ -84,15 +84,14 @@ impl Checker<'_> {
                 Literal::String(_) => Type::String,
                 Literal::Bytes(_) => Type::Bytes,
             },
-            Kind::Ident(name) => match self.ident(name) {
-                Some(found) => found,
-                None => {
-                    let name = name.clone();
-                    self.undeclared(at, &name)
-                }
-            },
+            Kind::Ident(name) => {
+                let name = name.clone();
+                self.ident(&name).unwrap_or_else(|| self.undeclared(at, &name))
+            }
             Kind::Accumulator { .. } => self.accumulators.last().cloned().unwrap_or_default(),
-            Kind::Composed(place) => self.environment.composed.get(*place).map(|(_, found)| found.clone()).unwrap_or_default(),
+            Kind::Composed(place) => {
+                self.environment.composed.get(*place).map(|(_, found)| found.clone()).unwrap_or_default()
+            }
             Kind::Select { .. } => self.select(expr),
             Kind::Call { .. } => self.call(expr),
             Kind::List(elements) => {
@@ -254,16 +253,12 @@ impl Checker<'_> {
             let found = self.check(target);
             arg_types.insert(0, found);
         }
-        match declarations::function(function) {
-            Some(found) => {
-                self.keep_regex(id, function, is_member, args);
-                self.resolve(id, at, found, args, &arg_types, is_member)
-            }
-            None => {
-                let name = function.clone();
-                self.undeclared(at, &name)
-            }
-        }
+        let Some(found) = declarations::function(function) else {
+            let name = function.clone();
+            return self.undeclared(at, &name);
+        };
+        self.keep_regex(id, function, is_member, args);
+        self.resolve(id, at, found, args, &arg_types, is_member)
     }
 
     /// A pattern that is written in the expression is compiled once.
@@ -370,8 +365,9 @@ impl Checker<'_> {
             }
             _ => {
                 let shown = self.shown(&range);
-                let message =
-                    format!("expression of type '{shown}' cannot be range of a comprehension (must be list, map, or dynamic)");
+                let message = format!(
+                    "expression of type '{shown}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                );
                 self.complain(comprehension.range.at, message);
                 (Type::Error, Type::Error)
             }

@@ -306,7 +306,9 @@ fn declare() -> HashMap<&'static str, Function> {
     };
     for line in SIGNATURES.lines() {
         let mut parts = line.split(' ');
-        if let (Some(name), Some(id), Some(parameters), Some(result)) = (parts.next(), parts.next(), parts.next(), parts.next()) {
+        if let (Some(name), Some(id), Some(parameters), Some(result)) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        {
             let inside = parameters.trim_start_matches('(').strip_suffix(')').unwrap_or_default();
             add(name, id, split(inside).into_iter().map(read_type).collect(), read_type(result));
         }
@@ -383,7 +385,6 @@ fn read_type(text: &'static str) -> Type {
         name => Type::Opaque(name, Vec::new()),
     }
 }
-
 
 #[cfg(test)]
 mod tests {

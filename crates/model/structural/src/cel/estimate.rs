@@ -1,5 +1,5 @@
 //! The most that an expression can cost, from the sizes that a schema allows. A rule that could cost too much is refused when the
-//! CustomResourceDefinition is written; the numbers decide that, so they are those of cel-go and Kubernetes.
+//! `CustomResourceDefinition` is written; the numbers decide that, so they are those of cel-go and Kubernetes.
 
 use std::collections::HashMap;
 
@@ -57,7 +57,12 @@ impl Range {
         Range { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 
-    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "the cast saturates, as wanted")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "the cast saturates, as wanted"
+    )]
     fn scale(self, factor: f64) -> Range {
         let scaled = |size: u64| (size as f64 * factor).ceil() as u64;
         Range { min: scaled(self.min), max: scaled(self.max) }
@@ -229,11 +234,14 @@ impl<'a> Estimator<'a> {
                 (Some(a), Some(b)) => Some(a.union(b)),
                 (a, b) => a.or(b),
             };
-            if let (Some(container), Some(step)) = (args.first(), match overload {
-                "index_list" => Some("@items"),
-                "index_map" => Some("@values"),
-                _ => None,
-            }) {
+            if let (Some(container), Some(step)) = (
+                args.first(),
+                match overload {
+                    "index_list" => Some("@items"),
+                    "index_map" => Some("@values"),
+                    _ => None,
+                },
+            ) {
                 size = self.entries_of(container).map(|entries| entries.value);
                 let mut path = self.path(container);
                 path.push(step.to_owned());
@@ -271,7 +279,9 @@ impl<'a> Estimator<'a> {
             ("string_to_bytes", ..) => {
                 (first.scale(TRAVERSAL).add(sum), Some(Range { min: first.min, max: first.max.saturating_mul(4) }))
             }
-            ("bytes_to_string", ..) => (first.scale(TRAVERSAL).add(sum), Some(Range { min: first.min / 4, max: first.max })),
+            ("bytes_to_string", ..) => {
+                (first.scale(TRAVERSAL).add(sum), Some(Range { min: first.min / 4, max: first.max }))
+            }
             ("strings_quote", ..) => {
                 let most = first.max.saturating_mul(2).saturating_add(2);
                 (first.scale(TRAVERSAL).add(sum), Some(Range { min: first.min.saturating_add(2), max: most }))
@@ -280,7 +290,9 @@ impl<'a> Estimator<'a> {
             ("in_list", ..) => (second.add(sum), None),
             ("matches_string", ..) => (target.add(ONE).scale(TRAVERSAL).times(first.scale(PATTERN)).add(sum), None),
             ("contains_string", ..) => (target.scale(TRAVERSAL).times(first.scale(TRAVERSAL)).add(sum), None),
-            ("logical_or" | "logical_and", [left, right], _) => (Range { min: left.min, max: left.add(*right).max }, None),
+            ("logical_or" | "logical_and", [left, right], _) => {
+                (Range { min: left.min, max: left.add(*right).max }, None)
+            }
             ("conditional", [condition, yes, no], [_, if_true, if_false]) => {
                 let size = self.size_or_unknown(if_true).union(self.size_or_unknown(if_false));
                 if let (Some(a), Some(b)) = (self.entries_of(if_true), self.entries_of(if_false)) {
@@ -305,16 +317,55 @@ impl<'a> Estimator<'a> {
     }
 
     /// What Kubernetes says of the functions that it adds, and of those of cel-go's extensions.
-    fn kubernetes(&mut self, function: &str, overload: &str, target: Option<&Expr>, args: &[Expr]) -> Option<(Range, Option<Range>)> {
+    fn kubernetes(
+        &mut self,
+        function: &str,
+        overload: &str,
+        target: Option<&Expr>,
+        args: &[Expr],
+    ) -> Option<(Range, Option<Range>)> {
         let on = target.map(|target| self.size_or_unknown(target));
         let first = args.first().map(|arg| self.size_or_unknown(arg));
         Some(match function {
             "check" => (Range::fixed(350_000), None),
-            "serviceAccount" | "path" | "group" | "resource" | "subresource" | "namespace" | "name" | "allowed" | "reason"
-            | "error" | "errored" | "masked" | "prefixLength" | "family" | "isUnspecified" | "isLoopback"
-            | "isLinkLocalMulticast" | "isLinkLocalUnicast" | "isGlobalUnicast" | "format.named" | "sign" | "asInteger"
-            | "isInteger" | "asApproximateFloat" | "isGreaterThan" | "isLessThan" | "compareTo" | "add" | "sub" | "major"
-            | "minor" | "patch" | "getScheme" | "getHostname" | "getHost" | "getPort" | "getEscapedPath" | "getQuery" => (ONE, None),
+            "serviceAccount"
+            | "path"
+            | "group"
+            | "resource"
+            | "subresource"
+            | "namespace"
+            | "name"
+            | "allowed"
+            | "reason"
+            | "error"
+            | "errored"
+            | "masked"
+            | "prefixLength"
+            | "family"
+            | "isUnspecified"
+            | "isLoopback"
+            | "isLinkLocalMulticast"
+            | "isLinkLocalUnicast"
+            | "isGlobalUnicast"
+            | "format.named"
+            | "sign"
+            | "asInteger"
+            | "isInteger"
+            | "asApproximateFloat"
+            | "isGreaterThan"
+            | "isLessThan"
+            | "compareTo"
+            | "add"
+            | "sub"
+            | "major"
+            | "minor"
+            | "patch"
+            | "getScheme"
+            | "getHostname"
+            | "getHost"
+            | "getPort"
+            | "getEscapedPath"
+            | "getQuery" => (ONE, None),
             "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => match self.element(target?) {
                 Some((is_text, size)) => {
                     let element = if is_text { ONE.add(size.scale(TRAVERSAL)) } else { ONE };
@@ -349,7 +400,9 @@ impl<'a> Estimator<'a> {
                 (cost, Some(Range { min: 0, max: on?.max }))
             }
             "ip" if overload == "cidr_ip" => (ONE, None),
-            "ip" | "cidr" | "isIP" | "isCIDR" | "quantity" | "isQuantity" | "semver" | "isSemver" => (first?.scale(TRAVERSAL), None),
+            "ip" | "cidr" | "isIP" | "isCIDR" | "quantity" | "isQuantity" | "semver" | "isSemver" => {
+                (first?.scale(TRAVERSAL), None)
+            }
             "ip.isCanonical" => (first?.scale(2.0 * TRAVERSAL), None),
             "containsIP" | "containsCIDR" => {
                 let address = Range { min: 4, max: 16 };
@@ -446,7 +499,10 @@ impl<'a> Estimator<'a> {
 
     fn push_variables(&mut self, comprehension: &'a Comprehension) {
         let entries = self.entries_of(&comprehension.range);
-        let is_list = entries.map_or_else(|| matches!(self.program.type_of(&comprehension.range), Type::List(_)), |entries| entries.is_list);
+        let is_list = entries.map_or_else(
+            || matches!(self.program.type_of(&comprehension.range), Type::List(_)),
+            |entries| entries.is_list,
+        );
         let path = self.path(&comprehension.range);
         let below = |step: &str, size: Option<Range>| {
             let mut path = path.clone();
@@ -480,7 +536,12 @@ fn literal(arg: Option<&Expr>) -> Option<u64> {
 }
 
 /// The size of text in which something was replaced.
-#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "the cast saturates, as wanted")]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, as wanted"
+)]
 fn replaced(text: Range, from: Range, with: Range) -> Range {
     let share = |size: u64, part: u64| (size as f64 / part as f64).ceil() as u64;
     let (most, kept_most) = match (from.min, with.max) {

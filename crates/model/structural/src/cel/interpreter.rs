@@ -73,7 +73,11 @@ pub(crate) fn no_composed<'a>(_: usize) -> Result<Value<'a>, Fault> {
     Err(Fault::error("no such attribute(s): variables"))
 }
 
-pub(super) fn evaluate<'a>(program: &'a Program, bindings: &Bindings<'a, '_>, evaluation: &Evaluation) -> Result<Value<'a>, Fault> {
+pub(super) fn evaluate<'a>(
+    program: &'a Program,
+    bindings: &Bindings<'a, '_>,
+    evaluation: &Evaluation,
+) -> Result<Value<'a>, Fault> {
     Interpreter { program, bindings, evaluation, scopes: Vec::new(), accumulators: Vec::new() }.value(&program.root)
 }
 
@@ -122,7 +126,9 @@ impl<'a> Interpreter<'a, '_> {
                     match self.value(element)? {
                         Value::Optional(inner) if *optional => items.extend(inner.map(|inner| inner.as_ref().clone())),
                         _ if *optional => {
-                            return Err(Fault::error("cannot initialize optional list element from non-optional value"));
+                            return Err(Fault::error(
+                                "cannot initialize optional list element from non-optional value",
+                            ));
                         }
                         item => items.push(item),
                     }
@@ -175,7 +181,13 @@ impl<'a> Interpreter<'a, '_> {
         }
     }
 
-    fn call(&mut self, expr: &'a Expr, function: &'a str, target: Option<&'a Expr>, args: &'a [Expr]) -> Result<Value<'a>, Fault> {
+    fn call(
+        &mut self,
+        expr: &'a Expr,
+        function: &'a str,
+        target: Option<&'a Expr>,
+        args: &'a [Expr],
+    ) -> Result<Value<'a>, Fault> {
         match (function, args) {
             ("_&&_", [left, right]) => return self.logical(left, right, false),
             ("_||_", [left, right]) => return self.logical(left, right, true),
@@ -283,7 +295,12 @@ impl<'a> Interpreter<'a, '_> {
         result
     }
 
-    fn looped(&mut self, comprehension: &'a Comprehension, range: &Value<'a>, init: Result<Value<'a>, Fault>) -> Result<Value<'a>, Fault> {
+    fn looped(
+        &mut self,
+        comprehension: &'a Comprehension,
+        range: &Value<'a>,
+        init: Result<Value<'a>, Fault>,
+    ) -> Result<Value<'a>, Fault> {
         if let Some(name) = &comprehension.accumulator {
             self.scopes.push((name, init?));
             return self.value(&comprehension.result);
@@ -311,7 +328,9 @@ impl<'a> Interpreter<'a, '_> {
                     let place = Value::Int(i64::try_from(index).unwrap_or(i64::MAX));
                     if comprehension.second_variable.is_some() { (place, item) } else { (item, Value::Null) }
                 }
-                (_, pairs) => pairs.as_ref().and_then(|pairs| pairs.get(index)).cloned().unwrap_or((Value::Null, Value::Null)),
+                (_, pairs) => {
+                    pairs.as_ref().and_then(|pairs| pairs.get(index)).cloned().unwrap_or((Value::Null, Value::Null))
+                }
             };
             self.scopes.push((&comprehension.variable, first));
             self.scopes.extend(comprehension.second_variable.iter().map(|name| (name.as_str(), second.clone())));
@@ -393,7 +412,9 @@ pub(super) fn index<'a>(container: &Value<'a>, key: &Value<'a>) -> Result<Value<
             let found = usize::try_from(index).ok().map(|index| list.get(index)).transpose()?.flatten();
             found.ok_or_else(|| Fault::error(format!("index out of bounds: {index}")))
         }
-        Value::Map(map) => lookup(map, key)?.ok_or_else(|| Fault::error(format!("no such key: {}", library::shown(key)))),
+        Value::Map(map) => {
+            lookup(map, key)?.ok_or_else(|| Fault::error(format!("no such key: {}", library::shown(key))))
+        }
         Value::Optional(Some(inner)) => optional_index(inner, key),
         Value::Optional(None) => Ok(Value::Optional(None)),
         _ => Err(Fault::no_such_overload()),

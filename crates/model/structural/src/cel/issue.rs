@@ -15,6 +15,8 @@ impl Issue {
 
 /// cel-go reports no more.
 const MOST: usize = 100;
+/// Longer lines are not shown.
+const MAX_SNIPPET: usize = 16_384;
 
 /// The mistakes in the order of the text.
 pub(super) fn display(source: &str, mut issues: Vec<Issue>) -> String {
@@ -26,11 +28,15 @@ pub(super) fn display(source: &str, mut issues: Vec<Issue>) -> String {
 
 fn display_one(source: &str, issue: &Issue) -> String {
     let (line, column, text) = locate(source, issue.at);
+    let head = format!("ERROR: <input>:{line}:{}: {}", column + 1, issue.message);
+    if text.len() > MAX_SNIPPET {
+        return head;
+    }
     let text = text.replace('\t', " ");
     // Characters that are wider than a byte get a wide dot.
     let mut marks: String = text.chars().take(column).map(|c| if c.is_ascii() { '.' } else { '．' }).collect();
     marks.push(if text.chars().nth(column).is_some_and(|c| !c.is_ascii()) { '＾' } else { '^' });
-    format!("ERROR: <input>:{line}:{}: {}\n | {text}\n | {marks}", column + 1, issue.message)
+    format!("{head}\n | {text}\n | {marks}")
 }
 
 /// Line (from 1), column (from 0) and text of the line of a character.

@@ -25,8 +25,13 @@ impl Token {
     /// As it stands in the text.
     pub(super) fn text(&self) -> &str {
         match self {
-            Token::Int(text) | Token::Uint(text) | Token::Float(text) | Token::Text(text) | Token::Bytes(text) => text,
-            Token::Ident(text) | Token::Escaped(text) => text,
+            Token::Int(text)
+            | Token::Uint(text)
+            | Token::Float(text)
+            | Token::Text(text)
+            | Token::Bytes(text)
+            | Token::Ident(text)
+            | Token::Escaped(text) => text,
             Token::True => "true",
             Token::False => "false",
             Token::Null => "null",
@@ -38,7 +43,8 @@ impl Token {
 }
 
 const SYMBOLS: [&str; 24] = [
-    "==", "!=", "<=", ">=", "&&", "||", "<", ">", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?", ":", "+", "*", "/", "%",
+    "==", "!=", "<=", ">=", "&&", "||", "<", ">", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?", ":", "+", "*",
+    "/", "%",
 ];
 
 /// Tokens with their places, ending in [`Token::End`]; and what is no token.
@@ -48,15 +54,14 @@ pub(super) fn tokens(source: &str) -> (Vec<(Token, usize)>, Vec<Issue>) {
     let (mut found, mut issues) = (Vec::new(), Vec::new());
     while lexer.skip_blanks() {
         let start = lexer.at;
-        match lexer.token() {
-            Some(token) => found.push((token, start)),
-            None => {
-                // The character at which no token could go on is lost too.
-                lexer.at = (lexer.at + 1).min(characters.len()).max(start + 1);
-                let text: String = characters.get(start..lexer.at).into_iter().flatten().collect();
-                issues.push(Issue::new(start, format!("Syntax error: token recognition error at: '{}'", shown(&text))));
-            }
+        if let Some(token) = lexer.token() {
+            found.push((token, start));
+            continue;
         }
+        // The character at which no token could go on is lost too.
+        lexer.at = (lexer.at + 1).min(characters.len()).max(start + 1);
+        let text: String = characters.get(start..lexer.at).into_iter().flatten().collect();
+        issues.push(Issue::new(start, format!("Syntax error: token recognition error at: '{}'", shown(&text))));
     }
     found.push((Token::End, characters.len()));
     (found, issues)
@@ -201,7 +206,8 @@ impl Lexer<'_> {
 
     fn number(&mut self) -> Token {
         let start = self.at;
-        if self.peek(0) == Some('0') && self.peek(1) == Some('x') && self.peek(2).is_some_and(|c| c.is_ascii_hexdigit()) {
+        if self.peek(0) == Some('0') && self.peek(1) == Some('x') && self.peek(2).is_some_and(|c| c.is_ascii_hexdigit())
+        {
             self.at += 2;
             self.skip_while(|c| c.is_ascii_hexdigit());
             return self.integer(start);

@@ -14,8 +14,8 @@ use super::types::Type;
 use super::value::{Map, Value};
 
 pub(crate) use arithmetic::truncate;
-pub(super) use convert::shown;
 pub(crate) use convert::decode_base64;
+pub(super) use convert::shown;
 pub(super) use kubernetes::FORMATS;
 pub(crate) use kubernetes::{AUTHORIZER, NamedFormat, RESOURCE_CHECK, Semver};
 pub(crate) use network::Cidr;
@@ -137,8 +137,20 @@ fn map_insert(call: Call<'_>) -> Outcome<'_> {
 /// The name of a type that an expression names.
 pub(super) fn type_name(name: &str) -> &'static str {
     [
-        "bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint", "net.IP", "net.CIDR",
-        "google.protobuf.Timestamp", "google.protobuf.Duration",
+        "bool",
+        "bytes",
+        "double",
+        "int",
+        "list",
+        "map",
+        "null_type",
+        "string",
+        "type",
+        "uint",
+        "net.IP",
+        "net.CIDR",
+        "google.protobuf.Timestamp",
+        "google.protobuf.Duration",
     ]
     .into_iter()
     .find(|known| *known == name)
@@ -156,8 +168,10 @@ pub(super) fn cost_before(function: &str, args: &[Value<'_>]) -> u64 {
     match function {
         "check" => 350_000,
         "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => args.first().map_or(0, traversal_of),
-        "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "cidr" | "isIP" | "isCIDR" | "quantity" | "isQuantity"
-        | "semver" | "isSemver" => traversal(size(0)),
+        "url" | "lowerAscii" | "upperAscii" | "substring" | "trim" | "cidr" | "isIP" | "isCIDR" | "quantity"
+        | "isQuantity" | "semver" | "isSemver" | "startsWith" | "endsWith" | "strings.quote" | "format" => {
+            traversal(size(0))
+        }
         "ip" => match args.first() {
             Some(Value::Cidr(_)) => 1,
             _ => traversal(size(0)),
@@ -169,10 +183,11 @@ pub(super) fn cost_before(function: &str, args: &[Value<'_>]) -> u64 {
             traversal(size(0) * 2) + text + if function == "containsCIDR" { traversal(size(0)) + 1 } else { 0 }
         }
         "validate" => match args.first() {
-            Some(Value::Format(format)) => traversal(size(1).saturating_add(1)).saturating_mul(format.pattern_size().div_ceil(4)),
+            Some(Value::Format(format)) => {
+                traversal(size(1).saturating_add(1)).saturating_mul(format.pattern_size().div_ceil(4))
+            }
             _ => 1,
         },
-        "startsWith" | "endsWith" | "strings.quote" | "format" => traversal(size(0)),
         "bytes" | "string" => match args.first() {
             Some(Value::String(_)) if function == "bytes" => traversal(size(0)),
             Some(Value::Bytes(_)) if function == "string" => traversal(size(0)),
@@ -183,7 +198,14 @@ pub(super) fn cost_before(function: &str, args: &[Value<'_>]) -> u64 {
             _ => 1,
         },
         "_==_" | "_!=_" => match args.first() {
-            Some(Value::Quantity(_) | Value::Ip(_) | Value::Cidr(_) | Value::Format(_) | Value::Url(_) | Value::Semver(_)) => 1,
+            Some(
+                Value::Quantity(_)
+                | Value::Ip(_)
+                | Value::Cidr(_)
+                | Value::Format(_)
+                | Value::Url(_)
+                | Value::Semver(_),
+            ) => 1,
             _ => traversal(size(0).min(size(1))),
         },
         "_<_" | "_<=_" | "_>_" | "_>=_" => match args.first() {
@@ -204,7 +226,9 @@ pub(super) fn cost_before(function: &str, args: &[Value<'_>]) -> u64 {
         },
         "slice" | "reverse" => 11,
         "flatten" => match args.get(1) {
-            Some(Value::Int(levels)) => u64::try_from(*levels).unwrap_or_default().saturating_mul(size(0)).saturating_add(11),
+            Some(Value::Int(levels)) => {
+                u64::try_from(*levels).unwrap_or_default().saturating_mul(size(0)).saturating_add(11)
+            }
             _ => size(0).saturating_add(11),
         },
         "distinct" | "sort" => args.first().map_or(11, self_compare),

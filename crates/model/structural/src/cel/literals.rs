@@ -40,20 +40,23 @@ impl Visitor<'_> {
                 if let Some(target) = target {
                     self.visit(target);
                 }
-                let constant = args.iter().fold(true, |constant, arg| self.visit(arg) & constant);
+                let constant = args.iter().filter(|arg| !self.visit(arg)).count() == 0;
                 self.formats -= is_format;
                 constant && target.is_none() && CONVERSIONS.contains(&function.as_str())
             }
             Kind::List(elements) => {
                 self.check_types(elements.iter().map(|(element, optional)| (element, *optional)), true);
-                elements.iter().fold(true, |constant, (element, optional)| self.visit(element) & !optional & constant)
+                elements.iter().filter(|(element, optional)| !self.visit(element) || *optional).count() == 0
             }
             Kind::Map(entries) => {
                 self.check_types(entries.iter().map(|entry| (&entry.key, false)), false);
                 self.check_types(entries.iter().map(|entry| (&entry.value, entry.optional)), false);
-                entries.iter().fold(true, |constant, entry| {
-                    self.visit(&entry.key) & self.visit(&entry.value) & !entry.optional & constant
-                })
+                let mut constant = true;
+                for entry in entries {
+                    let (key, value) = (self.visit(&entry.key), self.visit(&entry.value));
+                    constant = constant && key && value && !entry.optional;
+                }
+                constant
             }
             Kind::Comprehension(comprehension) => {
                 let Comprehension { range, init, condition, step, result, .. } = comprehension.as_ref();

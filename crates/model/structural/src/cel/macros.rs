@@ -10,7 +10,9 @@ pub(super) fn global_call(parser: &mut Parser, at: usize, function: String, mut 
     if function == "has" && args.len() == 1 {
         let Some(arg) = args.pop() else { return Err(Stop) };
         return match arg.kind {
-            Kind::Select { operand, field, test: false } => parser.node(at, Kind::Select { operand, field, test: true }),
+            Kind::Select { operand, field, test: false } => {
+                parser.node(at, Kind::Select { operand, field, test: true })
+            }
             _ => parser.fail(arg.at, "invalid argument to has() macro"),
         };
     }
@@ -18,7 +20,13 @@ pub(super) fn global_call(parser: &mut Parser, at: usize, function: String, mut 
 }
 
 /// A call on a target, or one of the macros that loop over it.
-pub(super) fn member_call(parser: &mut Parser, at: usize, target: Expr, function: String, args: Vec<Expr>) -> Expand<Expr> {
+pub(super) fn member_call(
+    parser: &mut Parser,
+    at: usize,
+    target: Expr,
+    function: String,
+    args: Vec<Expr>,
+) -> Expand<Expr> {
     let mut maker = Maker { parser, at };
     match (function.as_str(), args.len()) {
         ("all" | "exists" | "existsOne" | "exists_one", 2 | 3) => maker.quantifier(&function, target, args),
@@ -120,7 +128,16 @@ impl Maker<'_> {
                 )
             }
         };
-        self.comprehension(Comprehension { range, variable, second_variable, accumulator: None, init, condition, step, result })
+        self.comprehension(Comprehension {
+            range,
+            variable,
+            second_variable,
+            accumulator: None,
+            init,
+            condition,
+            step,
+            result,
+        })
     }
 
     fn comprehension(&mut self, comprehension: Comprehension) -> Expand<Expr> {
@@ -149,7 +166,16 @@ impl Maker<'_> {
         let (variable, second_variable) = variables;
         let condition = self.literal(Literal::Bool(true))?;
         let result = self.accumulator(true)?;
-        self.comprehension(Comprehension { range, variable, second_variable, accumulator: None, init, condition, step, result })
+        self.comprehension(Comprehension {
+            range,
+            variable,
+            second_variable,
+            accumulator: None,
+            init,
+            condition,
+            step,
+            result,
+        })
     }
 
     fn map(&mut self, range: Expr, mut args: Vec<Expr>) -> Expand<Expr> {
@@ -223,7 +249,10 @@ impl Maker<'_> {
     }
 
     fn sort_by(&mut self, target: Expr, args: Vec<Expr>) -> Expand<Expr> {
-        if !matches!(target.kind, Kind::List(_) | Kind::Select { .. } | Kind::Ident(_) | Kind::Comprehension(_) | Kind::Call { .. }) {
+        if !matches!(
+            target.kind,
+            Kind::List(_) | Kind::Select { .. } | Kind::Ident(_) | Kind::Comprehension(_) | Kind::Call { .. }
+        ) {
             let message = "sortBy can only be applied to a list, identifier, comprehension, call or select expression";
             return self.parser.fail(target.at, message);
         }

@@ -16,8 +16,24 @@ const STARTS: &str =
     "'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER";
 
 const RESERVED: [&str; 18] = [
-    "as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "package",
-    "namespace", "return", "var", "void",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "false",
+    "for",
+    "function",
+    "if",
+    "import",
+    "in",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
 ];
 
 /// A tree, and how many ids it uses.
@@ -254,8 +270,9 @@ impl Parser {
                     Token::End => return self.fail(name_at, "Syntax error: no viable alternative at input '.'"),
                     Token::True | Token::False | Token::Null | Token::In => return self.mismatch("IDENTIFIER"),
                     token => {
-                        let text = token.text();
-                        return self.fail(name_at, format!("Syntax error: no viable alternative at input '.{text}'"));
+                        let (gap, text) = (" ".repeat(name_at.saturating_sub(dot + 1)), token.text());
+                        return self
+                            .fail(name_at, format!("Syntax error: no viable alternative at input '.{gap}{text}'"));
                     }
                 };
                 self.next += 1;
@@ -454,7 +471,9 @@ impl Parser {
                 };
                 number.map(Literal::Uint).ok_or("invalid uint literal")
             }
-            other => format!("{sign}{}", other.text()).parse().map(Literal::Double).map_err(|_| "invalid double literal"),
+            other => {
+                format!("{sign}{}", other.text()).parse().map(Literal::Double).map_err(|_| "invalid double literal")
+            }
         };
         match literal {
             Ok(literal) => self.node(at, Kind::Literal(literal)),

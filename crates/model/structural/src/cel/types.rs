@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The type of an expression.
+#[allow(clippy::enum_variant_names, reason = "the type of a type is a type")]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Type {
     /// Known only when evaluated.
@@ -260,9 +261,8 @@ pub(super) fn most_general<'a>(a: &'a Type, b: &'a Type) -> &'a Type {
 
 fn equal_or_less_specific(a: &Type, b: &Type) -> bool {
     match (a, b) {
-        (Type::Dyn | Type::Parameter(_), _) => true,
+        (Type::Dyn | Type::Parameter(_), _) | (Type::Type(_), Type::Type(_)) => true,
         (_, Type::Dyn | Type::Parameter(_)) => false,
-        (Type::Type(_), Type::Type(_)) => true,
         _ => {
             a.same_head(b) && a.parameters().into_iter().zip(b.parameters()).all(|(a, b)| equal_or_less_specific(a, b))
         }

@@ -53,7 +53,11 @@ pub(crate) struct Time {
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.offset == jiff::tz::Offset::UTC { self.at.fmt(f) } else { self.at.display_with_offset(self.offset).fmt(f) }
+        if self.offset == jiff::tz::Offset::UTC {
+            self.at.fmt(f)
+        } else {
+            self.at.display_with_offset(self.offset).fmt(f)
+        }
     }
 }
 
@@ -125,7 +129,9 @@ impl<'a> Value<'a> {
             Json::Number(number) => match (number.as_i64(), schema.map(|schema| schema.kind.as_str())) {
                 (Some(int), Some("number")) => Value::Double(int_to_double(int)),
                 (Some(int), _) => Value::Int(int),
-                (None, Some("integer")) => number.as_f64().map(super::library::truncate).map_or(Value::Null, Value::Int),
+                (None, Some("integer")) => {
+                    number.as_f64().map(super::library::truncate).map_or(Value::Null, Value::Int)
+                }
                 (None, _) => number.as_f64().map_or(Value::Null, Value::Double),
             },
             Json::String(text) => Value::of_text(text, schema)?,
@@ -216,7 +222,7 @@ impl<'a> Value<'a> {
             (Value::Duration(a), Value::Duration(b)) => a == b,
             (Value::List(a), Value::List(b)) => return a.equals(b),
             (Value::Map(a), Value::Map(b)) => return a.equals(b),
-            (Value::Type(a), Value::Type(b)) => a == b,
+            (Value::Type(a), Value::Type(b)) | (Value::Authorization(a), Value::Authorization(b)) => a == b,
             (Value::Optional(a), Value::Optional(b)) => match (a, b) {
                 (Some(a), Some(b)) => return a.equals(b),
                 (a, b) => a.is_none() && b.is_none(),
@@ -227,24 +233,24 @@ impl<'a> Value<'a> {
             (Value::Quantity(a), Value::Quantity(b)) => a.cmp(b) == Ordering::Equal,
             (Value::Semver(a), Value::Semver(b)) => a.compare(b) == Ordering::Equal,
             (Value::Format(a), Value::Format(b)) => a == b,
-            (Value::Authorization(a), Value::Authorization(b)) => a == b,
-            _ => self.compare_numbers(other).is_some_and(|order| order == Some(Ordering::Equal)),
+            _ => matches!(self.compare_numbers(other), Ok(Ordering::Equal)),
         })
     }
 
-    /// The order of two numbers; `Some(None)` if one is not a number at all (NaN), `None` if one is something else.
-    fn compare_numbers(&self, other: &Value<'a>) -> Option<Option<Ordering>> {
+    /// The order of two numbers.
+    fn compare_numbers(&self, other: &Value<'a>) -> Result<Ordering, Fault> {
         let whole = |value: &Value<'a>| match value {
-            Value::Int(int) => Some(i128::from(*int)),
-            Value::Uint(uint) => Some(i128::from(*uint)),
-            _ => None,
+            Value::Int(int) => Ok(i128::from(*int)),
+            Value::Uint(uint) => Ok(i128::from(*uint)),
+            _ => Err(Fault::no_such_overload()),
         };
-        match (self, other) {
-            (Value::Double(a), Value::Double(b)) => Some(a.partial_cmp(b)),
-            (Value::Double(a), b) => Some(compare_double(*a, whole(b)?)),
-            (a, Value::Double(b)) => Some(compare_double(*b, whole(a)?).map(Ordering::reverse)),
-            (a, b) => Some(Some(whole(a)?.cmp(&whole(b)?))),
-        }
+        let order = match (self, other) {
+            (Value::Double(a), Value::Double(b)) => a.partial_cmp(b),
+            (Value::Double(a), b) => compare_double(*a, whole(b)?),
+            (a, Value::Double(b)) => compare_double(*b, whole(a)?).map(Ordering::reverse),
+            (a, b) => Some(whole(a)?.cmp(&whole(b)?)),
+        };
+        order.ok_or_else(|| Fault::error("NaN values cannot be ordered"))
     }
 
     /// The order of two values.
@@ -258,11 +264,7 @@ impl<'a> Value<'a> {
             (Value::Bytes(a), Value::Bytes(b)) => a.cmp(b),
             (Value::Timestamp(a), Value::Timestamp(b)) => a.at.cmp(&b.at),
             (Value::Duration(a), Value::Duration(b)) => a.cmp(b),
-            _ => match self.compare_numbers(other) {
-                Some(Some(order)) => order,
-                Some(None) => return Err(Fault::error("NaN values cannot be ordered")),
-                None => return Err(Fault::no_such_overload()),
-            },
+            _ => return self.compare_numbers(other),
         })
     }
 
@@ -281,7 +283,12 @@ impl<'a> Value<'a> {
     /// Whether it is what its type starts with: empty, zero, none.
     pub(crate) fn is_zero(&self) -> bool {
         match self {
-            Value::Null | Value::Bool(false) | Value::Int(0) | Value::Uint(0) | Value::Duration(0) | Value::Optional(None) => true,
+            Value::Null
+            | Value::Bool(false)
+            | Value::Int(0)
+            | Value::Uint(0)
+            | Value::Duration(0)
+            | Value::Optional(None) => true,
             Value::Double(double) => *double == 0.0,
             // The first second of the first year, which is where Go's time begins.
             Value::Timestamp(time) => time.at.as_second() == -62_135_596_800,
@@ -299,12 +306,15 @@ fn check_data(json: &Json, schema: &Schema) -> Result<(), Fault> {
     let wrong = match (json, schema.kind.as_str()) {
         (Json::Null, _) if schema.nullable => return Ok(()),
         (Json::Null, _) => "got null for schema with nullable=false",
-        (Json::String(_), _) | (Json::Number(_), _) if schema.int_or_string => return Ok(()),
+        (Json::String(_) | Json::Number(_), _) if schema.int_or_string => return Ok(()),
         _ if schema.int_or_string => "expected XIntOrString value to be either a string or integer",
-        (Json::Object(_), "object") | (Json::Array(_), "array") => return Ok(()),
+        (Json::Object(_), "object")
+        | (Json::Array(_), "array")
+        | (Json::String(_), "string")
+        | (Json::Number(_), "integer" | "number")
+        | (Json::Bool(_), "boolean") => return Ok(()),
         (_, "object") => "expected a map for the provided schema with type=object",
         (_, "array") => "expected an array for the provided schema with type=array",
-        (Json::String(_), "string") | (Json::Number(_), "integer" | "number") | (Json::Bool(_), "boolean") => return Ok(()),
         (other, kind) => {
             let wanted = match kind {
                 "string" => "string",
@@ -336,7 +346,11 @@ pub(super) fn int_to_double(int: i64) -> f64 {
     int as f64
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "the double is in the range of the integer")]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "the double is in the range of the integer"
+)]
 fn compare_double(double: f64, whole: i128) -> Option<Ordering> {
     if double.is_nan() {
         return None;
@@ -358,7 +372,10 @@ impl<'a> List<'a> {
 
     pub(crate) fn get(&self, index: usize) -> Result<Option<Value<'a>>, Fault> {
         match self {
-            List::Json(items, schema) => items.get(index).map(|item| Value::of(item, schema.and_then(|schema| schema.items.as_deref()))).transpose(),
+            List::Json(items, schema) => items
+                .get(index)
+                .map(|item| Value::of(item, schema.and_then(|schema| schema.items.as_deref())))
+                .transpose(),
             List::Owned(items, _) => Ok(items.get(index).cloned()),
         }
     }
@@ -379,7 +396,11 @@ impl<'a> List<'a> {
     /// The schema of a list in which order does not count.
     fn unordered(&self) -> Option<&'a Schema> {
         match self {
-            List::Json(_, Some(schema)) | List::Owned(_, Some(schema)) if schema.is_list_type("set") || schema.is_list_type("map") => Some(schema),
+            List::Json(_, Some(schema)) | List::Owned(_, Some(schema))
+                if schema.is_list_type("set") || schema.is_list_type("map") =>
+            {
+                Some(schema)
+            }
             _ => None,
         }
     }
@@ -465,7 +486,11 @@ impl<'a> Map<'a> {
                 // A property that is null counts as missing.
                 let is_property = schema.is_some_and(|schema| schema.properties.contains_key(key));
                 let is_missing = |value: &&Json| value.is_null() && is_property;
-                entries.get(key.as_str()).filter(|value| !is_missing(value)).map(|value| Value::of(value, field)).transpose()
+                entries
+                    .get(key.as_str())
+                    .filter(|value| !is_missing(value))
+                    .map(|value| Value::of(value, field))
+                    .transpose()
             }
             (Map::Json(..), _) => Ok(None),
             (Map::Owned(entries), key) => Ok(entries.get(key).map(|(_, value)| value.clone())),

@@ -1,4 +1,4 @@
-//! What the rules of a CustomResourceDefinition can cost: each, and all of them together.
+//! What the rules of a `CustomResourceDefinition` can cost: each, and all of them together.
 
 use pillion_kinds::field::{Error, Path};
 
@@ -121,13 +121,16 @@ impl<'a> Scope<'a> {
         }
         let message_path = path.child("messageExpression");
         match &compiled.message {
-            Some(Ok(program)) => self.charge(program.worst_cost(declared), "estimated messageExpression cost", &message_path, errors),
+            Some(Ok(program)) => {
+                self.charge(program.worst_cost(declared), "estimated messageExpression cost", &message_path, errors)
+            }
             Some(Err(reason)) => errors.push(Error::invalid(&message_path, shown_rule(rule), reason.as_str())),
             None => {}
         }
         if compiled.uses_old_self {
             if let Some(uncorrelated) = uncorrelated {
-                let detail = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}");
+                let detail =
+                    format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}");
                 errors.push(Error::invalid(&rule_path, rule.rule.as_str(), detail));
             }
         } else if let Some(optional) = rule.optional_old_self {

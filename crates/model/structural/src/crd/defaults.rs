@@ -24,7 +24,14 @@ pub(super) fn validate(schema: &Schema, path: &Path) -> Vec<Error> {
     errors
 }
 
-fn visit<'a>(schema: &'a Schema, resource: &'a Schema, around: &Around<'a>, in_meta: bool, path: &Path, errors: &mut Vec<Error>) {
+fn visit<'a>(
+    schema: &'a Schema,
+    resource: &'a Schema,
+    around: &Around<'a>,
+    in_meta: bool,
+    path: &Path,
+    errors: &mut Vec<Error>,
+) {
     let empty = Vec::new();
     let (resource, around, in_meta) =
         if schema.embedded_resource { (schema, &empty, false) } else { (resource, around, in_meta) };
@@ -94,7 +101,9 @@ fn validate_meta(schema: &Schema, default: &Value, resource: &Schema, around: &A
         fields.entry("kind").or_insert_with(|| json!("Validation"));
         fields.entry("apiVersion").or_insert_with(|| json!("validation/v1"));
     }
-    let refused = |reason: String| vec![Error::invalid(path, sorted(default), format!("must result in valid metadata: {reason}"))];
+    let refused = |reason: String| {
+        vec![Error::invalid(path, sorted(default), format!("must result in valid metadata: {reason}"))]
+    };
     if let Err(error) = embedded::coerce(resource, &mut object, true, &Path::root(), &mut Vec::new()) {
         return refused(error.to_string());
     }

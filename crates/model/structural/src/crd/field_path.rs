@@ -1,4 +1,4 @@
-//! Paths to fields that a CustomResourceDefinition names: where the error of a rule is, and what field selectors may select.
+//! Paths to fields that a `CustomResourceDefinition` names: where the error of a rule is, and what field selectors may select.
 
 use pillion_kinds::field::{Error, Path};
 use serde_json::Value;

@@ -124,7 +124,13 @@ fn standard(schema: &Schema, path: &Path, around: &Around, errors: &mut Vec<Erro
     }
 }
 
-fn additional_properties(schema: &Schema, path: &Path, around: &Around, rules: Option<&mut Scope<'_>>, found: &mut Found) {
+fn additional_properties(
+    schema: &Schema,
+    path: &Path,
+    around: &Around,
+    rules: Option<&mut Scope<'_>>,
+    found: &mut Found,
+) {
     let Some(additional) = &schema.additional_properties else { return };
     let path = path.child("additionalProperties");
     if !schema.properties.is_empty() && !matches!(additional, Additional::Allowed(true)) {
@@ -153,7 +159,11 @@ fn map_type(schema: &Schema, path: &Path, errors: &mut Vec<Error>) {
 
 fn wrong_type(schema: &Schema, path: &Path, detail: &str) -> Error {
     let path = path.child("type");
-    if schema.kind.is_empty() { Error::required(&path, detail) } else { Error::invalid(&path, schema.kind.as_str(), detail) }
+    if schema.kind.is_empty() {
+        Error::required(&path, detail)
+    } else {
+        Error::invalid(&path, schema.kind.as_str(), detail)
+    }
 }
 
 fn list_type(schema: &Schema, path: &Path, errors: &mut Vec<Error>) {
@@ -221,7 +231,11 @@ fn map_list(schema: &Schema, path: &Path, keys_path: &Path, errors: &mut Vec<Err
                 errors.push(Error::invalid(&path, items.kind.as_str(), detail));
             }
             Some(_) => {}
-            None => errors.push(Error::invalid(keys_path, json!(schema.list_map_keys), "entries must all be names of item properties")),
+            None => errors.push(Error::invalid(
+                keys_path,
+                json!(schema.list_map_keys),
+                "entries must all be names of item properties",
+            )),
         }
         if schema.list_map_keys.iter().take(index).any(|earlier| earlier == key) {
             errors.push(Error::invalid(keys_path, json!(schema.list_map_keys), "must not contain duplicate entries"));
@@ -234,7 +248,8 @@ fn map_list_keys(schema: &Schema, items: &Schema, path: &Path, errors: &mut Vec<
         let Some(property) = items.properties.get(key) else { continue };
         let path = path.child("items").child("properties").key(key.as_str());
         if !items.required.contains(key) && property.default.is_none() {
-            let detail = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+            let detail =
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
             errors.push(Error::required(&path.child("default"), detail));
         }
         if property.nullable {

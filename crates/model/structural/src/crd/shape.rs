@@ -77,7 +77,8 @@ fn structure(schema: &Schema, level: Level, path: &Path, errors: &mut Vec<Error>
     types(schema, level, path, errors);
     metadata(schema, level, path, errors);
     if schema.embedded_resource && !schema.preserves_unknown_fields() && schema.properties.is_empty() {
-        let detail = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
+        let detail =
+            "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
         errors.push(Error::required(&path.child("properties"), detail));
     }
 }
@@ -121,7 +122,8 @@ fn types(schema: &Schema, level: Level, path: &Path, errors: &mut Vec<Error>) {
 fn metadata(schema: &Schema, level: Level, path: &Path, errors: &mut Vec<Error>) {
     let is_resource = level == Level::Root || schema.embedded_resource;
     for name in ["kind", "apiVersion"] {
-        if let Some(property) = schema.properties.get(name).filter(|property| is_resource && property.kind != "string") {
+        if let Some(property) = schema.properties.get(name).filter(|property| is_resource && property.kind != "string")
+        {
             let path = path.child("properties").key(name).child("type");
             errors.push(Error::invalid(&path, property.kind.as_str(), "must be string"));
         }
@@ -143,7 +145,8 @@ fn metadata(schema: &Schema, level: Level, path: &Path, errors: &mut Vec<Error>)
 impl Schema {
     /// Whether no keyword is set.
     fn says_nothing(&self) -> bool {
-        let texts = self.kind.is_empty() && self.format_name.is_empty() && self.title.is_empty() && self.description.is_empty();
+        let texts =
+            self.kind.is_empty() && self.format_name.is_empty() && self.title.is_empty() && self.description.is_empty();
         let flags = self.nullable
             || self.exclusive_maximum
             || self.exclusive_minimum
@@ -152,7 +155,12 @@ impl Schema {
             || self.int_or_string;
         let numbers = [self.maximum, self.minimum, self.multiple_of].iter().all(Option::is_none);
         let limits = [
-            self.max_length, self.min_length, self.max_items, self.min_items, self.max_properties, self.min_properties,
+            self.max_length,
+            self.min_length,
+            self.max_items,
+            self.min_items,
+            self.max_properties,
+            self.min_properties,
         ];
         let branches = self.all_of.len() + self.any_of.len() + self.one_of.len() + usize::from(self.not.is_some());
         let parts = self.properties.is_empty() && self.items.is_none() && self.additional_properties.is_none();
@@ -254,7 +262,13 @@ fn completeness(branch: &Schema, schema: Option<&Schema>, path: &Path, branch_pa
     }
 }
 
-fn nested_completeness(branch: &Schema, schema: Option<&Schema>, path: &Path, branch_path: &Path, errors: &mut Vec<Error>) {
+fn nested_completeness(
+    branch: &Schema,
+    schema: Option<&Schema>,
+    path: &Path,
+    branch_path: &Path,
+    errors: &mut Vec<Error>,
+) {
     let Some(schema) = schema else {
         errors.push(Error::required(path, format!("because it is defined in {branch_path}")));
         return;

@@ -18,7 +18,10 @@ pub(super) enum Allowed {
 
 impl Allowed {
     fn is(self, found: &Type) -> bool {
-        matches!((self, found), (Allowed::Bool, Type::Bool) | (Allowed::String, Type::String) | (Allowed::Null, Type::Null))
+        matches!(
+            (self, found),
+            (Allowed::Bool, Type::Bool) | (Allowed::String, Type::String) | (Allowed::Null, Type::Null)
+        )
     }
 
     fn name(self) -> &'static str {
@@ -32,7 +35,8 @@ impl Allowed {
 
 /// Compiles an expression that may give what is allowed; anything, if that is nothing.
 pub(super) fn compile(source: &str, environment: &Environment, allowed: &[Allowed]) -> Result<Program, String> {
-    let mut program = Program::compile(source, environment).map_err(|issues| format!("compilation failed: {issues}"))?;
+    let mut program =
+        Program::compile(source, environment).map_err(|issues| format!("compilation failed: {issues}"))?;
     if allowed.is_empty() || allowed.iter().any(|allowed| allowed.is(&program.result)) {
         return match program.bad_pattern.take() {
             None => Ok(program),
@@ -52,8 +56,15 @@ pub(super) fn compile(source: &str, environment: &Environment, allowed: &[Allowe
 /// Compiles a variable of a policy, which may refer to those before it.
 pub(super) fn variable(variable: &Json, params: bool, before: &[(String, Type)]) -> Expression {
     let source = text(variable, "expression");
-    let program = compile(&source, &of(params, true, before.to_vec()), &[]);
+    let program = compile(&source, &among_variables(params, before), &[]);
     Expression { name: text(variable, "name"), source, program }
+}
+
+/// What a variable may refer to. To the first there are variables too, but none of them is known.
+pub(super) fn among_variables(params: bool, before: &[(String, Type)]) -> Environment {
+    let mut environment = of(params, true, before.to_vec());
+    environment.variables.insert("variables", Type::object_of("kubernetes.variables", before.to_vec()));
+    environment
 }
 
 /// The type of a variable; one that does not compile could be anything.
@@ -63,14 +74,15 @@ pub(super) fn result_type(expression: &Expression) -> Type {
 
 /// The variables of expressions. The parameters are there if the policy has a kind of them.
 pub(super) fn of(params: bool, authorizer: bool, composed: Vec<(String, Type)>) -> Environment {
-    let fields: Vec<(String, Type)> = composed.clone();
     let mut variables = std::collections::HashMap::from([
         ("object", Type::Dyn),
         ("oldObject", Type::Dyn),
         ("request", request()),
         ("namespaceObject", namespace()),
-        ("variables", Type::object_of("kubernetes.variables", fields)),
     ]);
+    if !composed.is_empty() {
+        variables.insert("variables", Type::object_of("kubernetes.variables", composed.clone()));
+    }
     if params {
         variables.insert("params", Type::Dyn);
     }
@@ -154,7 +166,10 @@ fn namespace() -> Type {
         [
             ("metadata", metadata),
             ("spec", record("kubernetes.NamespaceSpec", [("finalizers", Type::list(Type::String))])),
-            ("status", record("kubernetes.NamespaceStatus", [("conditions", Type::list(condition)), ("phase", Type::String)])),
+            (
+                "status",
+                record("kubernetes.NamespaceStatus", [("conditions", Type::list(condition)), ("phase", Type::String)]),
+            ),
         ],
     )
 }

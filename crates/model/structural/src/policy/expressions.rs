@@ -18,7 +18,7 @@ pub fn validate_match_conditions(conditions: &Json, path: &Path, params: bool) -
     errors
 }
 
-/// Checks the expressions of a ValidatingAdmissionPolicy.
+/// Checks the expressions of a `ValidatingAdmissionPolicy`.
 pub fn validate_policy(policy: &Json) -> Vec<Error> {
     let spec = &policy["spec"];
     let path = Path::new("spec");
@@ -28,7 +28,7 @@ pub fn validate_policy(policy: &Json) -> Vec<Error> {
     let each = |key: &str| spec[key].as_array().into_iter().flatten().enumerate();
     for (index, variable) in each("variables") {
         let path = path.child("variables").index(index).child("expression");
-        check(&text(variable, "expression"), &path, &environment::of(params, true, composed.clone()), &[], &mut errors);
+        check(&text(variable, "expression"), &path, &environment::among_variables(params, &composed), &[], &mut errors);
         let expression = environment::variable(variable, params, &composed);
         composed.push((expression.name.clone(), environment::result_type(&expression)));
     }
@@ -40,7 +40,13 @@ pub fn validate_policy(policy: &Json) -> Vec<Error> {
         let allowed = [Allowed::Bool];
         check(&text(validation, "expression"), &path.child("expression"), &environment, &allowed, &mut errors);
         let allowed = [Allowed::String];
-        check(&text(validation, "messageExpression"), &path.child("messageExpression"), &for_messages, &allowed, &mut errors);
+        check(
+            &text(validation, "messageExpression"),
+            &path.child("messageExpression"),
+            &for_messages,
+            &allowed,
+            &mut errors,
+        );
     }
     for (index, annotation) in each("auditAnnotations") {
         let path = path.child("auditAnnotations").index(index).child("valueExpression");
@@ -56,6 +62,7 @@ fn check(source: &str, path: &Path, environment: &Environment, allowed: &[Allowe
         return;
     }
     if let Err(reason) = environment::compile(source, environment, allowed) {
-        errors.push(Error::invalid(path, source, reason));
+        let internal = reason.starts_with("program instantiation failed");
+        errors.push(if internal { Error::internal(path, reason) } else { Error::invalid(path, source, reason) });
     }
 }

@@ -91,7 +91,7 @@ async fn in_a_storm_a_watcher_sees_every_change_once_and_in_order() {
         while inits.get() == 0 {
             let _ = timeout(Duration::from_secs(1), watching.next()).await;
         }
-        let changing = churn(&config_maps, start, 1500);
+        let changing = churn(&config_maps, start, 600);
         tokio::pin!(changing);
         let made = loop {
             tokio::select! {
@@ -112,7 +112,7 @@ async fn in_a_storm_a_watcher_sees_every_change_once_and_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn in_a_storm_a_reflector_with_a_short_history_ends_at_what_is_there() {
-    for (start, config) in (1..).zip(configs().into_iter().cycle().take(6)) {
+    for (start, config) in (1..).zip(configs().into_iter().cycle().take(4)) {
         let history = pillion_store::Options { history: 8, ..pillion_store::Options::default() };
         let cluster = TestCluster::embedded_with(history).await.unwrap();
         let faults = Faults::storm(start);
@@ -125,7 +125,7 @@ async fn in_a_storm_a_reflector_with_a_short_history_ends_at_what_is_there() {
                 .inspect_err(|error| gone += u32::from(matches!(error, watcher::Error::WatchError(status) if status.code == 410)))
                 .backoff(TwoSeconds),
         );
-        let changing = churn(&config_maps, start, 1500);
+        let changing = churn(&config_maps, start, 600);
         tokio::pin!(changing);
         loop {
             tokio::select! {

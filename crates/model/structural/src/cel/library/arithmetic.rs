@@ -69,7 +69,9 @@ fn add(call: Call<'_>) -> Outcome<'_> {
         (Value::Bytes(a), Value::Bytes(b)) => Ok(Value::Bytes([a.as_ref(), b.as_ref()].concat().into())),
         (Value::List(a), Value::List(b)) => a.concat(&b).map(Value::List),
         (Value::Duration(a), Value::Duration(b)) => duration(a.checked_add(b)),
-        (Value::Timestamp(time), Value::Duration(by)) | (Value::Duration(by), Value::Timestamp(time)) => later(time, Some(by)),
+        (Value::Timestamp(time), Value::Duration(by)) | (Value::Duration(by), Value::Timestamp(time)) => {
+            later(time, Some(by))
+        }
         _ => Err(Fault::no_such_overload()),
     }
 }
@@ -81,7 +83,9 @@ fn subtract(call: Call<'_>) -> Outcome<'_> {
         [Value::Double(a), Value::Double(b)] => Ok(Value::Double(a - b)),
         [Value::Duration(a), Value::Duration(b)] => duration(a.checked_sub(*b)),
         [Value::Timestamp(time), Value::Duration(by)] => later(*time, by.checked_neg()),
-        [Value::Timestamp(a), Value::Timestamp(b)] => duration(i64::try_from(a.at.as_nanosecond() - b.at.as_nanosecond()).ok()),
+        [Value::Timestamp(a), Value::Timestamp(b)] => {
+            duration(i64::try_from(a.at.as_nanosecond() - b.at.as_nanosecond()).ok())
+        }
         _ => Err(Fault::no_such_overload()),
     }
 }

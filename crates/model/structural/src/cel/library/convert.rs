@@ -18,7 +18,7 @@ pub(super) fn implementation(name: &str) -> Option<Run> {
     })
 }
 
-fn only<'a>(mut call: Call<'a>) -> Result<Value<'a>, Fault> {
+fn only(mut call: Call<'_>) -> Outcome<'_> {
     call.args.pop().ok_or_else(Fault::no_such_overload)
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn decode_base64(text: &str) -> Option<Vec<u8>> {
         _ => None,
     };
     let body = text.trim_end_matches('=');
-    if text.len() % 4 != 0 || text.len() - body.len() > 2 {
+    if !text.len().is_multiple_of(4) || text.len() - body.len() > 2 {
         return None;
     }
     let mut out = Vec::with_capacity(body.len() * 3 / 4);

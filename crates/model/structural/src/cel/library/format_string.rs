@@ -6,7 +6,9 @@ use super::{Call, Fault, Outcome, shown};
 use crate::cel::value::{List, Value};
 
 pub(super) fn run(call: Call<'_>) -> Outcome<'_> {
-    let [Value::String(format), Value::List(args)] = call.args.as_slice() else { return Err(Fault::no_such_overload()) };
+    let [Value::String(format), Value::List(args)] = call.args.as_slice() else {
+        return Err(Fault::no_such_overload());
+    };
     let mut out = String::with_capacity(format.len());
     let mut rest: &str = format;
     let mut next = 0;
@@ -49,25 +51,38 @@ fn clause<'t>(text: &'t str, value: &Value<'_>, out: &mut String) -> Result<&'t 
     let Some(verb) = rest.chars().next() else { return Err(Fault::error("could not find end of precision specifier")) };
     let cannot = |wanted: &str| {
         let found = value.type_name();
-        Fault::error(format!("error during formatting: {wanted} clause can only be used on {}, was given {found}", wanted_types(verb)))
+        Fault::error(format!(
+            "error during formatting: {wanted} clause can only be used on {}, was given {found}",
+            wanted_types(verb)
+        ))
     };
     // Writing to a String cannot fail.
     match (verb, value) {
         ('s', _) => out.push_str(&plain(value, false)?),
         ('d', Value::Int(_) | Value::Uint(_)) => out.push_str(&shown(value)),
-        ('f', Value::Double(_) | Value::Int(_) | Value::Uint(_)) => drop(write!(out, "{:.precision$}", number(value))),
+        ('f', Value::Double(_) | Value::Int(_) | Value::Uint(_)) => {
+            let _ = write!(out, "{:.precision$}", number(value));
+        }
         ('e', Value::Double(_) | Value::Int(_) | Value::Uint(_)) => out.push_str(&scientific(number(value), precision)),
-        ('b', Value::Int(int)) => drop(write!(out, "{}{:b}", if *int < 0 { "-" } else { "" }, int.unsigned_abs())),
-        ('b', Value::Uint(uint)) => drop(write!(out, "{uint:b}")),
+        ('b', Value::Int(int)) => {
+            let _ = write!(out, "{}{:b}", if *int < 0 { "-" } else { "" }, int.unsigned_abs());
+        }
+        ('b', Value::Uint(uint)) => {
+            let _ = write!(out, "{uint:b}");
+        }
         ('b', Value::Bool(bool)) => out.push(if *bool { '1' } else { '0' }),
-        ('o', Value::Int(int)) => drop(write!(out, "{}{:o}", if *int < 0 { "-" } else { "" }, int.unsigned_abs())),
-        ('o', Value::Uint(uint)) => drop(write!(out, "{uint:o}")),
+        ('o', Value::Int(int)) => {
+            let _ = write!(out, "{}{:o}", if *int < 0 { "-" } else { "" }, int.unsigned_abs());
+        }
+        ('o', Value::Uint(uint)) => {
+            let _ = write!(out, "{uint:o}");
+        }
         ('x' | 'X', _) => {
             let text = match value {
                 Value::Int(int) => format!("{}{:x}", if *int < 0 { "-" } else { "" }, int.unsigned_abs()),
                 Value::Uint(uint) => format!("{uint:x}"),
-                Value::String(text) => text.bytes().map(|b| format!("{b:02x}")).collect(),
-                Value::Bytes(bytes) => bytes.iter().map(|b| format!("{b:02x}")).collect(),
+                Value::String(text) => hexadecimal(text.as_bytes()),
+                Value::Bytes(bytes) => hexadecimal(bytes),
                 _ => return Err(cannot("hex")),
             };
             out.push_str(&if verb == 'X' { text.to_uppercase() } else { text });
@@ -77,9 +92,21 @@ fn clause<'t>(text: &'t str, value: &Value<'_>, out: &mut String) -> Result<&'t 
         ('e', _) => return Err(cannot("scientific")),
         ('b', _) => return Err(cannot("binary")),
         ('o', _) => return Err(cannot("octal")),
-        _ => return Err(Fault::error(format!("could not parse formatting clause: unrecognized formatting clause \"{verb}\""))),
+        _ => {
+            return Err(Fault::error(format!(
+                "could not parse formatting clause: unrecognized formatting clause \"{verb}\""
+            )));
+        }
     }
     Ok(rest.get(verb.len_utf8()..).unwrap_or_default())
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
 }
 
 fn wanted_types(verb: char) -> &'static str {
@@ -106,7 +133,8 @@ fn scientific(number: f64, precision: usize) -> String {
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
     // In superscript, as the locale of the API server has it.
-    let raised = |digit: char| digit.to_digit(10).and_then(|digit| "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().nth(digit as usize)).unwrap_or(digit);
+    let raised =
+        |digit: char| digit.to_digit(10).and_then(|digit| "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().nth(digit as usize)).unwrap_or(digit);
     let digits: String = format!("{:02}", exponent.abs()).chars().map(raised).collect();
     format!("{mantissa}×10{}{digits}", if exponent < 0 { "⁻" } else { "" })
 }
@@ -123,13 +151,21 @@ fn plain(value: &Value<'_>, nested: bool) -> Result<String, Fault> {
             format!("[{}]", items?.join(", "))
         }
         Value::Map(map) => {
-            let entries: Result<Vec<String>, Fault> =
-                map.entries()?.iter().map(|(key, value)| Ok(format!("{}: {}", plain(key, true)?, plain(value, true)?))).collect();
+            let entries: Result<Vec<String>, Fault> = map
+                .entries()?
+                .iter()
+                .map(|(key, value)| Ok(format!("{}: {}", plain(key, true)?, plain(value, true)?)))
+                .collect();
             format!("{{{}}}", entries?.join(", "))
         }
         Value::Timestamp(_) if nested => format!("timestamp({})", quote(&shown(value))),
         Value::Duration(_) if nested => format!("duration({})", quote(&shown(value))),
-        Value::Optional(_) | Value::Url(_) | Value::Quantity(_) | Value::Semver(_) | Value::Format(_) | Value::Authorization(_) => {
+        Value::Optional(_)
+        | Value::Url(_)
+        | Value::Quantity(_)
+        | Value::Semver(_)
+        | Value::Format(_)
+        | Value::Authorization(_) => {
             let found = value.type_name();
             return Err(Fault::error(format!(
                 "error during formatting: string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps, was given {found}"

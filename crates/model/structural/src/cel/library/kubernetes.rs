@@ -17,7 +17,9 @@ const NANOSECONDS: i128 = 1_000_000_000;
 pub(super) fn implementation(name: &str) -> Option<Run> {
     quantity(name).or_else(|| semver(name)).or_else(|| url(name)).or_else(|| authorization(name)).or_else(|| {
         Some(match name {
-            "format.named" => |call| on_text(&call, |text| Ok(Value::Optional(NamedFormat::named(text).map(Value::Format).map(Arc::new)))),
+            "format.named" => |call| {
+                on_text(&call, |text| Ok(Value::Optional(NamedFormat::named(text).map(Value::Format).map(Arc::new))))
+            },
             name if FORMATS.iter().any(|(function, _)| *function == name) => |call| {
                 let format = call.function.strip_prefix("format.").and_then(NamedFormat::named);
                 format.map(Value::Format).ok_or_else(Fault::no_such_overload)
@@ -60,14 +62,18 @@ fn quantity(name: &str) -> Option<Run> {
             })
         },
         "isQuantity" => |call| on_text(&call, |text| Ok(Value::Bool(text.parse::<Quantity>().is_ok()))),
-        "sign" => |call| on_quantity(&call, |quantity| Ok(Value::Int(quantity.nanos().signum().try_into().unwrap_or_default()))),
+        "sign" => |call| {
+            on_quantity(&call, |quantity| Ok(Value::Int(quantity.nanos().signum().try_into().unwrap_or_default())))
+        },
         "isGreaterThan" => |call| ordered(&call, |order| Value::Bool(order == Ordering::Greater)),
         "isLessThan" => |call| ordered(&call, |order| Value::Bool(order == Ordering::Less)),
         "compareTo" => |call| ordered(&call, |order| Value::Int(order as i64)),
         #[allow(clippy::cast_precision_loss, reason = "approximate, as its name says")]
         "asApproximateFloat" => |call| on_quantity(&call, |quantity| Ok(Value::Double(quantity.nanos() as f64 / 1e9))),
         "asInteger" => |call| {
-            on_quantity(&call, |quantity| whole(quantity).map(Value::Int).ok_or_else(|| Fault::error("cannot convert value to integer")))
+            on_quantity(&call, |quantity| {
+                whole(quantity).map(Value::Int).ok_or_else(|| Fault::error("cannot convert value to integer"))
+            })
         },
         "isInteger" => |call| on_quantity(&call, |quantity| Ok(Value::Bool(whole(quantity).is_some()))),
         "add" => |call| combined(&call, 1),
@@ -139,7 +145,10 @@ impl Semver {
             });
         }
         if let Some(part) = build.into_iter().flat_map(|build| build.split('.')).find(|part| !fits(part)) {
-            return Err(format!("Invalid character(s) found in build meta data {}", pillion_kinds::field::quoted(part)));
+            return Err(format!(
+                "Invalid character(s) found in build meta data {}",
+                pillion_kinds::field::quoted(part)
+            ));
         }
         Ok(Semver { numbers, pre_release: parsed })
     }
@@ -169,12 +178,14 @@ impl Semver {
     }
 
     pub(crate) fn compare(&self, other: &Semver) -> Ordering {
-        self.numbers.cmp(&other.numbers).then_with(|| match (self.pre_release.is_empty(), other.pre_release.is_empty()) {
-            (true, true) => Ordering::Equal,
-            // A version comes after its own pre-releases.
-            (true, false) => Ordering::Greater,
-            (false, true) => Ordering::Less,
-            (false, false) => self.pre_release.cmp(&other.pre_release),
+        self.numbers.cmp(&other.numbers).then_with(|| {
+            match (self.pre_release.is_empty(), other.pre_release.is_empty()) {
+                (true, true) => Ordering::Equal,
+                // A version comes after its own pre-releases.
+                (true, false) => Ordering::Greater,
+                (false, true) => Ordering::Less,
+                (false, false) => self.pre_release.cmp(&other.pre_release),
+            }
         })
     }
 }
@@ -279,11 +290,16 @@ impl NamedFormat {
     }
 
     pub(crate) fn pattern_size(self) -> u64 {
-        FORMATS.into_iter().find(|(function, _)| function.strip_prefix("format.") == Some(self.0)).map_or(0, |(_, size)| size)
+        FORMATS
+            .into_iter()
+            .find(|(function, _)| function.strip_prefix("format.") == Some(self.0))
+            .map_or(0, |(_, size)| size)
     }
 
     fn complaints(self, text: &str) -> Vec<String> {
-        let openapi = |format: Format, complaint: &str| if format.matches(text) { Vec::new() } else { vec![complaint.to_owned()] };
+        let openapi = |format: Format, complaint: &str| {
+            if format.matches(text) { Vec::new() } else { vec![complaint.to_owned()] }
+        };
         match self.0 {
             "dns1123Label" => metadata::label_name(text, false),
             "dns1123LabelPrefix" => metadata::label_name(text, true),

@@ -148,7 +148,9 @@ fn last_index(call: Call<'_>) -> Outcome<'_> {
             Ok(place(last))
         }
         [Value::String(text), Value::String(part)] => last_index_of(text, part, None).map(Value::Int),
-        [Value::String(text), Value::String(part), Value::Int(to)] => last_index_of(text, part, Some(*to)).map(Value::Int),
+        [Value::String(text), Value::String(part), Value::Int(to)] => {
+            last_index_of(text, part, Some(*to)).map(Value::Int)
+        }
         _ => Err(Fault::no_such_overload()),
     }
 }
@@ -162,7 +164,9 @@ fn slice(call: Call<'_>) -> Outcome<'_> {
         return Err(Fault::error(format!("cannot slice({start}, {end}), negative indexes not supported")));
     };
     if from > to {
-        return Err(Fault::error(format!("cannot slice({start}, {end}), start index must be less than or equal to end index")));
+        return Err(Fault::error(format!(
+            "cannot slice({start}, {end}), start index must be less than or equal to end index"
+        )));
     }
     if to > length {
         return Err(Fault::error(format!("cannot slice({start}, {end}), list is length {length}")));

@@ -37,7 +37,9 @@ pub(super) fn implementation(name: &str) -> Option<Run> {
         "cidr" => |call| {
             on_text(&call, |text| match parse_cidr(text) {
                 Ok(cidr) => Ok(Value::Cidr(cidr)),
-                Err(reason) => Err(Fault::error(format!("network address parse error during conversion from string: {reason}"))),
+                Err(reason) => {
+                    Err(Fault::error(format!("network address parse error during conversion from string: {reason}")))
+                }
             })
         },
         "isCIDR" => |call| on_text(&call, |text| Ok(Value::Bool(parse_cidr(text).is_ok()))),
@@ -50,7 +52,9 @@ pub(super) fn implementation(name: &str) -> Option<Run> {
             [Value::Cidr(cidr), Value::Cidr(other)] => Ok(Value::Bool(contains_network(*cidr, *other))),
             [Value::Cidr(cidr), Value::String(text)] => match parse_cidr(text) {
                 Ok(other) => Ok(Value::Bool(contains_network(*cidr, other))),
-                Err(reason) => Err(Fault::error(format!("network address parse error during conversion from string: {reason}"))),
+                Err(reason) => {
+                    Err(Fault::error(format!("network address parse error during conversion from string: {reason}")))
+                }
             },
             _ => Err(Fault::no_such_overload()),
         },

@@ -10,7 +10,9 @@ pub(super) fn implementation(name: &str) -> Option<Run> {
         "startsWith" => |call| on_texts(&call, |text, part| Value::Bool(text.starts_with(part))),
         "endsWith" => |call| on_texts(&call, |text, part| Value::Bool(text.ends_with(part))),
         "matches" => |call| with_regex(&call, |text, regex, _| Value::Bool(regex.is_match(text)), "matches"),
-        "find" => |call| with_regex(&call, |text, regex, _| Value::text(regex.find(text).map_or("", |found| found.as_str())), "find"),
+        "find" => |call| {
+            with_regex(&call, |text, regex, _| Value::text(regex.find(text).map_or("", |found| found.as_str())), "find")
+        },
         "findAll" => |call| with_regex(&call, find_all, "find"),
         "charAt" => char_at,
         "lowerAscii" => |call| on_text(&call, |text| Value::text(text.to_ascii_lowercase())),
@@ -68,7 +70,8 @@ fn out_of_range(index: i64) -> Fault {
 fn char_at(call: Call<'_>) -> Outcome<'_> {
     let [Value::String(text), Value::Int(index)] = call.args.as_slice() else { return Err(Fault::no_such_overload()) };
     let characters = text.chars().count();
-    let place = usize::try_from(*index).ok().filter(|place| *place <= characters).ok_or_else(|| out_of_range(*index))?;
+    let place =
+        usize::try_from(*index).ok().filter(|place| *place <= characters).ok_or_else(|| out_of_range(*index))?;
     Ok(Value::text(text.chars().nth(place).map(String::from).unwrap_or_default()))
 }
 
@@ -96,7 +99,7 @@ pub(super) fn last_index_of(text: &str, part: &str, to: Option<i64>) -> Result<i
         return Ok(to.unwrap_or(length));
     }
     if let Some(to) = to.filter(|to| *to < 0 || *to >= length) {
-        return if length == 0 && to >= 0 { Ok(-1) } else if to >= length { Ok(-1) } else { Err(out_of_range(to)) };
+        return if to >= length { Ok(-1) } else { Err(out_of_range(to)) };
     }
     let part_length = i64::try_from(part.chars().count()).unwrap_or(i64::MAX);
     let end = to.map_or(text.len(), |to| byte_of(text, to.saturating_add(part_length)).unwrap_or(text.len()));
