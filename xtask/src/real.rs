@@ -25,12 +25,27 @@ pub(crate) fn leaves_nothing_behind() -> anyhow::Result<()> {
     run(command)
 }
 
-/// Runs the scenarios on one cluster.
+/// Compares the embedded API server with a real one, and runs the scenarios on a whole cluster.
 pub(crate) fn scenarios() -> anyhow::Result<()> {
+    let control_plane = Cluster::up(&Options { control_plane_only: true, ..Options::default() })?;
+    let outcome = compare_api_servers(&control_plane);
+    control_plane.down()?;
+    outcome?;
     let cluster = Cluster::up(&Options::default())?;
     let outcome = on(&cluster);
     cluster.down()?;
     outcome
+}
+
+/// On a control plane alone: nothing but the requests writes there.
+fn compare_api_servers(control_plane: &Cluster) -> anyhow::Result<()> {
+    let mut command = cargo(["test", "--package", "pillion-differential", "--features", "real"]);
+    command.args(["--test", "real", "--test", "generated", "--", "--nocapture"]);
+    command.envs(control_plane.environment());
+    run(command)?;
+    let mut command = cargo(["test", "--package", "pillion-kubectl", "--features", "real", "--test", "real"]);
+    command.envs(control_plane.environment());
+    run(command)
 }
 
 fn on(cluster: &Cluster) -> anyhow::Result<()> {

@@ -66,7 +66,6 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Response> {
         }
     };
     let explicit = call.query.get("sendInitialEvents").is_some();
-    let deadline = Instant::now() + timeout;
     let watching = Watching {
         writer,
         selection,
@@ -74,19 +73,11 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Response> {
         initial: initial.into_iter(),
         initial_end: (with_state && explicit && options.allow_bookmarks).then_some(after),
         bookmarks: options.allow_bookmarks,
-        next_bookmark: next_bookmark(deadline),
-        deadline,
+        next_bookmark: Instant::now() + BOOKMARKS_EVERY,
+        deadline: Instant::now() + timeout,
         over: false,
     };
     Ok(streamed(stream::unfold(watching, next), call.output))
-}
-
-fn next_bookmark(deadline: Instant) -> Instant {
-    let now = Instant::now();
-    match deadline.checked_sub(LAST_BOOKMARK) {
-        Some(last) if last > now => last.min(now + BOOKMARKS_EVERY),
-        _ => now + BOOKMARKS_EVERY,
-    }
 }
 
 fn too_old(version: u64, oldest: u64) -> Box<Refusal> {
@@ -139,7 +130,7 @@ async fn next(mut watching: Watching) -> Option<(Bytes, Watching)> {
         match item {
             None if Instant::now() >= watching.deadline => return None,
             None => {
-                watching.next_bookmark = next_bookmark(watching.deadline);
+                watching.next_bookmark = Instant::now() + BOOKMARKS_EVERY;
                 let line = watching.writer.bookmark(watching.live.resource_version(), false);
                 return Some((line, watching));
             }

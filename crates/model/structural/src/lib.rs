@@ -21,7 +21,7 @@
 //! ```
 //!
 //! ```text
-//!  openAPIV3Schema ──crd::validate──▶ errors of the `CustomResourceDefinition`
+//!  openAPIV3Schema ──crd::validate_schema──▶ errors of the `CustomResourceDefinition`
 //!        │
 //!        └──Structural::compile (once per version)
 //!               │

@@ -157,11 +157,6 @@ impl MatchConditions {
             failures => Match::Failed(format!("[{}]", failures.join(", "))),
         }
     }
-
-    /// Names of the conditions, in order.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.conditions.iter().map(|condition| condition.name.as_str())
-    }
 }
 
 /// A compiled `ValidatingAdmissionPolicy`.

@@ -66,8 +66,10 @@ impl Session {
                     (None, None) => printed.push(line),
                 }
             }
-            let embedded = embedded
-                .map(|(reason, printed)| Difference { reason: reason.to_owned(), printed: printed.join("\n") });
+            // The line that ends it.
+            lines.next();
+            let embedded =
+                embedded.map(|(reason, printed)| Difference { reason: reason.to_owned(), printed: printed.join("\n") });
             parts.push(Part::Step(Step { command, printed: printed.join("\n"), embedded }));
         }
         Ok(Session { parts })
@@ -89,23 +91,35 @@ impl Session {
     /// The same session, where a real server made kubectl print this. A difference that the embedded server has, stays.
     #[must_use]
     pub fn recorded(mut self, printed: &[String]) -> Session {
-        let steps = self.parts.iter_mut().filter_map(|part| match part {
-            Part::Step(step) => Some(step),
-            Part::Prose(_) => None,
-        });
-        for (step, printed) in steps.zip(printed) {
+        for (step, printed) in self.steps_mut().zip(printed) {
             step.printed.clone_from(printed);
         }
         self
     }
 
+    /// The same session, where the embedded server made kubectl print this where it may differ.
+    #[must_use]
+    pub fn recorded_differences(mut self, printed: &[String]) -> Session {
+        for (step, printed) in self.steps_mut().zip(printed) {
+            if let Some(difference) = &mut step.embedded {
+                difference.printed.clone_from(printed);
+            }
+        }
+        self
+    }
+
+    fn steps_mut(&mut self) -> impl Iterator<Item = &mut Step> {
+        self.parts.iter_mut().filter_map(|part| match part {
+            Part::Step(step) => Some(step),
+            Part::Prose(_) => None,
+        })
+    }
+
     /// The same session as the embedded server should have it, with no differences.
     #[must_use]
     pub fn as_embedded(mut self) -> Session {
-        for part in &mut self.parts {
-            if let Part::Step(step) = part
-                && let Some(difference) = step.embedded.take()
-            {
+        for step in self.steps_mut() {
+            if let Some(difference) = step.embedded.take() {
                 step.printed = difference.printed;
             }
         }
@@ -183,6 +197,14 @@ admin
         let session = Session::parse(TEXT).unwrap().recorded(&printed);
         assert_eq!(session.steps().nth(1).unwrap().printed, "root");
         assert_eq!(session.as_embedded().steps().nth(1).unwrap().printed, "admin");
+    }
+
+    #[test]
+    fn a_difference_is_recorded_where_there_is_a_reason_for_one() {
+        let printed = ["a".to_owned(), "root".to_owned()];
+        let session = Session::parse(TEXT).unwrap().recorded_differences(&printed).as_embedded();
+        let printed: Vec<_> = session.steps().map(|step| step.printed.as_str()).collect();
+        assert_eq!(printed, ["configmap/a created\n\n[exit 1]", "root"]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// A pattern and its word. An order matters: what a later one would find within an earlier one's is gone by then.
+/// A pattern and its word. The order matters: what a later one would find within an earlier one's is gone by then.
 static WORDS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     [
         (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<uid>"),
@@ -13,10 +13,14 @@ static WORDS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? [+-]\d{4}( UTC)?", "<time>"),
         (r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "<time>"),
         (r"\b[A-Z]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", "<log> "),
-        (r#"(resourceVersion"?: )"\d+""#, "$1<version>"),
+        (r#"(resourceVersion\\?"?: ?\\?")\d+"#, "$1<version>"),
+        (r"(Resource Version: +)\d+", "$1<version>"),
+        (r"(resource version to be \d+, was )\d+", "$1<version>"),
+        (r"X509SHA256=[0-9a-f]{64}", "X509SHA256=<hash>"),
         (r"(https?://)?127\.0\.0\.1:\d+", "<server>"),
         // Two ranges of Services; addresses have not all one length.
         (r"\b(198\.18\.0|10\.96\.\d+)\.\d+\b *", "<address> "),
+        (r"CLUSTER-IP +", "CLUSTER-IP "),
         (r"\bgen-[a-z0-9]{5}\b", "gen-<random>"),
         (r"kube-api-access-[a-z0-9]{5}", "kube-api-access-<random>"),
         (r"/tmp/(LIVE|MERGED)-\d+", "<folder>/$1"),
@@ -38,7 +42,16 @@ pub(crate) fn in_words(printed: &str, namespace: &str) -> String {
     for (pattern, word) in WORDS.iter() {
         text = pattern.replace_all(&text, *word).into_owned();
     }
-    text.trim_end().to_owned()
+    with_sorted_causes(text.trim_end())
+}
+
+/// The server goes through the properties of an object in no order, so the list of what is wrong has none.
+fn with_sorted_causes(text: &str) -> String {
+    let mut lines: Vec<&str> = text.split('\n').collect();
+    for causes in lines.chunk_by_mut(|one, other| one.starts_with("* ") && other.starts_with("* ")) {
+        causes.sort_unstable();
+    }
+    lines.join("\n")
 }
 
 #[cfg(test)]
@@ -53,7 +66,11 @@ mod tests {
             ("web   ClusterIP   198.18.0.7     <none>", "web   ClusterIP   <address> <none>"),
             ("web   ClusterIP   198.18.0.213   <none>", "web   ClusterIP   <address> <none>"),
             ("uid: 0f0f0f0f-1111-2222-3333-444444444444", "uid: <uid>"),
-            (r#"resourceVersion: "42""#, "resourceVersion: <version>"),
+            (r#"resourceVersion: "42""#, r#"resourceVersion: "<version>""#),
+            (r#"\"resourceVersion\":\"42\""#, r#"\"resourceVersion\":\"<version>\""#),
+            ("Resource Version:  42", "Resource Version:  <version>"),
+            ("NAME   TYPE   CLUSTER-IP     EXTERNAL-IP", "NAME   TYPE   CLUSTER-IP EXTERNAL-IP"),
+            ("It is invalid:\n* b\n* a\n[exit 1]", "It is invalid:\n* a\n* b\n[exit 1]"),
             ("CreationTimestamp:  Sun, 15 Nov 2026 05:46:37 +0000", "CreationTimestamp:  <time>"),
             ("is running at https://127.0.0.1:6443/x", "is running at <server>/x"),
             ("job.batch/gen-x7k2f created", "job.batch/gen-<random> created"),
@@ -65,6 +82,6 @@ mod tests {
 
     #[test]
     fn every_pattern_is_one() {
-        assert_eq!(WORDS.len(), 16);
+        assert_eq!(WORDS.len(), 20);
     }
 }

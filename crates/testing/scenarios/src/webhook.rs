@@ -35,12 +35,9 @@ pub(crate) async fn serve(
     handle: axum_server::Handle<SocketAddr>,
 ) -> anyhow::Result<()> {
     let tls = RustlsConfig::from_pem(certificate.into(), key.into()).await?;
-    axum_server::bind_rustls(address, tls).handle(handle).serve(router().into_make_service()).await?;
+    let router = Router::new().route(PATH, post(mark));
+    axum_server::bind_rustls(address, tls).handle(handle).serve(router.into_make_service()).await?;
     Ok(())
-}
-
-fn router() -> Router {
-    Router::new().route(PATH, post(mark))
 }
 
 async fn mark(Json(review): Json<AdmissionReview<DynamicObject>>) -> Json<AdmissionReview<DynamicObject>> {

@@ -69,7 +69,7 @@ async fn pods_are_marked(namespace: &Namespace, mut client_config: Value, author
     let configuration = json!({
         "metadata": {"name": namespace.name()},
         "webhooks": [{
-            "name": "mark.scenarios.pillion.dev", "clientConfig": client_config, "failurePolicy": "Fail", "sideEffects": "None",
+            "name": "mark.scenarios.pillion.dev", "clientConfig": client_config, "failurePolicy": "Ignore", "sideEffects": "None",
             "admissionReviewVersions": ["v1"], "timeoutSeconds": 5,
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace.name()}},
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}]

@@ -74,19 +74,16 @@ async fn in_a_storm_a_watcher_sees_every_change_once_and_in_order() {
         let config_maps: Api<ConfigMap> = Api::default_namespaced(cluster.client());
         let through_the_storm: Api<ConfigMap> = Api::default_namespaced(faults.client(cluster.server().unwrap()));
         let (inits, mut seen) = (std::cell::Cell::new(0), Vec::new());
-        let mut watching = Box::pin(
-            watcher(through_the_storm, config)
-                .backoff(TwoSeconds)
-                .filter_map(async |event| match event {
-                    Ok(Event::InitDone) => {
-                        inits.set(inits.get() + 1);
-                        None
-                    }
-                    Ok(Event::Apply(object)) => Some((object.name_any(), object.resource_version().unwrap())),
-                    Ok(Event::Delete(object)) => Some((object.name_any(), String::new())),
-                    Ok(Event::Init | Event::InitApply(_)) | Err(_) => None,
-                }),
-        );
+        let mut watching =
+            Box::pin(watcher(through_the_storm, config).backoff(TwoSeconds).filter_map(async |event| match event {
+                Ok(Event::InitDone) => {
+                    inits.set(inits.get() + 1);
+                    None
+                }
+                Ok(Event::Apply(object)) => Some((object.name_any(), object.resource_version().unwrap())),
+                Ok(Event::Delete(object)) => Some((object.name_any(), String::new())),
+                Ok(Event::Init | Event::InitApply(_)) | Err(_) => None,
+            }));
         // The list of nothing has to come through first, so that every change is an event.
         while inits.get() == 0 {
             let _ = timeout(Duration::from_secs(1), watching.next()).await;
@@ -122,7 +119,9 @@ async fn in_a_storm_a_reflector_with_a_short_history_ends_at_what_is_there() {
         let mut gone = 0;
         let mut watching = Box::pin(
             reflect(writer, watcher(through_the_storm, config))
-                .inspect_err(|error| gone += u32::from(matches!(error, watcher::Error::WatchError(status) if status.code == 410)))
+                .inspect_err(|error| {
+                    gone += u32::from(matches!(error, watcher::Error::WatchError(status) if status.code == 410))
+                })
                 .backoff(TwoSeconds),
         );
         let changing = churn(&config_maps, start, 600);
