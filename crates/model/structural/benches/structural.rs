@@ -62,7 +62,7 @@ fn benches(criterion: &mut Criterion) {
     });
     criterion.bench_function("validate a new object", |b| b.iter(|| structural.validate(black_box(&complete), None)));
     criterion.bench_function("validate an update", |b| {
-        b.iter(|| structural.validate(black_box(&complete), Some(&complete)))
+        b.iter(|| structural.validate(black_box(&complete), Some(&complete)));
     });
 }
 

@@ -1,5 +1,6 @@
 //! Holding a session with a server.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -79,7 +80,7 @@ impl Place {
                 printed.push('\n');
             }
             let code = output.status.code().map_or_else(|| "by a signal".to_owned(), |code| code.to_string());
-            printed.push_str(&format!("[exit {code}]"));
+            write!(printed, "[exit {code}]")?;
         }
         // Folders are of this machine.
         let printed = printed.replace(&*root.to_string_lossy(), "<here>").replace(&*home.to_string_lossy(), "<home>");

@@ -23,7 +23,7 @@ static WORDS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"CLUSTER-IP +", "CLUSTER-IP "),
         (r"\bgen-[a-z0-9]{5}\b", "gen-<random>"),
         (r"kube-api-access-[a-z0-9]{5}", "kube-api-access-<random>"),
-        (r"/tmp/(LIVE|MERGED)-\d+", "<folder>/$1"),
+        (r"/[^ ]*/(LIVE|MERGED)-\d+", "<folder>/$1"),
         (r"/[^ :]*/kubectl-edit-\d+\.yaml", "<file>"),
         // Ages in a table and in a description: those of what a session makes are seconds or a few minutes.
         (r"\b(\d+[smhd]){1,2}(\x20+|$)", "<age> "),

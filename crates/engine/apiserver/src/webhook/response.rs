@@ -55,10 +55,7 @@ pub(super) fn read(review: &Value, reply: &Value, mutating: bool) -> Result<Answ
         return Err("webhook response was absent".to_owned());
     }
     let strict = review["apiVersion"] == "admission.k8s.io/v1";
-    let patch = match response["patch"].as_str().filter(|text| !text.is_empty()) {
-        Some(text) => Some(STANDARD.decode(text).map_err(|error| error.to_string())?),
-        None => None,
-    };
+    let patch = Some(bytes(&response["patch"])?).filter(|patch| !patch.is_empty());
     if strict {
         check(review, reply, patch.is_some(), mutating)?;
     }
@@ -73,6 +70,21 @@ pub(super) fn read(review: &Value, reply: &Value, mutating: bool) -> Result<Answ
             .map(str::to_owned),
         result: response["status"].clone(),
     })
+}
+
+/// Bytes as Go reads them: base64, or an array of numbers, which is how kube-rs writes them.
+fn bytes(value: &Value) -> Result<Vec<u8>, String> {
+    match value {
+        Value::String(text) => STANDARD.decode(text).map_err(|error| error.to_string()),
+        Value::Array(numbers) => {
+            let byte = |number: &Value| number.as_u64().and_then(|number| u8::try_from(number).ok());
+            let bytes: Option<Vec<u8>> = numbers.iter().map(byte).collect();
+            bytes.ok_or_else(|| {
+                "json: cannot unmarshal into Go struct field AdmissionResponse.response.patch of type uint8".to_owned()
+            })
+        }
+        _ => Ok(Vec::new()),
+    }
 }
 
 fn check(review: &Value, reply: &Value, has_patch: bool, mutating: bool) -> Result<(), String> {

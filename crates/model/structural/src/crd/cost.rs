@@ -122,7 +122,7 @@ impl<'a> Scope<'a> {
         let message_path = path.child("messageExpression");
         match &compiled.message {
             Some(Ok(program)) => {
-                self.charge(program.worst_cost(declared), "estimated messageExpression cost", &message_path, errors)
+                self.charge(program.worst_cost(declared), "estimated messageExpression cost", &message_path, errors);
             }
             Some(Err(reason)) => errors.push(Error::invalid(&message_path, shown_rule(rule), reason.as_str())),
             None => {}
