@@ -110,6 +110,9 @@ impl Call<'_> {
         }
         let printable: String = self.user_agent.chars().filter(|character| !character.is_control()).collect();
         let before_slash = printable.split('/').next().unwrap_or_default();
+        if before_slash.is_empty() {
+            return "unknown".to_owned();
+        }
         before_slash.chars().take(128).collect()
     }
 

@@ -139,6 +139,11 @@ impl CustomResource {
             Some(old) => metadata::validate_update(&object["metadata"], &old["metadata"], &path),
         };
         let mut report = Report { errors, warnings: Vec::new() };
+        if let Some(scale) = &self.scale {
+            for path in [&scale.spec_replicas, &scale.status_replicas] {
+                report.errors.extend(replicas_error(object, path));
+            }
+        }
         self.structural.validate_into(object, old, part, &mut report);
         report.errors
     }
@@ -177,6 +182,32 @@ impl CustomResource {
     pub(crate) fn storage_api_version(&self) -> String {
         api_version(&self.group, &self.storage_version)
     }
+}
+
+/// What is wrong with the number of replicas that Scale is to show.
+fn replicas_error(object: &Value, path: &str) -> Option<field::Error> {
+    let value = path.split('.').filter(|part| !part.is_empty()).try_fold(object, |value, part| value.get(part))?;
+    let go_type = match value {
+        Value::Number(number) => match number.as_i64() {
+            Some(replicas) if replicas < 0 => {
+                return Some(field::Error::invalid(
+                    &field::Path::new(path),
+                    replicas,
+                    "should be a non-negative integer",
+                ));
+            }
+            Some(_) => return None,
+            None => "float64",
+        },
+        Value::Null => return None,
+        Value::String(_) => "string",
+        Value::Bool(_) => "bool",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    };
+    let shown = pillion_patch::print::go_value(value);
+    let why = format!("{path} accessor error: {shown} is of the type {go_type}, expected int64");
+    Some(field::Error::invalid(&field::Path::new(path), 0, why))
 }
 
 fn text(value: &Value) -> String {

@@ -8,7 +8,7 @@ use crate::server::Inner;
 use crate::status::{Refusal, Result};
 use crate::{discovery, openapi, respond};
 
-pub(crate) fn answer(inner: &Inner, method: &Method, parts: &[String]) -> Result<Response> {
+pub(crate) fn answer(inner: &Inner, method: &Method, parts: &[String], accept: &str) -> Result<Response> {
     let known = matches!(parts.first().map(String::as_str), Some("version" | "openapi"));
     if method != Method::GET {
         return Err(if known { Refusal::method_not_allowed() } else { Refusal::page_not_found() });
@@ -21,9 +21,8 @@ pub(crate) fn answer(inner: &Inner, method: &Method, parts: &[String]) -> Result
             Ok(response)
         }
         ["version"] => Ok(respond::document(&discovery::version(), true)),
-        ["openapi", ..] => {
-            openapi::answer(&inner.open_api, &inner.custom.definitions(), &parts).ok_or_else(Refusal::page_not_found)
-        }
+        ["openapi", ..] => openapi::answer(&inner.open_api, &inner.custom.definitions(), &parts, accept)
+            .ok_or_else(Refusal::page_not_found),
         _ => Err(Refusal::page_not_found()),
     }
 }

@@ -5,7 +5,7 @@
 //!  schema::builtin() ────┼──▶ definitions ──▶ document ──▶ bytes and their hash ──▶ index
 //!  `CustomResourceDefinitions`                   └─▶ components: what the paths refer to, and so on
 //! ```
-//! Documents are large, so each is built when it is first asked for and then kept. There is no `OpenAPI` v2: kubectl asks for it only where there is no v3.
+//! Documents are large, so each is built when it is first asked for and then kept.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -23,13 +23,14 @@ mod definitions;
 mod paths;
 
 /// What is under `/openapi`; `None` for what is not there. `custom` are the established `CustomResourceDefinitions`.
-pub(crate) fn answer(open_api: &OpenApi, custom: &[Arc<Value>], parts: &[&str]) -> Option<Response> {
+pub(crate) fn answer(open_api: &OpenApi, custom: &[Arc<Value>], parts: &[&str], accept: &str) -> Option<Response> {
     let (group, version) = match parts {
         ["openapi", "v3"] => {
             let mut response = Response::new(Body::from(open_api.index(custom).to_string()));
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
             return Some(response);
         }
+        ["openapi", "v2"] => return Some(empty_v2(accept)),
         ["openapi", "v3", "api", version] => ("", version),
         ["openapi", "v3", "apis", group, version] => (*group, version),
         _ => return None,
@@ -40,6 +41,22 @@ pub(crate) fn answer(open_api: &OpenApi, custom: &[Arc<Value>], parts: &[&str]) 
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::ETAG, HeaderValue::from_str(&format!("\"{}\"", document.hash)).ok()?);
     Some(response)
+}
+
+/// OpenAPI v2 of nothing, in protobuf where the client wants that: kubectl asks for it where a kind is not in v3, and goes on without.
+fn empty_v2(accept: &str) -> Response {
+    const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    // Fields 1 (swagger), 2 (info: 1 title, 2 version) and 8 (paths) of the document.
+    const MESSAGE: &[u8] = b"\n\x032.0\x12\x15\n\nKubernetes\x12\x07v1.35.8B\x00";
+    let (body, kind) = if accept.contains("proto-openapi") {
+        (Body::from(MESSAGE), PROTOBUF)
+    } else {
+        let document = json!({"swagger": "2.0", "info": {"title": "Kubernetes", "version": "v1.35.8"}, "paths": {}});
+        (Body::from(document.to_string()), "application/json")
+    };
+    let mut response = Response::new(body);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
 }
 
 /// A document, and the hash that stands for its content.

@@ -54,7 +54,15 @@ impl Patch<'_, '_> {
             json::merge(&mut patched, patch);
             (patched, strict.iter().map(ToString::to_string).collect())
         };
-        let shown = || serde_json::to_string(&patched).unwrap_or_default();
+        let shown = || {
+            // Go writes what has no type of its own with sorted keys.
+            let text = if self.call.endpoint.is_custom() {
+                serde_json::to_string(&respond::sorted(&patched))
+            } else {
+                serde_json::to_string(&patched)
+            };
+            text.unwrap_or_default()
+        };
         if let Some(why) = body::foreign(&self.call.endpoint, &patched) {
             return Err(invalid_patch(shown(), &why));
         }

@@ -18,6 +18,7 @@ pub(crate) fn object(call: &Call<'_>, code: StatusCode, object: Value) -> Result
     let transformed = match call.output.transform {
         Transform::None => object,
         _ if object["kind"] == "Status" => object,
+        Transform::Table if object["kind"] == "Scale" => scale_table(call, &object),
         Transform::Table => {
             let metadata = json!({"resourceVersion": meta::text(&object, "resourceVersion")});
             table(call, metadata, std::slice::from_ref(&object))?
@@ -92,6 +93,28 @@ pub(crate) fn table(call: &Call<'_>, list_metadata: Value, objects: &[Value]) ->
     }
     let options = TableOptions { endpoint: &call.endpoint, include, output: call.output, now: call.now() };
     Ok(table_of(&options, list_metadata, objects, true))
+}
+
+/// The table of a Scale, whatever it is the scale of.
+fn scale_table(call: &Call<'_>, scale: &Value) -> Value {
+    let (columns, cells) = if call.endpoint.is_custom() {
+        let table = table::CustomTable::scale();
+        (table.columns().to_vec(), table.row(scale, call.now()))
+    } else {
+        (table::columns("autoscaling", "Scale"), table::row("autoscaling", "Scale", scale, call.now()))
+    };
+    let shown = match call.query.text("includeObject") {
+        "None" => Value::Null,
+        "Object" => scale.clone(),
+        _ => partial(scale, call.output),
+    };
+    json!({
+        "kind": "Table",
+        "apiVersion": meta_version(call.output),
+        "metadata": {"resourceVersion": meta::text(scale, "resourceVersion")},
+        "columnDefinitions": columns.iter().map(Column::to_json).collect::<Vec<_>>(),
+        "rows": [{"cells": cells, "object": shown}],
+    })
 }
 
 /// A table, with or without the columns' headers.
@@ -195,7 +218,7 @@ pub(crate) fn write(code: StatusCode, value: &Value, output: Output) -> Response
 }
 
 /// Go's YAML has its keys in order.
-fn sorted(value: &Value) -> Value {
+pub(crate) fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
             let mut fields: Vec<(&String, &Value)> = fields.iter().collect();

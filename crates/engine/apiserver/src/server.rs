@@ -225,6 +225,8 @@ async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
         query,
         raw_query: parts.uri.query().map(str::to_owned),
         uri: parts.uri.to_string(),
+        // HTTP/2 names it in the URI.
+        host: parts.uri.authority().map_or_else(|| header(header::HOST), ToString::to_string),
         accept: header(header::ACCEPT),
         content_type: header(header::CONTENT_TYPE),
         user_agent,
@@ -249,6 +251,7 @@ struct Incoming {
     query: Query,
     raw_query: Option<String>,
     uri: String,
+    host: String,
     accept: String,
     content_type: String,
     user_agent: String,
@@ -260,7 +263,7 @@ struct Incoming {
 async fn dispatch(server: &ApiServer, incoming: Incoming, warnings: &Warnings) -> Result<Response> {
     let inner = &server.inner;
     match &incoming.target {
-        Target::Other(parts) => nonresource::answer(inner, &incoming.method, parts),
+        Target::Other(parts) => nonresource::answer(inner, &incoming.method, parts, &incoming.accept),
         _ if incoming.odd => Err(Refusal::no_such_resource()),
         Target::Resource(path) => {
             let endpoint = served(inner, path)?;
@@ -280,7 +283,7 @@ fn discovery_answer(inner: &Inner, target: &Target, incoming: &Incoming) -> Resu
     let document = match (target, aggregated) {
         (Target::CoreVersions, Some(kind)) => return Ok(respond::typed(&discovery::aggregated_core(&served), kind)),
         (Target::Groups, Some(kind)) => return Ok(respond::typed(&discovery::aggregated_groups(&served), kind)),
-        (Target::CoreVersions, None) => Some(discovery::api_versions("")),
+        (Target::CoreVersions, None) => Some(discovery::api_versions(&incoming.host)),
         (Target::Groups, None) => Some(discovery::api_group_list(&served)),
         (Target::Group(group), _) => discovery::api_group_document(&served, group),
         (Target::Resources { group, version }, _) => discovery::api_resource_list(&served, group, version),

@@ -23,6 +23,8 @@ use crate::{meta, read, respond};
 
 /// A watch without a timeout of its own ends after this long, or up to twice that.
 const SHORTEST: Duration = Duration::from_mins(30);
+/// The last bookmark comes this long before the watch ends.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 /// How often a quiet watch that asked for bookmarks gets one.
 const BOOKMARKS_EVERY: Duration = Duration::from_mins(1);
 
@@ -73,11 +75,21 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Response> {
         initial: initial.into_iter(),
         initial_end: (with_state && explicit && options.allow_bookmarks).then_some(after),
         bookmarks: options.allow_bookmarks,
-        next_bookmark: Instant::now() + BOOKMARKS_EVERY,
+        next_bookmark: next_bookmark(Instant::now() + timeout),
         deadline: Instant::now() + timeout,
         over: false,
     };
     Ok(streamed(stream::unfold(watching, next), call.output))
+}
+
+/// A minute from now, or just before the end, so that the client need not go far back.
+fn next_bookmark(deadline: Instant) -> Instant {
+    let now = Instant::now();
+    let regular = now + BOOKMARKS_EVERY;
+    match deadline.checked_sub(LAST_BOOKMARK) {
+        Some(last) if last > now => last.min(regular),
+        _ => regular,
+    }
 }
 
 fn too_old(version: u64, oldest: u64) -> Box<Refusal> {
@@ -121,6 +133,10 @@ async fn next(mut watching: Watching) -> Option<(Bytes, Watching)> {
         return Some((line, watching));
     }
     loop {
+        // A watch that is never quiet ends in time, too.
+        if Instant::now() >= watching.deadline {
+            return None;
+        }
         let wake = if watching.bookmarks { watching.deadline.min(watching.next_bookmark) } else { watching.deadline };
         let item = tokio::select! {
             biased;
@@ -130,7 +146,7 @@ async fn next(mut watching: Watching) -> Option<(Bytes, Watching)> {
         match item {
             None if Instant::now() >= watching.deadline => return None,
             None => {
-                watching.next_bookmark = Instant::now() + BOOKMARKS_EVERY;
+                watching.next_bookmark = next_bookmark(watching.deadline);
                 let line = watching.writer.bookmark(watching.live.resource_version(), false);
                 return Some((line, watching));
             }

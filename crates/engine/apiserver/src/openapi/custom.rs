@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::definitions::{OBJECT_META, group_version_kind, list, reference};
+use super::definitions::{OBJECT_META, description, group_version_kind, list, reference};
 use crate::discovery::Served;
 
 /// The served versions of a `CustomResourceDefinition`, each with the definitions of its kind and of the list of it.
@@ -78,7 +78,8 @@ fn add_object_fields(schema: &mut Value) {
         schema["properties"] = json!({});
     }
     let properties = &mut schema["properties"];
-    properties["apiVersion"] = json!({"description": "Group and version of the kind.", "type": "string"});
-    properties["kind"] = json!({"description": "Kind of the object.", "type": "string"});
-    properties["metadata"] = json!({"description": "Metadata of the object.", "allOf": [reference(OBJECT_META)]});
+    // Kubernetes says the same of them for every kind.
+    properties["apiVersion"] = json!({"description": description("apiVersion"), "type": "string"});
+    properties["kind"] = json!({"description": description("kind"), "type": "string"});
+    properties["metadata"] = json!({"description": description("metadata"), "allOf": [reference(OBJECT_META)]});
 }

@@ -40,6 +40,15 @@ pub(super) fn name(group: &str, version: &str, kind: &str) -> Option<&'static st
     found.map(|(_, name)| name.as_str())
 }
 
+/// What Kubernetes says of a field that objects of every kind have.
+pub(super) fn description(field: &str) -> &'static Value {
+    let builtin: &'static Builtin = &BUILTIN;
+    builtin
+        .definitions
+        .get("io.k8s.api.core.v1.ConfigMap")
+        .map_or(&Value::Null, |kind| &kind["properties"][field]["description"])
+}
+
 /// Every definition that `from` refers to, and those that they refer to, out of `own` and of Kubernetes' own.
 pub(super) fn closure(from: &Value, own: &Map<String, Value>) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();

@@ -186,10 +186,14 @@ impl Source for Scaled<'_, '_> {
 
 /// Who scales owns the replicas as of no time.
 fn without_time(mut object: Value) -> Value {
-    for entry in object["metadata"]["managedFields"].as_array_mut().into_iter().flatten() {
-        if let (true, Value::Object(entry)) = (entry["subresource"] == "scale", entry) {
-            entry.shift_remove("time");
+    if let Some(Value::Array(entries)) = object["metadata"].get_mut("managedFields") {
+        for entry in entries.iter_mut() {
+            if let (true, Value::Object(entry)) = (entry["subresource"] == "scale", entry) {
+                entry.shift_remove("time");
+            }
         }
+        // No time is before any time, within an operation.
+        entries.sort_by_key(|entry| (entry["operation"] != "Apply", entry["time"].is_string()));
     }
     object
 }
