@@ -83,7 +83,7 @@ mod webhook;
 pub use compare::{Difference, compare};
 pub use conversation::{Collect, Conversation, Step, WebhookAnswer, corpus, own_corpus};
 pub use expectation::{Expectation, Unmet};
-pub use known::{markdown, Known, judge, known_differences};
+pub use known::{Known, judge, known_differences, markdown};
 pub use play::{connect, play};
 pub use report::{Report, check};
 pub use transcript::{Answer, Exchange, Transcript};

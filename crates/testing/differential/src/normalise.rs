@@ -233,9 +233,9 @@ fn without_descriptions(columns: &Value) -> Value {
 
 /// What a user is known by besides the name: the hash of the client's certificate, where it has one.
 fn is_credential(extra: &Value) -> bool {
-    extra.as_object().is_some_and(|extra| {
-        extra.len() == 1 && extra.contains_key("authentication.kubernetes.io/credential-id")
-    })
+    extra
+        .as_object()
+        .is_some_and(|extra| extra.len() == 1 && extra.contains_key("authentication.kubernetes.io/credential-id"))
 }
 
 /// The rows of a table, whose ages change by the second.

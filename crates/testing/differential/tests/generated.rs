@@ -15,7 +15,8 @@ fn of_environment(name: &str, default: u64) -> u64 {
 fn quotes_go(difference: &Difference) -> bool {
     let in_message = |at: &String| at == "body/message" || at.starts_with("body/details/causes");
     let message = |answer: Option<&Answer>| {
-        let body = answer.map(|answer| serde_json::to_value(answer).unwrap_or_default()["body"].clone()).unwrap_or_default();
+        let body =
+            answer.map(|answer| serde_json::to_value(answer).unwrap_or_default()["body"].clone()).unwrap_or_default();
         let text = body["message"].as_str().unwrap_or_default().to_owned();
         let text = text.split("pod updates may not change fields").next().unwrap_or_default().to_owned();
         text.replace("{}", "null").replace("[]", "null")

@@ -77,7 +77,12 @@ impl Target {
 
 impl Connection {
     /// Sends a request and returns when its answer begins. One that the server is too busy for is sent again, when it says.
-    pub(crate) async fn open(&mut self, method: &Method, path: &str, body: &Bytes) -> anyhow::Result<Response<Incoming>> {
+    pub(crate) async fn open(
+        &mut self,
+        method: &Method,
+        path: &str,
+        body: &Bytes,
+    ) -> anyhow::Result<Response<Incoming>> {
         loop {
             let mut request = Request::new(Full::new(body.clone()));
             *request.method_mut() = method.clone();
@@ -99,7 +104,12 @@ impl Connection {
     }
 
     /// Sends a request and reads the whole answer, whatever it is.
-    pub(crate) async fn ask(&mut self, method: &Method, path: &str, body: &Bytes) -> anyhow::Result<(StatusCode, Bytes)> {
+    pub(crate) async fn ask(
+        &mut self,
+        method: &Method,
+        path: &str,
+        body: &Bytes,
+    ) -> anyhow::Result<(StatusCode, Bytes)> {
         let response = self.open(method, path, body).await?;
         let status = response.status();
         Ok((status, response.into_body().collect().await?.to_bytes()))

@@ -24,7 +24,7 @@ pub(crate) async fn lists(server: &Server, target: &Target, load: &Load) -> anyh
         let begin = Instant::now();
         bytes = read_whole(&mut connection).await?;
         whole.push(begin.elapsed().as_secs_f64());
-        processor.push((server.usage()?.processor - before).as_secs_f64());
+        processor.push(server.usage()?.processor.saturating_sub(before).as_secs_f64());
         let begin = Instant::now();
         let pages = read_pages(&mut connection).await?;
         paged.push(begin.elapsed().as_secs_f64());

@@ -90,7 +90,10 @@ mod tests {
 
     #[test]
     fn a_ratio_above_one_is_better_whichever_way_the_number_goes() {
-        let (fast, slow) = (|value| Measure::more(String::new(), value, Unit::PerSecond), |value| Measure::less(String::new(), value, Unit::Seconds));
+        let (fast, slow) = (
+            |value| Measure::more(String::new(), value, Unit::PerSecond),
+            |value| Measure::less(String::new(), value, Unit::Seconds),
+        );
         assert!((fast(20.0).over(&fast(10.0)) - 2.0).abs() < f64::EPSILON);
         assert!((slow(5.0).over(&slow(10.0)) - 2.0).abs() < f64::EPSILON);
     }

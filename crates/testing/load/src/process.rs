@@ -45,7 +45,8 @@ pub(crate) fn find(program: &str, argument: &str) -> Option<Process> {
 
 /// What a process has used so far, and holds now.
 pub(crate) fn usage(id: u32) -> anyhow::Result<Usage> {
-    let read = |file: &str| fs::read_to_string(format!("/proc/{id}/{file}")).with_context(|| format!("process {id} is gone"));
+    let read =
+        |file: &str| fs::read_to_string(format!("/proc/{id}/{file}")).with_context(|| format!("process {id} is gone"));
     let (stat, status) = (read("stat")?, read("status")?);
     parse(&stat, &status).with_context(|| format!("/proc/{id} is not as Linux writes it"))
 }

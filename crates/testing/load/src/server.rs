@@ -54,14 +54,17 @@ impl Server {
         let port = kube::config::Kubeconfig::read_from(&kubeconfig)?
             .clusters
             .iter()
-            .find_map(|cluster| cluster.cluster.as_ref()?.server.as_ref()?.rsplit_once(':').map(|(_, port)| port.to_owned()))
+            .find_map(|cluster| {
+                cluster.cluster.as_ref()?.server.as_ref()?.rsplit_once(':').map(|(_, port)| port.to_owned())
+            })
             .context("the kubeconfig has a server with a port")?;
         let api_server = process::find("kube-apiserver", &format!("--secure-port={port}"))
             .with_context(|| format!("no kube-apiserver of this machine serves port {port}"))?;
         let storage = api_server.argument("--etcd-servers").context("kube-apiserver has an etcd")?;
         let etcd = process::find("etcd", &format!("--listen-client-urls={storage}"))
             .with_context(|| format!("no etcd of this machine serves {storage}"))?;
-        let remark = if etcd.argument("--unsafe-no-fsync").is_some() { "; etcd does not wait for the disk" } else { "" };
+        let remark =
+            if etcd.argument("--unsafe-no-fsync").is_some() { "; etcd does not wait for the disk" } else { "" };
         Ok(Server {
             name: "kube-apiserver + etcd",
             kubeconfig,

@@ -54,7 +54,7 @@ pub(crate) async fn watches(server: &Server, target: &Target, load: &Load) -> an
             anyhow::bail!("{} of {} watchers have seen all", seen.load(Ordering::Relaxed), load.watchers);
         }
         times.push(begin.elapsed().as_secs_f64());
-        processor.push((server.usage()?.processor - before).as_secs_f64());
+        processor.push(server.usage()?.processor.saturating_sub(before).as_secs_f64());
         drop(watchers);
         clean_up(target, CONFIG_MAPS).await?;
     }
@@ -78,7 +78,7 @@ async fn read_events(response: Response<Incoming>, count: usize) -> anyhow::Resu
     let (mut body, mut lines) = (response.into_body(), 0);
     while lines < count {
         let frame = body.frame().await.context("the server has ended the watch")??;
-        lines += frame.data_ref().map_or(0, |data| data.iter().filter(|byte| **byte == b'\n').count());
+        lines += frame.data_ref().map_or(0, |data| data.split(|byte| *byte == b'\n').count() - 1);
     }
     Ok(())
 }

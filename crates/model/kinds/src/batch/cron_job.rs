@@ -16,15 +16,8 @@ use crate::workload::{self, count_spec_changes, default_template, first_generati
 /// Eleven characters are added to the name of a CronJob to make that of a Job.
 const NAME_LIMIT: usize = 52;
 
-pub(crate) const RULES: Rules = Rules {
-    default,
-    prepare_create,
-    validate,
-    prepare_update,
-    validate_update,
-    warnings,
-    ..WITH_STATUS
-};
+pub(crate) const RULES: Rules =
+    Rules { default, prepare_create, validate, prepare_update, validate_update, warnings, ..WITH_STATUS };
 
 fn default(cron_job: &mut Value) {
     let spec = object_mut(cron_job, "spec");

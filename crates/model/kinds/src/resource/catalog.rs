@@ -173,10 +173,11 @@ pub(super) static ALL: &[Resource] = &[
         .cluster()
         .verbs(&["create", "delete", "get", "list", "patch", "update", "watch"])
         .with(&[below("finalize", "Namespace", &["update"]), status("Namespace")]),
-    core!("nodes", "node", "Node").rules(node::RULES).short(&["no"]).cluster().with(&[
-        below("proxy", "NodeProxyOptions", &["create", "delete", "get", "patch", "update"]),
-        status("Node"),
-    ]),
+    core!("nodes", "node", "Node")
+        .rules(node::RULES)
+        .short(&["no"])
+        .cluster()
+        .with(&[below("proxy", "NodeProxyOptions", &["create", "delete", "get", "patch", "update"]), status("Node")]),
     core!("persistentvolumeclaims", "persistentvolumeclaim", "PersistentVolumeClaim")
         .rules(persistent_volume_claim::RULES)
         .short(&["pvc"])
