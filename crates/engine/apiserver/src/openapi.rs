@@ -45,7 +45,7 @@ pub(crate) fn answer(open_api: &OpenApi, custom: &[Arc<Value>], parts: &[&str], 
 
 /// OpenAPI v2 of nothing, in protobuf where the client wants that: kubectl asks for it where a kind is not in v3, and goes on without.
 fn empty_v2(accept: &str) -> Response {
-    const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
     // Fields 1 (swagger), 2 (info: 1 title, 2 version) and 8 (paths) of the document.
     const MESSAGE: &[u8] = b"\n\x032.0\x12\x15\n\nKubernetes\x12\x07v1.35.8B\x00";
     let (body, kind) = if accept.contains("proto-openapi") {
