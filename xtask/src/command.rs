@@ -7,7 +7,9 @@ use anyhow::{Context as _, bail};
 
 /// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+    // As cargo says it now: a target folder that several clones share may hold a program that another of them compiled.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    Path::new(&package).parent().map(Path::to_path_buf).unwrap_or_default()
 }
 
 /// `cargo` at the root, with the toolchain that runs this program.
