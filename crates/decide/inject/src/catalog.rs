@@ -1,8 +1,8 @@
 //! The SidecarSets in force: compiled once, so that a pod's admission only looks things up.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use imbl::OrdMap;
 use pillion_api::field::Path;
 use pillion_api::names;
 use pillion_api::sidecarset::{self, SidecarContainer, SidecarSet};
@@ -14,10 +14,11 @@ use crate::resources::{Policy, PolicyError};
 use crate::revision::{Pin, PinError};
 use crate::selection::Namespace;
 
-/// The SidecarSets in force.
+/// The SidecarSets in force. A clone shares what it has with the original, whatever becomes of either.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
-    sets: Vec<Arc<Entry>>,
+    /// By name, which is therefore the order of injection.
+    sets: OrdMap<String, Arc<Entry>>,
     index: Index,
 }
 
@@ -74,36 +75,44 @@ impl Catalog {
     /// # Errors
     /// The first set that validation should have refused.
     pub fn new(sets: impl IntoIterator<Item = SidecarSet>, revisions: &[Value]) -> Result<Catalog, CompileError> {
-        let mut by_name = BTreeMap::new();
-        for set in sets {
-            by_name.insert(set.name().to_owned(), set);
-        }
         let mut catalog = Catalog::default();
-        for (_, set) in by_name {
+        for set in sets {
             catalog.insert(set, revisions)?;
         }
         Ok(catalog)
     }
 
-    /// Sets come in the order of their names, which is therefore the order of injection.
-    fn insert(&mut self, set: SidecarSet, revisions: &[Value]) -> Result<(), CompileError> {
+    /// Takes a set in, in the place of the one of its name. `revisions` are the ControllerRevisions that it may pin.
+    ///
+    /// # Errors
+    /// Validation should have refused it. The catalog stays as it was.
+    pub fn insert(&mut self, set: SidecarSet, revisions: &[Value]) -> Result<(), CompileError> {
         let entry = Entry::compile(set, revisions)?;
+        self.remove(entry.name());
         if let Some(selector) = &entry.selector {
-            self.index.insert(self.sets.len(), entry.namespace_selector.as_ref(), selector);
+            self.index.insert(entry.name(), entry.namespace_selector.as_ref(), selector);
         }
-        self.sets.push(Arc::new(entry));
+        self.sets.insert(entry.name().to_owned(), Arc::new(entry));
         Ok(())
+    }
+
+    /// Takes a set out, if it is there.
+    pub fn remove(&mut self, name: &str) {
+        let Some(entry) = self.sets.remove(name) else { return };
+        if let Some(selector) = &entry.selector {
+            self.index.remove(name, entry.namespace_selector.as_ref(), selector);
+        }
     }
 
     /// Every set, by name.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.sets.iter().map(AsRef::as_ref)
+        self.sets.values().map(AsRef::as_ref)
     }
 
     /// The sets that may match these labels, by name.
     pub(crate) fn candidates(&self, namespace: &Namespace, labels: &[(&str, &str)]) -> impl Iterator<Item = &Entry> {
         let namespace: Vec<(&str, &str)> = namespace.labels().collect();
-        self.index.find(&namespace, labels).into_iter().filter_map(|set| self.sets.get(set).map(AsRef::as_ref))
+        self.index.find(&namespace, labels).into_iter().filter_map(|name| self.sets.get(name).map(AsRef::as_ref))
     }
 }
 

@@ -5,8 +5,9 @@
 //! satisfy, by hash: sets whose next step is not satisfied are never seen, however many they are. What a path
 //! cannot say (`NotIn`, `DoesNotExist`, very long `In` lists) is left to the full check of the few that are found.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
+use imbl::{HashMap, OrdSet};
 use pillion_patch::selector::{Condition, Requirement, Selector};
 
 /// More terms of one set than this are left to the full check: a path is as deep as its set has terms, and a set may
@@ -16,7 +17,7 @@ const MOST_TERMS: usize = 16;
 /// `In` lists are spelt out as one path for each value up to this many paths for one set.
 const MOST_PATHS: usize = 64;
 
-/// Positions of sets, by what they want of the labels of the namespace and of the pod.
+/// Names of sets, by what they want of the labels of the namespace and of the pod. Clones share what they have in common.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
     root: Node,
@@ -24,7 +25,7 @@ pub(crate) struct Index {
 
 #[derive(Clone, Debug, Default)]
 struct Node {
-    here: Vec<usize>,
+    here: OrdSet<Arc<str>>,
     namespace: HashMap<String, Step>,
     pod: HashMap<String, Step>,
 }
@@ -32,7 +33,7 @@ struct Node {
 #[derive(Clone, Debug, Default)]
 struct Step {
     value: HashMap<String, Node>,
-    exists: Option<Box<Node>>,
+    exists: Option<Arc<Node>>,
 }
 
 #[derive(Clone, Copy)]
@@ -41,32 +42,21 @@ enum Of {
     Pod,
 }
 
+type Term<'a> = (Of, &'a Requirement);
+
 impl Index {
     /// Files `set` under its selectors.
-    pub(crate) fn insert(&mut self, set: usize, namespace: Option<&Selector>, pod: &Selector) {
-        let mut paths = 1;
-        let mut terms = Vec::new();
-        for (of, requirement) in namespace
-            .into_iter()
-            .flat_map(Selector::requirements)
-            .map(|requirement| (Of::Namespace, requirement))
-            .chain(pod.requirements().iter().map(|requirement| (Of::Pod, requirement)))
-        {
-            let branches = match &requirement.condition {
-                Condition::In(values) => values.len(),
-                Condition::Exists => 1,
-                Condition::NotIn(_) | Condition::DoesNotExist => continue,
-            };
-            if terms.len() < MOST_TERMS && paths * branches <= MOST_PATHS {
-                paths *= branches;
-                terms.push((of, requirement));
-            }
-        }
-        insert_below(&mut self.root, set, &terms);
+    pub(crate) fn insert(&mut self, set: &str, namespace: Option<&Selector>, pod: &Selector) {
+        insert_below(&mut self.root, &Arc::from(set), &terms(namespace, pod));
     }
 
-    /// The sets that may match, in no particular order and each once.
-    pub(crate) fn find<'a>(&self, namespace: &[(&'a str, &'a str)], pod: &[(&'a str, &'a str)]) -> Vec<usize> {
+    /// Takes `set` out, which was filed under these selectors.
+    pub(crate) fn remove(&mut self, set: &str, namespace: Option<&Selector>, pod: &Selector) {
+        remove_below(&mut self.root, set, &terms(namespace, pod));
+    }
+
+    /// The sets that may match, by name and each once.
+    pub(crate) fn find<'a>(&'a self, namespace: &[(&str, &str)], pod: &[(&str, &str)]) -> Vec<&'a str> {
         let mut found = Vec::new();
         find_below(&self.root, namespace, pod, &mut found);
         // A key that a selector names twice leads to a set by two paths.
@@ -76,27 +66,84 @@ impl Index {
     }
 }
 
-fn insert_below(node: &mut Node, set: usize, terms: &[(Of, &Requirement)]) {
+/// The steps to a set: always the same for the same selectors.
+fn terms<'a>(namespace: Option<&'a Selector>, pod: &'a Selector) -> Vec<Term<'a>> {
+    let mut paths = 1;
+    let mut terms = Vec::new();
+    for (of, requirement) in namespace
+        .into_iter()
+        .flat_map(Selector::requirements)
+        .map(|requirement| (Of::Namespace, requirement))
+        .chain(pod.requirements().iter().map(|requirement| (Of::Pod, requirement)))
+    {
+        let branches = match &requirement.condition {
+            Condition::In(values) => values.len(),
+            Condition::Exists => 1,
+            Condition::NotIn(_) | Condition::DoesNotExist => continue,
+        };
+        if terms.len() < MOST_TERMS && paths * branches <= MOST_PATHS {
+            paths *= branches;
+            terms.push((of, requirement));
+        }
+    }
+    terms
+}
+
+impl Node {
+    fn steps(&mut self, of: Of) -> &mut HashMap<String, Step> {
+        match of {
+            Of::Namespace => &mut self.namespace,
+            Of::Pod => &mut self.pod,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.here.is_empty() && self.namespace.is_empty() && self.pod.is_empty()
+    }
+}
+
+fn insert_below(node: &mut Node, set: &Arc<str>, terms: &[Term<'_>]) {
     let Some(((of, requirement), rest)) = terms.split_first() else {
-        node.here.push(set);
+        node.here.insert(Arc::clone(set));
         return;
     };
-    let steps = match of {
-        Of::Namespace => &mut node.namespace,
-        Of::Pod => &mut node.pod,
-    };
-    let step = steps.entry(requirement.key.clone()).or_default();
+    let step = node.steps(*of).entry(requirement.key.clone()).or_default();
     if let Condition::In(values) = &requirement.condition {
         for value in values {
             insert_below(step.value.entry(value.clone()).or_default(), set, rest);
         }
     } else {
-        insert_below(step.exists.get_or_insert_default(), set, rest);
+        insert_below(Arc::make_mut(step.exists.get_or_insert_default()), set, rest);
     }
 }
 
-fn find_below(node: &Node, namespace: &[(&str, &str)], pod: &[(&str, &str)], found: &mut Vec<usize>) {
-    found.extend_from_slice(&node.here);
+/// What is empty afterwards goes as well.
+fn remove_below(node: &mut Node, set: &str, terms: &[Term<'_>]) {
+    let Some(((of, requirement), rest)) = terms.split_first() else {
+        node.here.remove(set);
+        return;
+    };
+    let steps = node.steps(*of);
+    let Some(step) = steps.get_mut(&requirement.key) else { return };
+    if let Condition::In(values) = &requirement.condition {
+        for value in values {
+            let Some(next) = step.value.get_mut(value) else { continue };
+            remove_below(next, set, rest);
+            if next.is_empty() {
+                step.value.remove(value);
+            }
+        }
+    } else if let Some(next) = &mut step.exists {
+        remove_below(Arc::make_mut(next), set, rest);
+        step.exists.take_if(|next| next.is_empty());
+    }
+    if step.value.is_empty() && step.exists.is_none() {
+        steps.remove(&requirement.key);
+    }
+}
+
+fn find_below<'a>(node: &'a Node, namespace: &[(&str, &str)], pod: &[(&str, &str)], found: &mut Vec<&'a str>) {
+    found.extend(node.here.iter().map(AsRef::as_ref));
     for (steps, labels) in [(&node.namespace, namespace), (&node.pod, pod)] {
         if steps.is_empty() {
             continue;
@@ -124,9 +171,13 @@ mod tests {
         let mut index = Index::default();
         for i in 0..1000 {
             let namespace = Selector::new(vec![Requirement::is_in("kubernetes.io/metadata.name", [format!("ns-{i}")])]);
-            index.insert(i, Some(&namespace), &Selector::new(vec![Requirement::is_in("app", ["web"])]));
+            index.insert(
+                &format!("set-{i}"),
+                Some(&namespace),
+                &Selector::new(vec![Requirement::is_in("app", ["web"])]),
+            );
         }
-        assert_eq!(index.find(&[("kubernetes.io/metadata.name", "ns-7")], &[("app", "web")]), [7]);
+        assert_eq!(index.find(&[("kubernetes.io/metadata.name", "ns-7")], &[("app", "web")]), ["set-7"]);
         assert!(index.find(&[("kubernetes.io/metadata.name", "other")], &[("app", "web")]).is_empty());
     }
 
@@ -134,10 +185,10 @@ mod tests {
     fn a_set_with_very_many_terms_does_not_make_the_tree_deep() {
         let exists = |i| Requirement { key: format!("key-{i}"), condition: Condition::Exists };
         let mut index = Index::default();
-        index.insert(0, None, &Selector::new((0..50_000).map(exists).collect()));
+        index.insert("set", None, &Selector::new((0..50_000).map(exists).collect()));
         let keys: Vec<String> = (0..50_000).map(|i| format!("key-{i}")).collect();
         let labels: Vec<(&str, &str)> = keys.iter().map(|key| (key.as_str(), "")).collect();
-        assert_eq!(index.find(&[], &labels), [0]);
+        assert_eq!(index.find(&[], &labels), ["set"]);
     }
 
     fn any_selector() -> impl Strategy<Value = Selector> {
@@ -168,14 +219,34 @@ mod tests {
         ) {
             let mut index = Index::default();
             for (i, (ns, selector)) in sets.iter().enumerate() {
-                index.insert(i, ns.as_ref(), selector);
+                index.insert(&i.to_string(), ns.as_ref(), selector);
             }
             let found = index.find(&namespace, &pod);
             let label = |labels: &[(&'static str, &'static str)], key: &str| labels.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
             for (i, (ns, selector)) in sets.iter().enumerate() {
                 let matches = ns.as_ref().is_none_or(|ns| ns.matches(|k| label(&namespace, k))) && selector.matches(|k| label(&pod, k));
-                prop_assert!(!matches || found.contains(&i), "set {} matches and was not found", i);
+                prop_assert!(!matches || found.contains(&i.to_string().as_str()), "set {} matches and was not found", i);
             }
+        }
+
+        #[test]
+        fn what_is_taken_out_leaves_nothing_and_its_clone_everything(
+            sets in prop::collection::vec((prop::option::of(any_selector()), any_selector()), 0..20),
+            namespace in any_labels(),
+            pod in any_labels(),
+        ) {
+            let mut index = Index::default();
+            for (i, (ns, selector)) in sets.iter().enumerate() {
+                index.insert(&i.to_string(), ns.as_ref(), selector);
+            }
+            let before = index.clone();
+            let found: Vec<String> = index.find(&namespace, &pod).into_iter().map(str::to_owned).collect();
+            for (i, (ns, selector)) in sets.iter().enumerate() {
+                index.remove(&i.to_string(), ns.as_ref(), selector);
+                prop_assert!(!index.find(&namespace, &pod).contains(&i.to_string().as_str()));
+            }
+            prop_assert!(index.root.is_empty());
+            prop_assert_eq!(before.find(&namespace, &pod), found);
         }
     }
 }

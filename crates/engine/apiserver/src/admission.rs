@@ -82,12 +82,11 @@ impl<'a> Attributes<'a> {
         self.call.path.subresource.as_deref().unwrap_or_default()
     }
 
-    /// The name of the object, from the path or the object itself.
+    /// The name of the object for refusals, from the path or the object itself.
     pub(crate) fn object_name<'b>(&'b self, object: &'b Value) -> &'b str {
-        match (self.name.as_str(), meta::text(object, "generateName")) {
-            ("", "") => meta::name(object),
-            ("", prefix) => prefix,
-            (name, _) => name,
+        match (self.name.as_str(), meta::text(object, "generateName"), meta::name(object)) {
+            ("", "", "") => "Unknown",
+            ("", "", name) | ("", name, _) | (name, _, _) => name,
         }
     }
 }
@@ -140,12 +139,8 @@ fn namespace_lifecycle(attributes: &Attributes<'_>, object: &Value) -> Result<()
     let call = attributes.call;
     let namespaces = GroupResource::new("", "namespaces");
     if call.endpoint.is("", "namespaces") {
-        let immortal =
-            matches!(attributes.name.as_str(), "default" | "kube-system" | "kube-public" | "kube-node-lease");
-        if attributes.operation == Operation::Delete
-            && matches!(attributes.name.as_str(), "default" | "kube-system" | "kube-public")
-            && immortal
-        {
+        let is_immortal = matches!(attributes.name.as_str(), "default" | "kube-system" | "kube-public");
+        if attributes.operation == Operation::Delete && is_immortal {
             return Err(Refusal::forbidden(&namespaces, &attributes.name, "this namespace may not be deleted"));
         }
         return Ok(());

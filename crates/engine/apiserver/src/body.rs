@@ -144,10 +144,7 @@ fn unknown_type(
 ) -> Box<Refusal> {
     if let Endpoint::Custom(_) = endpoint {
         if api_version != endpoint.api_version() {
-            return Refusal::bad_request(format!(
-                "the API version in the data ({api_version}) does not match the expected API version ({})",
-                endpoint.api_version()
-            ));
+            return other_version(api_version, &endpoint.api_version());
         }
         let error = Error::invalid(&Path::new("kind"), kind, format!("must be {}", endpoint.kind()));
         return Refusal::invalid(endpoint.group(), kind, meta::name(value), &[error]);
@@ -160,10 +157,7 @@ fn unknown_type(
             return frame(&error);
         }
         if kind == endpoint.kind() {
-            return Refusal::bad_request(format!(
-                "the API version in the data ({api_version}) does not match the expected API version ({})",
-                endpoint.api_version()
-            ));
+            return other_version(api_version, &endpoint.api_version());
         }
         let version = api_version.rsplit('/').next().unwrap_or_default();
         let internal =
@@ -174,6 +168,12 @@ fn unknown_type(
         ));
     }
     frame(&no_such_kind(api_version, kind))
+}
+
+fn other_version(given: &str, expected: &str) -> Box<Refusal> {
+    Refusal::bad_request(format!(
+        "the API version in the data ({given}) does not match the expected API version ({expected})"
+    ))
 }
 
 /// Kubernetes' words for a kind that it has not; they name a line of its own source.
@@ -223,9 +223,14 @@ pub(crate) fn document(
     let frame = |why: &dyn std::fmt::Display| {
         Refusal::bad_request(format!("{given_kind} in version {version:?} cannot be handled as a {kind}: {why}"))
     };
-    if given_version != api_version || given_kind != kind {
+    // Clients that were built for older clusters still evict so.
+    let accepted = given_version == api_version || (kind, given_version.as_str()) == ("Eviction", "policy/v1beta1");
+    if !accepted || given_kind != kind {
         if !kinds::exists(&given_version, &given_kind) {
             return Err(frame(&no_such_kind(&given_version, &given_kind)));
+        }
+        if given_kind == kind {
+            return Err(other_version(&given_version, api_version));
         }
         let group =
             api_version.split_once('/').map_or("core", |(group, _)| group.split('.').next().unwrap_or_default());

@@ -56,10 +56,10 @@ pub(crate) async fn change(
             return Ok((live, false));
         };
         if should_delete(&new, &live) && part_may_delete(call, &new) {
-            if !options.dry_run {
-                delete::remove(call, &key, stored.resource_version).await?;
+            if options.dry_run || delete::remove(call, &key, stored.resource_version).await? {
+                return Ok((new, false));
             }
-            return Ok((new, false));
+            continue;
         }
         if options.dry_run {
             return Ok((new, false));
@@ -78,7 +78,7 @@ pub(crate) async fn change(
                 return Ok((new, false));
             }
             Err(WriteError::Conflict { .. } | WriteError::NotFound) => {}
-            Err(error) => return Err(Refusal::internal(error)),
+            Err(error) => return Err(storage::not_written(&error)),
         }
     }
 }
@@ -127,7 +127,7 @@ async fn prepare(
     }
     admission::mutate(&attributes, &mut new, Some(live)).await?;
     owners::deduplicate(&mut new, call.warnings, true);
-    check_resource_version(call, part, &mut new, live)?;
+    check_resource_version(call, &mut new, live)?;
     service_address::allocate(call, &mut new, Some(live))?;
     before_update(call, part, &mut new, live)?;
     apply::keep_times(live, &mut new);
@@ -147,7 +147,7 @@ async fn prepare_scale(
     let mut new_scale = scale::of(call, &new)?;
     admission::mutate(&attributes, &mut new_scale, Some(&old_scale)).await?;
     scale::set(call, &mut new, &new_scale);
-    check_resource_version(call, Part::Scale, &mut new, live)?;
+    check_resource_version(call, &mut new, live)?;
     before_update(call, Part::Scale, &mut new, live)?;
     apply::keep_times(live, &mut new);
     admission::validate(&attributes, Some(&scale::of(call, &new)?), Some(&old_scale)).await?;
@@ -178,11 +178,11 @@ pub(crate) fn check_name(call: &Call<'_>, object: &Value) -> Result<()> {
     Ok(())
 }
 
-fn check_resource_version(call: &Call<'_>, part: Part, new: &mut Value, live: &Value) -> Result<()> {
+fn check_resource_version(call: &Call<'_>, new: &mut Value, live: &Value) -> Result<()> {
     let given = meta::resource_version(new);
     let current = meta::text(live, "resourceVersion").to_owned();
     match given {
-        Some(0) if call.endpoint.unconditional_update() || part != Part::Main && !call.endpoint.is_custom() => {
+        Some(0) if call.endpoint.unconditional_update() => {
             meta::set(new, "resourceVersion", Some(current.into()));
             Ok(())
         }
@@ -196,12 +196,11 @@ fn check_resource_version(call: &Call<'_>, part: Part, new: &mut Value, live: &V
         }
         Some(version) if version.to_string() == current => Ok(()),
         Some(_) => Err(Refusal::conflict(&call.endpoint.group_resource(), call.name(), MODIFIED)),
-        None => Err(bad_version(call, meta::text(new, "resourceVersion"))),
+        None => Err(bad_version(meta::text(new, "resourceVersion"))),
     }
 }
 
-fn bad_version(call: &Call<'_>, text: &str) -> Box<Refusal> {
-    let _ = call;
+fn bad_version(text: &str) -> Box<Refusal> {
     Refusal::new(
         StatusCode::INTERNAL_SERVER_ERROR,
         "",

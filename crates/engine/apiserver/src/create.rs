@@ -121,7 +121,7 @@ async fn store(
             }
             Err(refusal)
         }
-        Err(error) => Err(Refusal::internal(error)),
+        Err(error) => Err(storage::not_written(&error)),
     }
 }
 

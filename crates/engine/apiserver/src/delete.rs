@@ -186,6 +186,9 @@ fn deleted(call: &Call<'_>, name: &str, object: Value) -> Value {
 }
 
 pub(crate) fn preconditions(call: &Call<'_>, name: &str, options: &DeleteOptions, object: &Value) -> Result<()> {
+    if call.endpoint.is("", "namespaces") {
+        return namespace_preconditions(call, name, options, object);
+    }
     // Kubernetes names the kind here, not the resource.
     let resource = crate::status::GroupResource::new(call.endpoint.group(), call.endpoint.kind());
     if let Some(uid) = &options.uid
@@ -207,6 +210,21 @@ pub(crate) fn preconditions(call: &Call<'_>, name: &str, options: &DeleteOptions
         return Err(Refusal::conflict(&resource, name, &why));
     }
     Ok(())
+}
+
+/// Namespaces have a storage of their own, and it has its own words.
+fn namespace_preconditions(call: &Call<'_>, name: &str, options: &DeleteOptions, object: &Value) -> Result<()> {
+    let unmet = |what: &str, given: &str, stored: &str| {
+        let why = format!("Precondition failed: {what} in precondition: {given}, {what} in object meta: {stored}");
+        Err(Refusal::conflict(&call.endpoint.group_resource(), name, &why))
+    };
+    match (&options.uid, &options.resource_version) {
+        (Some(uid), _) if uid != meta::uid(object) => unmet("UID", uid, meta::uid(object)),
+        (_, Some(version)) if version != meta::text(object, "resourceVersion") => {
+            unmet("ResourceVersion", version, meta::text(object, "resourceVersion"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn plan(call: &Call<'_>, options: &DeleteOptions, object: &Value) -> Plan {
@@ -363,7 +381,7 @@ async fn mark(call: &Call<'_>, key: &Key, stored: &Stored, mut marked: Value, dr
             Ok(Some(marked))
         }
         Err(WriteError::Conflict { .. } | WriteError::NotFound) => Ok(None),
-        Err(error) => Err(Refusal::internal(error)),
+        Err(error) => Err(storage::not_written(&error)),
     }
 }
 
@@ -376,23 +394,21 @@ async fn take(call: &Call<'_>, key: &Key, expected: u64, mut object: Value) -> R
             Ok(Some(object))
         }
         Err(WriteError::Conflict { .. } | WriteError::NotFound) => Ok(None),
-        Err(error) => Err(Refusal::internal(error)),
+        Err(error) => Err(storage::not_written(&error)),
     }
 }
 
-/// Removes an object whose last finalizer went with an update.
-pub(crate) async fn remove(call: &Call<'_>, key: &Key, expected: u64) -> Result<()> {
+/// Removes an object whose last finalizer went with an update. False when another was faster.
+pub(crate) async fn remove(call: &Call<'_>, key: &Key, expected: u64) -> Result<bool> {
     match call.inner().store.write(Write::Delete { key: key.clone(), expected }).await {
         Ok(_) => {
             if let Some(name) = call.path.name.as_deref() {
                 storage::after_delete(call.inner(), &call.endpoint, &json!({"metadata": {"name": name}}));
             }
-            Ok(())
+            Ok(true)
         }
-        Err(WriteError::NotFound) => Ok(()),
-        Err(WriteError::Conflict { .. }) => {
-            Err(Refusal::conflict(&call.endpoint.group_resource(), call.name(), crate::change::MODIFIED))
-        }
-        Err(error) => Err(Refusal::internal(error)),
+        Err(WriteError::NotFound) => Ok(true),
+        Err(WriteError::Conflict { .. }) => Ok(false),
+        Err(error) => Err(storage::not_written(&error)),
     }
 }

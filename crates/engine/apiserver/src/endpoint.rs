@@ -279,11 +279,19 @@ impl Endpoint {
     pub(crate) fn selectable(&self, object: &Value, field: &str) -> Option<String> {
         match (field, self) {
             ("metadata.name", _) => Some(meta::name(object).to_owned()),
-            ("metadata.namespace", _) if self.namespaced() || !self.is_custom() => {
+            ("metadata.namespace", _) if self.knows_namespace() => {
                 Some(meta::namespace(object).to_owned())
             }
             (_, Endpoint::Builtin(resource)) => (resource.rules.selectable)(object, field),
             (_, Endpoint::Custom(custom)) => custom.selectable(object, field),
+        }
+    }
+
+    /// Whether selectors may name the namespace: some kinds that have none do not mind.
+    fn knows_namespace(&self) -> bool {
+        match self {
+            Endpoint::Builtin(_) => !self.is("", "nodes") && !self.is("", "namespaces"),
+            Endpoint::Custom(custom) => custom.namespaced,
         }
     }
 

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use pillion_kinds::field::{Error, Path};
 use pillion_patch::decode;
 use pillion_store::{Snapshot, Stored};
@@ -18,6 +18,14 @@ use crate::status::{Refusal, Result};
 use crate::{read, respond};
 
 const INCONSISTENT: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+/// As Go reads it: without padding, and whatever the last bits are.
+const TOKENS: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone)
+        .with_decode_allow_trailing_bits(true),
+);
 const EXPIRED: &str = "The resourceVersion for the provided list is too old.";
 
 /// Where the next page begins; the client gets it as an opaque text.
@@ -27,6 +35,18 @@ struct ContinueToken {
     /// -1: at whatever is newest.
     rv: i64,
     start: String,
+    /// How many objects of that version come before: to count the rest takes as long as to read it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    before: Option<usize>,
+}
+
+/// Where a list begins.
+#[derive(Default)]
+struct Start {
+    namespace: String,
+    name: String,
+    /// How many objects come before, where that is known.
+    before: Option<usize>,
 }
 
 /// What a list found.
@@ -47,27 +67,33 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Response> {
 pub(crate) fn find(call: &Call<'_>, options: &ListOptions) -> Result<Page> {
     let selection = Selection::decode(call, options)?;
     let (snapshot, start) = snapshot(call, options)?;
-    // Any version will do: then all of it does.
-    let any_version = options.resource_version == "0" && options.resource_version_match != "Exact";
-    let limit = if any_version { 0 } else { usize::try_from(options.limit).unwrap_or(0) };
     let mut page = Page {
         items: Vec::new(),
         resource_version: snapshot.resource_version(),
         continue_token: String::new(),
         remaining: None,
     };
-    let mut last = None;
-    let (after_namespace, after_name) =
-        start.as_deref().map_or(("", ""), |start| start.split_once('/').unwrap_or(("", start)));
-    for (namespace, name, stored) in snapshot.iter_after(after_namespace, after_name) {
+    if let Some(stored) = named(call, &selection, &snapshot) {
+        page.items.extend(stored.filter(|stored| selection.matches(&call.endpoint, stored)).cloned());
+        return Ok(page);
+    }
+    // Any version will do: then all of it does.
+    let any_version = options.resource_version == "0" && options.resource_version_match != "Exact";
+    let limit = if any_version { 0 } else { usize::try_from(options.limit).unwrap_or(0) };
+    let mut last = ("", "");
+    for (namespace, name, stored) in snapshot.iter_from(&start.namespace, &start.name) {
         if limit > 0 && page.items.len() == limit {
             // Another one follows: the page ends here.
-            page.continue_token = token(page.resource_version, last, call.endpoint.namespaced());
-            let (namespace, name) = last.unwrap_or_default();
-            page.remaining = selection.is_empty().then(|| snapshot.iter_after(namespace, name).count());
+            let after = format!("{}\0", last.1);
+            let before = selection.is_empty().then(|| match start.before {
+                Some(before) => before + limit,
+                None => snapshot.len() - snapshot.iter_from(last.0, &after).count(),
+            });
+            page.continue_token = token(call, page.resource_version, last, before);
+            page.remaining = before.map(|before| snapshot.len().saturating_sub(before));
             break;
         }
-        last = Some((&**namespace, &**name));
+        last = (namespace, name);
         if selection.is_empty() || selection.matches(&call.endpoint, stored) {
             page.items.push(stored.clone());
         }
@@ -75,8 +101,19 @@ pub(crate) fn find(call: &Call<'_>, options: &ListOptions) -> Result<Page> {
     Ok(page)
 }
 
-/// The state that the list is taken from, and after which key it starts.
-fn snapshot(call: &Call<'_>, options: &ListOptions) -> Result<(Snapshot, Option<String>)> {
+/// The one object that a selection by name can be about, if it is there; `None` for other selections.
+fn named<'a>(
+    call: &Call<'_>,
+    selection: &Selection,
+    snapshot: &'a Snapshot,
+) -> Option<impl Iterator<Item = &'a Stored> + use<'a>> {
+    let everywhere = call.endpoint.namespaced() && call.namespace().is_empty();
+    let name = selection.name().filter(|_| !everywhere)?;
+    Some(snapshot.get(call.namespace(), name).into_iter())
+}
+
+/// The state that the list is taken from, and where it starts.
+fn snapshot(call: &Call<'_>, options: &ListOptions) -> Result<(Snapshot, Start)> {
     let store = &call.inner().store;
     let resource = call.endpoint.storage_name();
     let namespace = (!call.namespace().is_empty()).then(|| call.namespace());
@@ -85,14 +122,15 @@ fn snapshot(call: &Call<'_>, options: &ListOptions) -> Result<(Snapshot, Option<
             return Err(Refusal::bad_request("specifying resource version is not allowed when using continue"));
         }
         let token = parse_token(&options.continue_token)?;
-        let start = token.start.trim_end_matches('\0').to_owned();
+        let mut start = start(call, &token);
         let Ok(version) = u64::try_from(token.rv) else {
-            return Ok((store.list(&resource, namespace), Some(start)));
+            start.before = None;
+            return Ok((store.list(&resource, namespace), start));
         };
         if let Ok(snapshot) = store.list_at(&resource, namespace, version) {
-            return Ok((snapshot, Some(start)));
+            return Ok((snapshot, start));
         }
-        let fresh = ContinueToken { v: token.v, rv: -1, start: token.start };
+        let fresh = ContinueToken { rv: -1, before: None, ..token };
         return Err(Refusal::expired(INCONSISTENT).with_continue(encode(&fresh)));
     }
     let version = resource_version(&options.resource_version)?;
@@ -105,9 +143,9 @@ fn snapshot(call: &Call<'_>, options: &ListOptions) -> Result<(Snapshot, Option<
         || (options.resource_version_match.is_empty() && options.limit > 0 && version > 0);
     if exact && version > 0 {
         let snapshot = store.list_at(&resource, namespace, version).map_err(|_| Refusal::expired(EXPIRED))?;
-        return Ok((snapshot, None));
+        return Ok((snapshot, Start { before: Some(0), ..Start::default() }));
     }
-    Ok((store.list(&resource, namespace), None))
+    Ok((store.list(&resource, namespace), Start { before: Some(0), ..Start::default() }))
 }
 
 /// A version that the server has not reached yet.
@@ -130,28 +168,52 @@ fn no_version(text: &str) -> Error {
     Error::invalid(&Path::new("resourceVersion"), text, why)
 }
 
-/// As [`resource_version`] for a single object or a watch, which Kubernetes refuses in other words; and no later than what there is.
-pub(crate) fn known_version(call: &Call<'_>, text: &str) -> Result<u64> {
+/// As [`resource_version`] for a single object or a watch, which Kubernetes refuses in other words.
+pub(crate) fn resource_version_of_one(text: &str) -> Result<u64> {
     let version = if text.is_empty() { Ok(0) } else { text.parse() };
-    let version = version
-        .map_err(|_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", no_version(text).to_string(), Value::Null))?;
-    let newest = call.inner().store.resource_version();
-    if version > newest { Err(too_large(version, newest)) } else { Ok(version) }
+    version.map_err(|_| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", no_version(text).to_string(), Value::Null))
 }
 
-fn token(version: u64, last: Option<(&str, &str)>, namespaced: bool) -> String {
-    let (namespace, name) = last.unwrap_or_default();
-    let start = if namespaced { format!("{namespace}/{name}\0") } else { format!("{name}\0") };
-    encode(&ContinueToken { v: "meta.k8s.io/v1".to_owned(), rv: i64::try_from(version).unwrap_or(i64::MAX), start })
+fn token(call: &Call<'_>, version: u64, last: (&str, &str), before: Option<usize>) -> String {
+    let (namespace, name) = last;
+    let everywhere = call.endpoint.namespaced() && call.namespace().is_empty();
+    let start = if everywhere { format!("{namespace}/{name}\0") } else { format!("{name}\0") };
+    let rv = i64::try_from(version).unwrap_or(i64::MAX);
+    encode(&ContinueToken { v: "meta.k8s.io/v1".to_owned(), rv, start, before })
+}
+
+/// The place of a token below what the path names: all namespaces, or one.
+fn start(call: &Call<'_>, token: &ContinueToken) -> Start {
+    let place = token.start.trim_start_matches('/');
+    let everywhere = call.endpoint.namespaced() && call.namespace().is_empty();
+    let (namespace, name) =
+        if everywhere { place.split_once('/').unwrap_or((place, "")) } else { (call.namespace(), place) };
+    Start { namespace: namespace.to_owned(), name: name.to_owned(), before: token.before }
 }
 
 fn encode(token: &ContinueToken) -> String {
-    URL_SAFE_NO_PAD.encode(serde_json::to_vec(token).unwrap_or_default())
+    TOKENS.encode(serde_json::to_vec(token).unwrap_or_default())
+}
+
+/// What is wrong with base64, in Go's words.
+fn no_base64(text: &str, error: base64::DecodeError) -> String {
+    let at = match error {
+        base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => at,
+        base64::DecodeError::InvalidLength(_) | base64::DecodeError::InvalidPadding => text.len().saturating_sub(1),
+    };
+    format!("illegal base64 data at input byte {at}")
+}
+
+/// Whether a token leads to where it says, and not up.
+fn is_clean(start: &str) -> bool {
+    let start = start.strip_prefix('/').unwrap_or(start);
+    start.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
 fn parse_token(text: &str) -> Result<ContinueToken> {
     let bad = |why: String| Refusal::bad_request(format!("invalid continue token: {why}"));
-    let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|error| bad(format!("continue key is not valid: {error}")))?;
+    let bytes =
+        TOKENS.decode(text).map_err(|error| bad(format!("continue key is not valid: {}", no_base64(text, error))))?;
     let parsed = decode::parse(&bytes).map_err(|error| bad(format!("continue key is not valid: {error}")))?;
     let token: ContinueToken =
         serde_json::from_value(parsed.value).map_err(|error| bad(format!("continue key is not valid: {error}")))?;
@@ -163,6 +225,7 @@ fn parse_token(text: &str) -> Result<ContinueToken> {
         "meta.k8s.io/v1" if token.start.is_empty() => {
             Err(bad("continue key is not valid: encoded start key empty (version meta.k8s.io/v1)".to_owned()))
         }
+        "meta.k8s.io/v1" if !is_clean(&token.start) => Err(bad(format!("continue key is not valid: {}", token.start))),
         "meta.k8s.io/v1" => Ok(token),
         other => Err(bad(format!("continue key is not valid: server does not recognize this encoded version {other}"))),
     }

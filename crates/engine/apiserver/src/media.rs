@@ -28,19 +28,37 @@ pub(crate) struct Output {
     pub(crate) beta: bool,
 }
 
+impl Output {
+    /// The object as it is, in JSON.
+    pub(crate) fn json(pretty: bool) -> Output {
+        Output { yaml: false, pretty, transform: Transform::None, beta: false }
+    }
+
+    /// How refusals and documents that are no objects are written.
+    pub(crate) fn of_documents(accept: &str, pretty: bool) -> Output {
+        match negotiate(accept, true, false, pretty) {
+            Ok(output) if output.transform == Transform::None => output,
+            _ => Output::json(pretty),
+        }
+    }
+}
+
 /// What Kubernetes can write. We write all but the last, which clients only ever prefer.
 pub(crate) const SUPPORTED: [&str; 3] = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+/// What Kubernetes can write a watch in.
+pub(crate) const STREAMS: [&str; 2] =
+    ["application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch"];
 const SUPPORTED_CUSTOM: [&str; 2] = ["application/json", "application/yaml"];
 
-/// Picks the first acceptable form of an `Accept` header. `custom` resources know no protobuf and their lists of supported types say so.
-pub(crate) fn negotiate(accept: &str, custom: bool, pretty: bool) -> Result<Output> {
-    let plain = Output { yaml: false, pretty, transform: Transform::None, beta: false };
+/// Picks the first acceptable form of an `Accept` header. `custom` resources know no protobuf and their lists of supported types say so;
+/// collections can also be watched.
+pub(crate) fn negotiate(accept: &str, custom: bool, collection: bool, pretty: bool) -> Result<Output> {
     if accept.is_empty() {
-        return Ok(plain);
+        return Ok(Output::json(pretty));
     }
     let mut clauses: Vec<Clause> = accept.split(',').filter_map(Clause::parse).collect();
     if !custom && !clauses.iter().any(Clause::is_routed) {
-        return Err(not_routed(true));
+        return Err(not_routed(collection));
     }
     // Stable: equal preference keeps the client's order.
     clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));
@@ -112,9 +130,9 @@ impl<'a> Clause<'a> {
 
 /// What the router answers to an `Accept` that it has nothing for.
 fn not_routed(streams: bool) -> Box<Refusal> {
-    let mut all: Vec<String> = SUPPORTED.iter().map(|kind| (*kind).to_owned()).collect();
+    let mut all = SUPPORTED.to_vec();
     if streams {
-        all.extend([SUPPORTED[0], SUPPORTED[2]].map(|kind| format!("{kind};stream=watch")));
+        all.extend(STREAMS);
     }
     let message = format!("406: Not Acceptable\n\nAvailable representations: {}", all.join(", "));
     Refusal::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message, json!({}))
@@ -126,7 +144,7 @@ pub(crate) fn discovery(accept: &str) -> Result<()> {
     if accept.is_empty() || clauses.iter().any(|clause| clause.is_routed() && clause.convert.is_none()) {
         return Ok(());
     }
-    if clauses.iter().any(|clause| clause.convert == Some("APIGroupDiscoveryList")) {
+    if aggregated_discovery(accept).is_some() {
         return Ok(());
     }
     Err(if clauses.iter().any(Clause::is_routed) { Refusal::not_acceptable(&SUPPORTED) } else { not_routed(false) })
@@ -153,7 +171,7 @@ pub(crate) enum Input {
 
 /// The form of the body of a create, update or delete.
 pub(crate) fn input(content_type: &str, custom: bool) -> Result<Input> {
-    match essence(content_type) {
+    match essence(content_type).as_str() {
         "" | "application/json" => Ok(Input::Json),
         "application/yaml" => Ok(Input::Yaml),
         "application/vnd.kubernetes.protobuf" if !custom => Ok(Input::Protobuf),
@@ -192,8 +210,8 @@ pub(crate) fn patch_type(content_type: &str, custom: bool) -> Result<PatchType> 
     }
 }
 
-fn essence(content_type: &str) -> &str {
-    content_type.split(';').next().unwrap_or_default().trim()
+fn essence(content_type: &str) -> String {
+    content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 #[cfg(test)]
@@ -203,18 +221,18 @@ mod tests {
     #[test]
     fn kubectl_get_is_given_a_table() {
         let accept = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
-        assert_eq!(negotiate(accept, false, false).unwrap().transform, Transform::Table);
+        assert_eq!(negotiate(accept, false, false, false).unwrap().transform, Transform::Table);
     }
 
     #[test]
     fn a_client_that_prefers_protobuf_is_given_json() {
-        let output = negotiate("application/vnd.kubernetes.protobuf,application/json", false, false).unwrap();
+        let output = negotiate("application/vnd.kubernetes.protobuf,application/json", false, false, false).unwrap();
         assert_eq!((output.yaml, output.transform), (false, Transform::None));
     }
 
     #[test]
     fn what_nobody_can_write_is_refused() {
-        let refusal = negotiate("application/xml", false, false).unwrap_err();
+        let refusal = negotiate("application/xml", false, true, false).unwrap_err();
         assert_eq!(
             refusal.message,
             "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, application/vnd.kubernetes.protobuf, application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"

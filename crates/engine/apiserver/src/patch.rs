@@ -56,12 +56,7 @@ impl Patch<'_, '_> {
         };
         let shown = || {
             // Go writes what has no type of its own with sorted keys.
-            let text = if self.call.endpoint.is_custom() {
-                serde_json::to_string(&respond::sorted(&patched))
-            } else {
-                serde_json::to_string(&patched)
-            };
-            text.unwrap_or_default()
+            if self.call.endpoint.is_custom() { shown(&respond::sorted(&patched)) } else { shown(&patched) }
         };
         if let Some(why) = body::foreign(&self.call.endpoint, &patched) {
             return Err(invalid_patch(shown(), &why));
@@ -113,14 +108,7 @@ impl Patch<'_, '_> {
     /// Server-side apply.
     fn apply(&self, live: Option<&Value>) -> Result<Value> {
         let call = self.call;
-        let parsed = decode::parse_yaml(&call.body)
-            .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))?;
-        let mut applied = parsed.value;
-        if !applied.is_object() {
-            return Err(Refusal::bad_request(
-                "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal into Go value of type map[string]interface {}",
-            ));
-        }
+        let mut applied = configuration(&call.body)?;
         if let Some(version) = applied["apiVersion"].as_str()
             && version != call.endpoint.api_version()
         {
@@ -144,6 +132,23 @@ impl Patch<'_, '_> {
         meta::set(&mut object, "managedFields", managed);
         Ok(object)
     }
+}
+
+/// What is to be applied.
+pub(crate) fn configuration(body: &[u8]) -> Result<Value> {
+    let parsed = decode::parse_yaml(body)
+        .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))?;
+    if parsed.value.is_object() {
+        return Ok(parsed.value);
+    }
+    Err(Refusal::bad_request(
+        "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal into Go value of type map[string]interface {}",
+    ))
+}
+
+/// A patched object, as messages show it.
+pub(crate) fn shown(patched: &Value) -> String {
+    serde_json::to_string(patched).unwrap_or_default()
 }
 
 pub(crate) fn apply_refusal(error: &apply::ApplyError) -> Box<Refusal> {

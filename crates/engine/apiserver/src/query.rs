@@ -39,7 +39,7 @@ impl Query {
 
     pub(crate) fn number(&self, key: &str) -> Result<Option<i64>> {
         match self.get(key) {
-            None | Some("") => Ok(None),
+            None => Ok(None),
             Some(text) => match text.parse() {
                 Ok(number) => Ok(Some(number)),
                 Err(error) => {

@@ -14,7 +14,11 @@ use crate::status::{Refusal, Result};
 use crate::{list, respond, storage};
 
 pub(crate) async fn get(call: &Call<'_>) -> Result<Response> {
-    list::known_version(call, call.query.text("resourceVersion"))?;
+    let version = list::resource_version_of_one(call.query.text("resourceVersion"))?;
+    let newest = call.inner().store.resource_version();
+    if version > newest {
+        return Err(list::too_large(version, newest));
+    }
     let object = stored(call).await?;
     respond::object(call, StatusCode::OK, object)
 }
@@ -44,9 +48,17 @@ pub(crate) async fn decode_all(inner: &Inner, endpoint: &Endpoint, stored: &[Sto
         Endpoint::Builtin(_) => {}
         Endpoint::Custom(custom) if custom.shown_as_stored() => {}
         Endpoint::Custom(custom) => {
+            for object in &mut objects {
+                // Defaults are those of the version that it was written in.
+                let version = object["apiVersion"].as_str().and_then(|text| text.rsplit('/').next());
+                let written_in = version.and_then(|version| inner.custom.find(&custom.group, version, &custom.plural));
+                if let Some(written_in) = written_in {
+                    written_in.read(object);
+                }
+            }
             objects = conversion::convert(inner, custom, objects, &endpoint.api_version()).await?;
             for object in &mut objects {
-                custom.read(object);
+                custom.structural.prune(object);
             }
         }
     }

@@ -83,14 +83,19 @@ pub(crate) struct TableOptions<'a> {
     pub(crate) now: Timestamp,
 }
 
+/// How much of its object each row of a table is to show.
+pub(crate) fn check_include<'a>(call: &'a Call<'_>) -> Result<&'a str> {
+    match call.query.text("includeObject") {
+        include @ ("" | "Metadata" | "Object" | "None") => Ok(include),
+        other => Err(Refusal::bad_request(format!(
+            "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be 'Metadata', 'Object', 'None', or empty"
+        ))),
+    }
+}
+
 /// The table that `kubectl get` shows.
 pub(crate) fn table(call: &Call<'_>, list_metadata: Value, objects: &[Value]) -> Result<Value> {
-    let include = call.query.text("includeObject");
-    if !matches!(include, "" | "Metadata" | "Object" | "None") {
-        return Err(Refusal::bad_request(format!(
-            "Unable to convert to Table as requested: includeObject: Invalid value: {include:?}: must be 'Metadata', 'Object', 'None', or empty"
-        )));
-    }
+    let include = check_include(call)?;
     let options = TableOptions { endpoint: &call.endpoint, include, output: call.output, now: call.now() };
     Ok(table_of(&options, list_metadata, objects, true))
 }
@@ -166,8 +171,8 @@ fn row(options: &TableOptions<'_>, object: &Value) -> Value {
 }
 
 /// A document that is no object of a resource: discovery, reviews.
-pub(crate) fn document(value: &Value, pretty: bool) -> Response {
-    write(StatusCode::OK, value, Output { yaml: false, pretty, transform: Transform::None, beta: false })
+pub(crate) fn document(value: &Value, output: Output) -> Response {
+    write(StatusCode::OK, value, output)
 }
 
 pub(crate) fn refusal(refusal: &Refusal, output: Output) -> Response {
@@ -189,7 +194,7 @@ pub(crate) fn refusal(refusal: &Refusal, output: Output) -> Response {
 
 /// A document with a media type of its own.
 pub(crate) fn typed(value: &Value, kind: &'static str) -> Response {
-    let mut response = document(value, false);
+    let mut response = document(value, Output::json(false));
     content_type(&mut response, kind);
     response
 }

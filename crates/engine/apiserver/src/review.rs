@@ -94,6 +94,8 @@ fn rules(review: &mut Value) -> Result<()> {
     if review["spec"]["namespace"].as_str().unwrap_or_default().is_empty() {
         return Err(Refusal::bad_request("no namespace on request"));
     }
+    // The answer is a new object.
+    review["metadata"] = json!({});
     review["spec"] = json!({});
     review["status"] = json!({
         "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],

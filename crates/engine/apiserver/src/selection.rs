@@ -61,6 +61,11 @@ impl Selection {
         self.labels.is_none() && self.fields.is_none()
     }
 
+    /// The name that an object must have.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.fields.as_ref()?.required("metadata.name")
+    }
+
     pub(crate) fn matches(&self, endpoint: &Endpoint, stored: &Stored) -> bool {
         if let Some(labels) = &self.labels {
             let Ok(object) = serde_json::from_slice::<Labelled<'_>>(&stored.bytes) else { return false };
@@ -87,12 +92,10 @@ fn unknown_field(endpoint: &Endpoint, field: &str) -> String {
             let typed = matches!(
                 (resource.group, resource.plural),
                 ("", "pods" | "nodes" | "namespaces" | "secrets" | "events" | "replicationcontrollers" | "services")
-                    | ("apps", "replicasets")
                     | ("batch", "jobs")
                     | ("events.k8s.io", "events")
             );
             match (resource.group, resource.plural) {
-                ("apps", "replicasets") => format!("field label not supported for apps/v1.ReplicaSet: {field}"),
                 ("batch", "jobs") => format!("field label {field:?} not supported for Job"),
                 _ if typed => format!("field label not supported: {field}"),
                 _ => format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""),

@@ -11,7 +11,7 @@ use axum_server::tls_rustls::RustlsConfig;
 
 use crate::authentication::{self, ISSUER};
 use crate::credentials::Credentials;
-use crate::media::{Output, Transform};
+use crate::media::Output;
 use crate::respond;
 use crate::server::{ApiServer, Inner};
 use crate::status::Refusal;
@@ -64,8 +64,7 @@ async fn authenticate(State(server): State<ApiServer>, mut request: Request, nex
         None => None,
     };
     let Some(user) = user else {
-        let plain = Output { yaml: false, pretty: false, transform: Transform::None, beta: false };
-        return respond::refusal(&Refusal::unauthorized(), plain);
+        return respond::refusal(&Refusal::unauthorized(), Output::json(false));
     };
     let user = impersonated(&request).unwrap_or(user);
     request.extensions_mut().insert(user);

@@ -234,11 +234,11 @@ async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
         pretty,
         body,
     };
-    let plain = Output { yaml: false, pretty, transform: media::Transform::None, beta: false };
+    let output = Output::of_documents(&incoming.accept, pretty);
     let warnings = Warnings::default();
     match dispatch(&server, incoming, &warnings).await {
         Ok(response) => respond::with_warnings(response, &warnings),
-        Err(refusal) => respond::with_warnings(respond::refusal(&refusal, plain), &warnings),
+        Err(refusal) => respond::with_warnings(respond::refusal(&refusal, output), &warnings),
     }
 }
 
@@ -263,7 +263,10 @@ struct Incoming {
 async fn dispatch(server: &ApiServer, incoming: Incoming, warnings: &Warnings) -> Result<Response> {
     let inner = &server.inner;
     match &incoming.target {
-        Target::Other(parts) => nonresource::answer(inner, &incoming.method, parts, &incoming.accept),
+        Target::Other(parts) => {
+            let verbose = incoming.query.get("verbose").is_some();
+            nonresource::answer(inner, &incoming.method, parts, verbose, &incoming.accept)
+        }
         _ if incoming.odd => Err(Refusal::no_such_resource()),
         Target::Resource(path) => {
             let endpoint = served(inner, path)?;
@@ -278,6 +281,7 @@ async fn dispatch(server: &ApiServer, incoming: Incoming, warnings: &Warnings) -
 
 fn discovery_answer(inner: &Inner, target: &Target, incoming: &Incoming) -> Result<Response> {
     media::discovery(&incoming.accept)?;
+    let output = Output::of_documents(&incoming.accept, incoming.pretty);
     let served = crate::served::all(inner);
     let aggregated = media::aggregated_discovery(&incoming.accept);
     let document = match (target, aggregated) {
@@ -289,26 +293,27 @@ fn discovery_answer(inner: &Inner, target: &Target, incoming: &Incoming) -> Resu
         (Target::Resources { group, version }, _) => discovery::api_resource_list(&served, group, version),
         _ => None,
     };
-    document.map(|document| respond::document(&document, incoming.pretty)).ok_or_else(|| nothing_there(inner, target))
+    document.map(|document| respond::document(&document, output)).ok_or_else(|| nothing_there(target))
 }
 
 /// A name that could be no part of a path.
 fn check_name(path: &ResourcePath) -> Result<()> {
     let name = path.name.as_deref().unwrap_or_default();
-    match ['/', '%'].into_iter().find(|sign| name.contains(*sign)) {
-        Some(sign) => Err(Refusal::bad_request(format!("Name parameter invalid: {name:?}: may not contain '{sign}'"))),
-        None => Ok(()),
-    }
+    let why = match ['/', '%'].into_iter().find(|sign| name.contains(*sign)) {
+        Some(sign) => format!("may not contain '{sign}'"),
+        None if matches!(name, "." | "..") => format!("may not be '{name}'"),
+        None => return Ok(()),
+    };
+    Err(Refusal::bad_request(format!("Name parameter invalid: {name:?}: {why}")))
 }
 
 /// What is answered where nothing is: groups of Kubernetes' own say it in a Status, others in plain text.
-fn nothing_there(inner: &Inner, target: &Target) -> Box<Refusal> {
+fn nothing_there(target: &Target) -> Box<Refusal> {
     let group = match target {
         Target::Group(group) | Target::Resources { group, .. } => group,
         Target::Resource(path) => &path.group,
         _ => return Refusal::page_not_found(),
     };
-    let _ = inner;
     if kinds::has_group(group) { Refusal::no_such_resource() } else { Refusal::page_not_found() }
 }
 
@@ -316,7 +321,7 @@ fn nothing_there(inner: &Inner, target: &Target) -> Box<Refusal> {
 fn served(inner: &Inner, path: &ResourcePath) -> Result<Endpoint> {
     let endpoint = inner
         .endpoint(&path.group, &path.version, &path.resource)
-        .ok_or_else(|| nothing_there(inner, &Target::Resource(path.clone())))?;
+        .ok_or_else(|| nothing_there(&Target::Resource(path.clone())))?;
     let in_namespace = !path.namespace.is_empty();
     let fits = match (endpoint.namespaced(), in_namespace) {
         (true, true) | (false, false) => true,
@@ -324,7 +329,7 @@ fn served(inner: &Inner, path: &ResourcePath) -> Result<Endpoint> {
         (true, false) => path.name.is_none(),
         (false, true) => false,
     };
-    if fits { Ok(endpoint) } else { Err(nothing_there(inner, &Target::Resource(path.clone()))) }
+    if fits { Ok(endpoint) } else { Err(nothing_there(&Target::Resource(path.clone()))) }
 }
 
 async fn resource(
@@ -343,13 +348,14 @@ async fn resource(
     }
     let action = verbs::action(&incoming.method, &endpoint, &path, &incoming.query)?;
     let output = if action.streams_from_node() {
-        Output { yaml: false, pretty: incoming.pretty, transform: media::Transform::None, beta: false }
-    } else if incoming.method == Method::PATCH {
-        // A patch of an unknown kind is refused before anything else is looked at.
-        media::patch_type(&incoming.content_type, endpoint.is_custom())?;
-        media::negotiate(&incoming.accept, endpoint.is_custom(), incoming.pretty)?
+        Output::json(incoming.pretty)
     } else {
-        media::negotiate(&incoming.accept, endpoint.is_custom(), incoming.pretty)?
+        if incoming.method == Method::PATCH {
+            // A patch of an unknown kind is refused before anything else is looked at.
+            media::patch_type(&incoming.content_type, endpoint.is_custom())?;
+        }
+        let collection = incoming.method == Method::GET && path.name.is_none();
+        media::negotiate(&incoming.accept, endpoint.is_custom(), collection, incoming.pretty)?
     };
     let body = axum::body::to_bytes(incoming.body, LARGEST_BODY)
         .await

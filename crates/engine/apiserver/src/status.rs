@@ -155,7 +155,7 @@ impl Refusal {
         Refusal::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "RequestEntityTooLarge",
-            format!("Request entity is too large: {}", message.into()),
+            format!("Request entity too large: {}", message.into()),
             Value::Null,
         )
     }

@@ -1,9 +1,10 @@
 //! What reading, creating and changing have in common: the stored form, shared checks, who owns which field.
 
+use axum::http::StatusCode;
 use pillion_kinds::{field, metadata};
 use pillion_patch::apply::{Context, Manager};
 use pillion_patch::decode;
-use pillion_store::Key;
+use pillion_store::{Key, WriteError};
 use serde_json::{Map, Value};
 
 use crate::call::Call;
@@ -67,7 +68,7 @@ pub(crate) async fn reread(inner: &Inner, endpoint: &Endpoint, object: &mut Valu
             let stored = Value::Object(to_storage(inner, endpoint, object.take()).await?);
             let mut converted = conversion::convert(inner, custom, vec![stored], &endpoint.api_version()).await?;
             *object = converted.pop().unwrap_or_default();
-            custom.read(object);
+            custom.structural.prune(object);
             meta::set(object, "resourceVersion", version);
             meta::sort(object);
         }
@@ -105,6 +106,17 @@ pub(crate) fn registry_key(key: &Key) -> String {
         format!("/registry/{resource}/{}", key.name)
     } else {
         format!("/registry/{resource}/{}/{}", key.namespace, key.name)
+    }
+}
+
+/// What is said of a write that the store refused for no fault of a version.
+pub(crate) fn not_written(error: &WriteError) -> Box<Refusal> {
+    match error {
+        WriteError::TooLarge => {
+            let message = "etcdserver: request is too large";
+            Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message, Value::Null)
+        }
+        other => Refusal::internal(other),
     }
 }
 

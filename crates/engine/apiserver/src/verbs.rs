@@ -70,6 +70,9 @@ pub(crate) fn action(method: &Method, endpoint: &Endpoint, path: &ResourcePath, 
     if endpoint.is("", "pods") && matches!(subresource.as_str(), "attach" | "exec" | "portforward" | "proxy") {
         return Ok(Action::Subresource(Subresource::Connection));
     }
+    if subresource != "proxy" && !path.rest.is_empty() {
+        return Err(Refusal::no_such_resource());
+    }
     let verbs = endpoint.subresource_verbs(subresource).ok_or_else(|| {
         let name = path.name.as_deref().unwrap_or_default();
         if endpoint.is_custom() {

@@ -13,13 +13,12 @@ use tokio::time::Instant;
 
 use crate::call::Call;
 use crate::endpoint::Endpoint;
-use crate::list;
-use crate::media::{Output, Transform};
+use crate::media::{self, Output, Transform};
 use crate::query::{ListOptions, Query};
 use crate::selection::Selection;
 use crate::server::ApiServer;
 use crate::status::{Refusal, Result};
-use crate::{meta, read, respond};
+use crate::{list, meta, read, respond};
 
 /// A watch without a timeout of its own ends after this long, or up to twice that.
 const SHORTEST: Duration = Duration::from_mins(30);
@@ -31,7 +30,13 @@ const BOOKMARKS_EVERY: Duration = Duration::from_mins(1);
 pub(crate) fn watch(call: &Call<'_>) -> Result<Response> {
     let options = ListOptions::decode(&call.query, call.path.watch)?;
     let selection = Selection::decode(call, &options)?;
-    let version = list::known_version(call, &options.resource_version)?;
+    if call.output.yaml {
+        return Err(Refusal::not_acceptable(&media::STREAMS));
+    }
+    if call.output.transform == Transform::Table {
+        respond::check_include(call)?;
+    }
+    let version = list::resource_version_of_one(&options.resource_version)?;
     let inner = call.inner();
     let newest = inner.store.resource_version();
     let timeout = match options.timeout_seconds {
@@ -50,6 +55,9 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Response> {
     };
     // From nowhere, from 0, or asked for: what is there comes first.
     let (initial, after) = if with_state {
+        if version > newest {
+            return Ok(streamed(stream::iter([error(&list::too_large(version, newest))])));
+        }
         let snapshot = inner.store.list(&resource, namespace);
         let items: Vec<Stored> = snapshot.iter().map(|(_, _, stored)| stored.clone()).collect();
         (items, snapshot.resource_version())
@@ -59,12 +67,12 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Response> {
     if let Endpoint::Custom(custom) = &call.endpoint
         && after < custom.since
     {
-        return Ok(streamed(stream::iter([writer.error(&too_old(after, custom.since))]), call.output));
+        return Ok(streamed(stream::iter([error(&too_old(after, custom.since))])));
     }
     let live = match inner.store.watch(&resource, namespace, after) {
         Ok(live) => live,
         Err(expired) => {
-            return Ok(streamed(stream::iter([writer.error(&too_old(after, expired.oldest))]), call.output));
+            return Ok(streamed(stream::iter([error(&too_old(after, expired.oldest))])));
         }
     };
     let explicit = call.query.get("sendInitialEvents").is_some();
@@ -79,7 +87,7 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Response> {
         deadline: Instant::now() + timeout,
         over: false,
     };
-    Ok(streamed(stream::unfold(watching, next), call.output))
+    Ok(streamed(stream::unfold(watching, next)))
 }
 
 /// A minute from now, or just before the end, so that the client need not go far back.
@@ -96,10 +104,10 @@ fn too_old(version: u64, oldest: u64) -> Box<Refusal> {
     Refusal::expired(format!("too old resource version: {version} ({oldest})"))
 }
 
-fn streamed(lines: impl Stream<Item = Bytes> + Send + 'static, output: Output) -> Response {
+fn streamed(lines: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     let body = Body::from_stream(lines.map(Ok::<_, std::convert::Infallible>));
     let mut response = Response::new(body);
-    respond::content_type(&mut response, if output.yaml { "application/yaml" } else { "application/json" });
+    respond::content_type(&mut response, "application/json");
     response
 }
 
@@ -153,7 +161,7 @@ async fn next(mut watching: Watching) -> Option<(Bytes, Watching)> {
             Some(None) => return None,
             Some(Some(Err(expired))) => {
                 watching.over = true;
-                let line = watching.writer.error(&too_old(expired.requested, expired.oldest));
+                let line = error(&too_old(expired.requested, expired.oldest));
                 return Some((line, watching));
             }
             Some(Some(Ok(event))) => {
@@ -209,7 +217,7 @@ impl Writer {
         }
         match read::decode(&self.server.inner, &self.endpoint, stored).await {
             Ok(object) => self.object(kind, object),
-            Err(refusal) => self.error(&refusal),
+            Err(refusal) => error(&refusal),
         }
     }
 
@@ -220,7 +228,7 @@ impl Writer {
                 meta::set(&mut object, "resourceVersion", Some(version.to_string().into()));
                 self.object("DELETED", object)
             }
-            Err(refusal) => self.error(&refusal),
+            Err(refusal) => error(&refusal),
         }
     }
 
@@ -230,7 +238,7 @@ impl Writer {
             Transform::PartialObject | Transform::PartialList => respond::partial(&object, self.output),
             Transform::Table => self.table(&object),
         };
-        self.line(kind, &shown)
+        line(kind, &shown)
     }
 
     fn table(&mut self, object: &Value) -> Value {
@@ -252,27 +260,14 @@ impl Writer {
         }
         let object =
             json!({"kind": self.endpoint.kind(), "apiVersion": self.endpoint.api_version(), "metadata": metadata});
-        let shown = match self.output.transform {
-            Transform::PartialObject | Transform::PartialList => respond::partial(&object, self.output),
-            _ => object,
-        };
-        self.line("BOOKMARK", &shown)
+        self.object("BOOKMARK", object)
     }
+}
 
-    fn error(&self, refusal: &Refusal) -> Bytes {
-        self.line("ERROR", &refusal.to_status())
-    }
+fn error(refusal: &Refusal) -> Bytes {
+    line("ERROR", &refusal.to_status())
+}
 
-    fn line(&self, kind: &str, object: &Value) -> Bytes {
-        let event = json!({"type": kind, "object": object});
-        let mut text = if self.output.yaml {
-            format!("---\n{}", serde_saphyr::to_string(&event).unwrap_or_default())
-        } else {
-            event.to_string()
-        };
-        if !text.ends_with('\n') {
-            text.push('\n');
-        }
-        text.into()
-    }
+fn line(kind: &str, object: &Value) -> Bytes {
+    format!("{}\n", json!({"type": kind, "object": object})).into()
 }

@@ -102,8 +102,13 @@ impl Snapshot {
         self.objects.namespaces.iter().flat_map(named)
     }
 
-    /// As [`Snapshot::iter`], from what follows this namespace and name, which need not exist (any more).
-    pub fn iter_after<'a>(
+    /// One object.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<&Stored> {
+        self.objects.namespaces.get(&Namespace(namespace.into()))?.get(name)
+    }
+
+    /// As [`Snapshot::iter`], from this namespace and name on, which need not exist (any more).
+    pub fn iter_from<'a>(
         &'a self,
         namespace: &str,
         name: &str,
@@ -111,7 +116,7 @@ impl Snapshot {
         let namespaces = &self.objects.namespaces;
         let start = Namespace(namespace.into());
         let rest_of_namespace = namespaces.get_key_value(&start).map(|(namespace, objects)| {
-            let rest = objects.range::<_, str>((Bound::Excluded(name), Bound::Unbounded));
+            let rest = objects.range::<_, str>((Bound::Included(name), Bound::Unbounded));
             rest.map(|(name, stored)| (&namespace.0, name, stored))
         });
         let other_namespaces = namespaces.range((Bound::Excluded(start), Bound::Unbounded)).flat_map(named);
@@ -160,22 +165,24 @@ mod tests {
     }
 
     #[test]
-    fn a_list_can_start_after_any_place_whether_or_not_something_is_there() {
+    fn a_list_can_start_at_any_place_whether_or_not_something_is_there() {
         let snapshot = snapshot();
         let all = texts(snapshot.iter());
         for (namespace, name, skipped) in [
             ("", "", 0),
             ("a", "", 0),
-            ("a", "a", 1),
+            ("a", "a", 0),
+            ("a", "a\0", 1),
             ("a", "a.a", 2),
             ("a", "b", 3),
             ("b", "a", 3),
             ("team", "", 4),
-            ("team", "a", 5),
-            ("team", "b", 6),
+            ("team", "a\0", 5),
+            ("team", "b\0", 6),
+            ("team\0", "", 4),
             ("z", "a", 6),
         ] {
-            assert_eq!(texts(snapshot.iter_after(namespace, name)), all[skipped..], "after {namespace}/{name}");
+            assert_eq!(texts(snapshot.iter_from(namespace, name)), all[skipped..], "from {namespace}/{name:?}");
         }
     }
 

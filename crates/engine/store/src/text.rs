@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use crate::WriteError;
+use crate::write::LARGEST_OBJECT;
 
 /// An object as it is stored. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +35,9 @@ impl Text {
         };
         metadata.insert("resourceVersion".to_owned(), Value::String(String::new()));
         let json = serde_json::to_vec(&object).map_err(|_| WriteError::Object("it has no JSON form"))?;
+        if json.len() > LARGEST_OBJECT {
+            return Err(WriteError::TooLarge);
+        }
         Text::of(json.into())
     }
 

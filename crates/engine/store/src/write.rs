@@ -8,6 +8,9 @@ use serde_json::{Map, Value};
 use crate::text::Text;
 use crate::{Event, EventKind, Key, Stored};
 
+/// As many bytes may an object have as JSON: what etcd takes in one request.
+pub(crate) const LARGEST_OBJECT: usize = 3 << 19;
+
 /// One change of one object.
 ///
 /// The store sets `metadata.resourceVersion` of the object, in the place where it is already, if it is. Everything
@@ -54,6 +57,9 @@ pub enum WriteError {
         /// The object as it is.
         current: Stored,
     },
+    /// The object is larger than etcd would take.
+    #[error("the object has more than {LARGEST_OBJECT} bytes")]
+    TooLarge,
     /// The object is not one.
     #[error("the object cannot be stored: {0}")]
     Object(&'static str),

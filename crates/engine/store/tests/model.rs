@@ -270,7 +270,7 @@ fn same(list: &Snapshot, state: &State, version: u64) {
     let expected: Vec<_> = state.iter().map(|(place, stored)| (place.clone(), stored)).collect();
     assert_eq!(listed, expected);
     if let Some((namespace, name, _)) = list.iter().nth(list.len() / 2) {
-        assert_eq!(list.iter_after(namespace, name).count(), (list.len() - 1) / 2);
+        assert_eq!(list.iter_from(namespace, name).count(), list.len().div_ceil(2));
     }
 }
 

@@ -2,4 +2,4 @@
 
 pub(crate) mod cron_job;
 pub(crate) mod job;
-mod schedule;
+pub mod schedule;

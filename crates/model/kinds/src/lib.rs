@@ -55,5 +55,6 @@ mod value;
 mod webhook_client;
 mod workload;
 
+pub use batch::schedule;
 pub use core::namespace;
 pub use core::service;

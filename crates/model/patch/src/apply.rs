@@ -27,6 +27,7 @@ mod last_applied;
 mod merge;
 mod reconcile;
 mod remove;
+pub mod scale;
 mod set;
 mod shape;
 mod validate;

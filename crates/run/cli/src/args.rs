@@ -31,6 +31,18 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Start a Kubernetes on this machine, with Pillion in it, and show what runs
+    ///
+    /// Starts an API server, the controllers, and a node that runs containers as processes of this machine; applies the
+    /// manifests, namespaces and SidecarSets first; and shows SidecarSets, workloads, Jobs, and pods with each container's
+    /// state, live in a terminal and as lines elsewhere. Needs neither root nor a container runtime.
+    ///
+    /// Images are not pulled: the name of an image is a label, and a container's command must be on this machine. The
+    /// kubeconfig for kubectl is written into the folder of the run, and its path is shown.
+    ///
+    /// Ctrl-C ends every process that was started, within the pods' grace periods; a second one at once.
+    #[command(after_help = UP_EXAMPLES)]
+    Up(UpArgs),
     /// Print what pods and workloads become when SidecarSets are injected into them
     ///
     /// Reads SidecarSets, pods and workloads (Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job,
@@ -88,6 +100,35 @@ pub struct ManifestArgs {
     /// The time of admission, which is written into pods [default: now]
     #[arg(long, value_name = "TIME")]
     pub now: Option<Timestamp>,
+}
+
+/// `pillion up`
+#[derive(Debug, Args)]
+pub struct UpArgs {
+    /// Manifests to apply: files, folders with everything below them, or - for stdin
+    #[arg(value_name = "PATH")]
+    pub paths: Vec<PathBuf>,
+    /// End when all Jobs have ended; the exit status is 1 if any of them failed
+    #[arg(long)]
+    pub until_done: bool,
+    /// The port of the API server on 127.0.0.1 [default: a free one]
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    pub port: u16,
+    /// Keep all objects in this folder, and go on from what is there [default: keep nothing]
+    #[arg(long, value_name = "FOLDER")]
+    pub data: Option<PathBuf>,
+    /// What images stand for: a YAML file that maps their names to commands
+    ///
+    /// For manifests whose containers have no command. Each key is the name of an image, or a pattern with *; its value has
+    /// command, args, env and workingDir, each as in a container.
+    #[arg(long, value_name = "FILE")]
+    pub images: Option<PathBuf>,
+    /// Run no processes: pods are walked through their lives by the clock alone, which scales to 100,000 of them
+    #[arg(long)]
+    pub simulate: bool,
+    /// Write lines even to a terminal
+    #[arg(long)]
+    pub plain: bool,
 }
 
 /// `pillion inject`
@@ -321,6 +362,12 @@ fn push_reference(text: &mut String, command: &mut clap::Command) {
         push_reference(text, subcommand);
     }
 }
+
+const UP_EXAMPLES: &str = "\
+Examples:
+  pillion up examples/quickstart --until-done     a SidecarSet, a Deployment and a Job; ends with the Job
+  pillion up app.yaml --data ~/.pillion           go on where the last run stopped
+  pillion up --images images.yaml app/            containers without a command, as the file says";
 
 const INJECT_EXAMPLES: &str = "\
 Examples:

@@ -14,7 +14,8 @@
 //!  argv ──args──▶ command ─┬─ inject ─┐
 //!                          ├─ why ────┴─ manifest ──▶ offline ──▶ pillion-admission ──▶ render ──▶ stdout
 //!                          ├─ expr ───── pillion-expr ──▶ text, or plot ──▶ terminal, SVG, PNG
-//!                          └─ crds ───── pillion-api ───▶ render
+//!                          ├─ crds ───── pillion-api ───▶ render
+//!                          └─ up ─────── pillion-embedded + pillion-manager ──▶ view ──▶ screen, or lines
 //! ```
 //!
 //! # Invariants
@@ -28,12 +29,14 @@ pub mod inject;
 pub mod manifest;
 pub mod offline;
 pub mod render;
+mod up;
 pub mod why;
 
 pub use args::cli_reference_markdown;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
@@ -44,9 +47,9 @@ use pillion_inject::Draw;
 use serde_json::Value;
 
 use crate::args::{
-    Cli, Command, CrdsArgs, ExprCommand, InjectArgs, InjectOutput, ManifestArgs, ObjectOutput, Output, WhyArgs,
+    Cli, Command, CrdsArgs, ExprCommand, InjectArgs, InjectOutput, ManifestArgs, ObjectOutput, Output, UpArgs, WhyArgs,
 };
-use crate::manifest::ReadError;
+use crate::manifest::{Document, ReadError};
 use crate::offline::Inputs;
 
 /// Why a command did not do what it was asked for.
@@ -107,6 +110,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
         Command::Inject(args) => run_inject(&args),
+        Command::Up(args) => run_up(&args),
         Command::Why(args) => run_why(&args),
         Command::Expr(ExprCommand::Eval(args)) => print(&expr::eval(&args)?),
         Command::Expr(ExprCommand::Check(args)) => print(&expr::check(&args)?),
@@ -145,6 +149,11 @@ fn run_inject(args: &InjectArgs) -> Result<(), Failure> {
     }
 }
 
+fn run_up(args: &UpArgs) -> Result<(), Failure> {
+    let documents = if args.paths.is_empty() { Vec::new() } else { read(&args.paths)? };
+    up::run(args, documents)
+}
+
 fn run_why(args: &WhyArgs) -> Result<(), Failure> {
     let inputs = load(&args.manifests)?;
     let explanations = why::explain(&inputs, now(&args.manifests)).map_err(Failure::No)?;
@@ -163,13 +172,18 @@ pub(crate) fn rendered(value: &Value, output: Output) -> Result<String, Failure>
     Ok(if output == Output::Json { render::json_text(value) } else { render::yaml(value)? })
 }
 
-/// Reads the manifests and sorts them.
-fn load(args: &ManifestArgs) -> Result<Inputs, Failure> {
-    let documents = manifest::read(&args.filenames, &mut io::stdin()).map_err(|errors| {
+/// Reads the manifests.
+fn read(paths: &[PathBuf]) -> Result<Vec<Document>, Failure> {
+    manifest::read(paths, &mut io::stdin()).map_err(|errors| {
         let is_misuse = errors.iter().any(|error| matches!(error, ReadError::Unreadable { .. }));
         let reasons = errors.iter().map(ToString::to_string).collect();
         if is_misuse { Failure::Misuse(reasons) } else { Failure::No(reasons) }
-    })?;
+    })
+}
+
+/// Reads the manifests and sorts them.
+fn load(args: &ManifestArgs) -> Result<Inputs, Failure> {
+    let documents = read(&args.filenames)?;
     let draw = Draw { random: args.draw, ..Draw::default() };
     let mut warnings = Vec::new();
     let inputs = offline::load(documents, &args.namespace, draw, &mut warnings);

@@ -21,6 +21,8 @@ pub(crate) fn basic() -> anyhow::Result<[ImageSpec; 2]> {
     let busybox = find_program("busybox").context("busybox is missing")?;
     let mut pause = ImageSpec { name: PAUSE.to_owned(), ..ImageSpec::default() };
     pause.add_program("/bin/busybox", &busybox)?;
+    // So that a pod's container can change to this image and go on doing what it did.
+    pause.files.insert("/bin/sleep".to_owned(), Content::Link("busybox".to_owned()));
     pause.entrypoint = ["/bin/busybox", "sh", "-c", PAUSE_SCRIPT].map(str::to_owned).to_vec();
 
     let mut shell = ImageSpec { name: SHELL.to_owned(), ..ImageSpec::default() };

@@ -101,6 +101,9 @@ pub struct WebhookAnswer {
     pub response: serde_json::Map<String, Value>,
     /// A JSON patch, to be put into the response as it has to be.
     pub patch: Option<Value>,
+    /// It is asked to convert objects: each is answered in the version that is wanted, with an annotation that says so.
+    #[serde(default)]
+    pub converts: bool,
     /// Seconds to wait first.
     #[serde(default)]
     pub delay: u64,

@@ -37,7 +37,7 @@
 //! | `about` | a sentence |
 //! | `steps` | the steps, in order |
 //! | `finally` | requests that are sent at the end, whatever came before, and not recorded |
-//! | `webhooks` | path ↦ answer of a webhook server on loopback, `$webhook`, whose authority is `$ca`: `response`, `patch`, `delay` (seconds), `status`, `raw` |
+//! | `webhooks` | path ↦ answer of a webhook server on loopback, `$webhook`, whose authority is `$ca`: `response`, `patch`, `converts`, `delay` (seconds), `status`, `raw` |
 //!
 //! | key of a step | meaning |
 //! |---|---|

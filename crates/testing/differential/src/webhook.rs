@@ -68,8 +68,12 @@ impl Drop for Webhook {
 async fn answer(State(desk): State<Desk>, uri: Uri, body: Bytes) -> Response {
     let review: Value = serde_json::from_slice(&body).unwrap_or_default();
     let asked = uri.path_and_query().map(ToString::to_string).unwrap_or_default();
-    desk.asked.lock().unwrap_or_else(PoisonError::into_inner).push((asked, review.clone()));
-    let Some(answer) = desk.answers.get(uri.path()) else { return StatusCode::NOT_FOUND.into_response() };
+    let answer = desk.answers.get(uri.path());
+    // How often a server has objects converted, for its caches too, is its own affair.
+    if !answer.is_some_and(|answer| answer.converts) {
+        desk.asked.lock().unwrap_or_else(PoisonError::into_inner).push((asked, review.clone()));
+    }
+    let Some(answer) = answer else { return StatusCode::NOT_FOUND.into_response() };
     if answer.delay > 0 {
         tokio::time::sleep(Duration::from_secs(answer.delay)).await;
     }
@@ -79,13 +83,28 @@ async fn answer(State(desk): State<Desk>, uri: Uri, body: Bytes) -> Response {
     }
     let mut response = answer.response.clone();
     response.entry("uid").or_insert_with(|| review["request"]["uid"].clone());
+    if answer.converts {
+        response.entry("convertedObjects").or_insert_with(|| converted(&review["request"]));
+        response.entry("result").or_insert_with(|| json!({"status": "Success"}));
+    }
     if let Some(patch) = &answer.patch {
         let patch = serde_json::to_value(ByteString(patch.to_string().into_bytes())).unwrap_or_default();
         response.insert("patch".to_owned(), patch);
         response.entry("patchType").or_insert_with(|| "JSONPatch".into());
     }
-    let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response});
+    let review = json!({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response});
     (status, [(header::CONTENT_TYPE, "application/json")], review.to_string()).into_response()
+}
+
+/// The objects of a conversion, in the version that is wanted.
+fn converted(request: &Value) -> Value {
+    let wanted = &request["desiredAPIVersion"];
+    let mut objects = request["objects"].clone();
+    for object in objects.as_array_mut().into_iter().flatten() {
+        object["apiVersion"] = wanted.clone();
+        object["metadata"]["annotations"]["converted"] = wanted.clone();
+    }
+    objects
 }
 
 /// rustls wants to be told once which cryptography a program uses.

@@ -38,9 +38,12 @@ pub mod scenario;
 
 mod diagnostics;
 mod namespace;
+mod scenarios;
+mod story;
 mod test_cluster;
 mod wait;
 mod webhook;
 
 pub use namespace::Namespace;
+pub use story::Story;
 pub use test_cluster::TestCluster;

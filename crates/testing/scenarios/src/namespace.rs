@@ -1,14 +1,15 @@
 //! The namespace that a scenario has for itself.
 
+use anyhow::Context as _;
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
-use kube::api::{Api, PostParams};
+use k8s_openapi::api::core::v1::{Event, Pod, ServiceAccount};
+use kube::api::{Api, ListParams, LogParams, PostParams};
 use kube::{Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::{TestCluster, wait};
+use crate::{Story, TestCluster, wait};
 
 /// A namespace, and the cluster that it is in.
 #[derive(Clone)]
@@ -55,9 +56,47 @@ impl Namespace {
         wait::for_object(self.api(), name, what, condition).await
     }
 
+    /// Begins to write down what happens in the namespace.
+    pub async fn story(&self) -> anyhow::Result<Story> {
+        Story::begin(self).await
+    }
+
+    /// Waits until there is no such object any more.
+    pub async fn is_gone<K>(&self, name: &str) -> anyhow::Result<()>
+    where
+        K: Resource<Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
+        K::DynamicType: Default,
+    {
+        let objects = self.api::<K>();
+        wait::until(&format!("the end of {name}"), async || Ok(objects.get_opt(name).await?.is_none().then_some(()))).await
+    }
+
+    /// Waits until a container has written this, and nothing else.
+    pub async fn log_is(&self, pod: &str, container: &str, expected: &str) -> anyhow::Result<()> {
+        let parameters = LogParams { container: Some(container.to_owned()), ..LogParams::default() };
+        let mut log = String::new();
+        let found = wait::until("the log", async || {
+            log = self.api::<Pod>().logs(pod, &parameters).await?;
+            Ok((log == expected).then_some(()))
+        })
+        .await;
+        found.with_context(|| format!("{container} was to write {expected:?} and wrote {log:?}"))
+    }
+
+    /// Waits until somebody has told of an object with this reason, in words that begin like this.
+    pub async fn has_event(&self, object: &str, reason: &str, beginning: &str) -> anyhow::Result<()> {
+        let is_it = |event: &Event| {
+            event.involved_object.name.as_deref() == Some(object)
+                && event.reason.as_deref() == Some(reason)
+                && event.message.as_deref().is_some_and(|message| message.starts_with(beginning))
+        };
+        let found = async || Ok(self.api::<Event>().list(&ListParams::default()).await?.iter().any(is_it).then_some(()));
+        wait::until(&format!("an event {reason} of {object}: {beginning}…"), found).await
+    }
+
     /// A pod is refused while the account that it runs as is not there. A controller makes it, where there is one.
     pub(crate) async fn ensure_service_account(&self) -> anyhow::Result<()> {
-        if self.cluster.server().is_some() {
+        if !self.cluster.has_controllers() {
             return self.create::<ServiceAccount>(json!({"metadata": {"name": "default"}})).await.map(drop);
         }
         wait::for_object(self.api::<ServiceAccount>(), "default", "there", |_| true).await.map(drop)

@@ -1,25 +1,67 @@
 //! The scenarios, by what they are about.
 
+pub mod configuration;
+pub mod containers;
 pub mod custom_resources;
+pub mod daemon_sets;
+pub mod deletion;
+pub mod deployments;
+pub mod disruptions;
+pub mod environment;
+pub mod init_containers;
+pub mod injection;
+pub mod job_failures;
 pub mod jobs;
+pub mod namespaces;
 pub mod native_sidecars;
+pub mod probes;
+pub mod rollouts;
+pub mod scheduling;
 pub mod service_accounts;
+pub mod sidecar_lives;
+pub mod stateful_sets;
 pub mod terminal_phase;
+pub mod termination;
 pub mod updates;
 pub mod usage;
+pub mod volumes;
 pub mod webhooks;
 
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use pillion_cluster::image::SHELL;
 use serde_json::{Value, json};
+
+use crate::{Namespace, wait};
 
 /// A container that runs a line of shell.
 pub(crate) fn shell(name: &str, line: &str) -> Value {
     json!({"name": name, "image": SHELL, "imagePullPolicy": "Never", "command": ["/bin/sh", "-c", line]})
 }
 
-/// A line of shell that goes on until it is told to end.
-pub(crate) const UNTIL_TERM: &str = "trap 'exit 0' TERM; while :; do sleep 1; done";
+/// A native sidecar that runs a line of shell.
+pub(crate) fn sidecar(name: &str, line: &str) -> Value {
+    with(shell(name, line), json!({"restartPolicy": "Always"}))
+}
+
+/// The same object with more fields.
+pub(crate) fn with(mut object: Value, more: Value) -> Value {
+    if let (Value::Object(object), Value::Object(more)) = (&mut object, more) {
+        object.extend(more);
+    }
+    object
+}
+
+/// A pod called `app`.
+pub(crate) fn app(spec: Value) -> Value {
+    json!({"metadata": {"name": "app"}, "spec": with(json!({"terminationGracePeriodSeconds": 5}), spec)})
+}
+
+/// A line of shell that goes on until it is told to end, and ends at once.
+pub(crate) const UNTIL_TERM: &str = "trap 'exit 0' TERM; sleep 3600 & wait $!";
+
+/// Long enough to be seen running: a kubelet looks once a second.
+pub(crate) const A_WHILE: &str = "sleep 3";
 
 pub(crate) fn phase(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
@@ -34,4 +76,27 @@ pub(crate) fn status_of<'a>(pod: &'a Pod, container: &str) -> Option<&'a Contain
 
 pub(crate) fn is_running(pod: &Pod, container: &str) -> bool {
     status_of(pod, container).and_then(|status| status.state.as_ref()).is_some_and(|state| state.running.is_some())
+}
+
+pub(crate) fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+/// The reason for which a container waits.
+pub(crate) fn waiting_reason<'a>(pod: &'a Pod, container: &str) -> Option<&'a str> {
+    status_of(pod, container)?.state.as_ref()?.waiting.as_ref()?.reason.as_deref()
+}
+
+pub(crate) fn restarts(pod: &Pod, container: &str) -> Option<i32> {
+    status_of(pod, container).map(|status| status.restart_count)
+}
+
+/// Waits until a Job has a condition that is true.
+pub(crate) async fn job_is(namespace: &Namespace, name: &str, condition: &str) -> anyhow::Result<Job> {
+    let has = |job: &Job| {
+        let conditions = job.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions.into_iter().any(|found| found.type_ == condition && found.status == "True")
+    };
+    wait::for_object(namespace.api::<Job>(), name, condition, has).await
 }

@@ -1,5 +1,9 @@
 //! A cluster to run scenarios on.
 
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
 use anyhow::Context as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace as KubeNamespace;
@@ -7,7 +11,12 @@ use kube::api::{Api, DeleteParams, PostParams};
 use kube::{Client, Config};
 use pillion_apiserver::ApiServer;
 use pillion_clock::Clock;
+use pillion_cluster::image::{PAUSE, SCENARIOS, SHELL};
+use pillion_embedded::{Containers, Embedded};
+use pillion_node::ImageMap;
 use pillion_store::{Options, Store};
+use serde_json::json;
+use tempfile::TempDir;
 
 use crate::diagnostics;
 use crate::namespace::Namespace;
@@ -19,7 +28,16 @@ const BEGINNING: i64 = 1_767_225_600;
 #[derive(Clone)]
 pub struct TestCluster {
     client: Client,
-    server: Option<ApiServer>,
+    engine: Engine,
+}
+
+/// What answers.
+#[derive(Clone)]
+enum Engine {
+    Real,
+    Server(ApiServer),
+    /// With the folder that its pods are kept in.
+    Whole(Arc<(Embedded, Option<TempDir>)>),
 }
 
 impl TestCluster {
@@ -27,7 +45,7 @@ impl TestCluster {
     pub async fn real() -> anyhow::Result<TestCluster> {
         install_crypto_provider();
         let config = Config::infer().await.context("no cluster: run this with `cargo xtask cluster run -- …`")?;
-        Ok(TestCluster { client: Client::try_from(config)?, server: None })
+        Ok(TestCluster { client: Client::try_from(config)?, engine: Engine::Real })
     }
 
     /// A cluster of its own in this process: an API server in memory, without controllers and nodes. Its time begins with the year 2026
@@ -45,7 +63,40 @@ impl TestCluster {
             ..pillion_apiserver::Config::in_memory()
         });
         server.bootstrap().await?;
-        Ok(TestCluster { client: Client::new(server.router(), "default"), server: Some(server) })
+        Ok(TestCluster { client: Client::new(server.router(), "default"), engine: Engine::Server(server) })
+    }
+
+    /// The same with controllers and a node, whose containers do nothing but take time.
+    pub async fn simulated() -> anyhow::Result<TestCluster> {
+        let config = pillion_embedded::Config::simulated(Timestamp::from_second(BEGINNING)?);
+        TestCluster::whole(config, None).await
+    }
+
+    /// A cluster of its own in this process whose containers are processes of this machine. `program` is this package's binary:
+    /// pods run it, and it supervises them.
+    pub async fn processes(program: &Path) -> anyhow::Result<TestCluster> {
+        install_crypto_provider();
+        let folder = tempfile::tempdir()?;
+        let images = json!({
+            SHELL: {"command": ["/bin/sh"]}, PAUSE: {"command": ["/bin/sleep"], "args": ["infinity"]}, SCENARIOS: {"command": [program]}
+        });
+        let config = pillion_embedded::Config {
+            folder: folder.path().to_owned(),
+            keep: None,
+            listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+            containers: Containers::Processes {
+                images: ImageMap::parse(&images.to_string())?,
+                supervisor: Some(program.to_owned()),
+            },
+            clock: Clock::system(),
+            seed: None,
+        };
+        TestCluster::whole(config, Some(folder)).await
+    }
+
+    async fn whole(config: pillion_embedded::Config, folder: Option<TempDir>) -> anyhow::Result<TestCluster> {
+        let embedded = Embedded::start(config).await?;
+        Ok(TestCluster { client: embedded.client(), engine: Engine::Whole(Arc::new((embedded, folder))) })
     }
 
     /// A client with all rights.
@@ -55,7 +106,16 @@ impl TestCluster {
 
     /// The API server, if it is in this process.
     pub fn server(&self) -> Option<&ApiServer> {
-        self.server.as_ref()
+        match &self.engine {
+            Engine::Real => None,
+            Engine::Server(server) => Some(server),
+            Engine::Whole(whole) => Some(whole.0.server()),
+        }
+    }
+
+    /// Whether somebody acts on what is asked for.
+    pub(crate) fn has_controllers(&self) -> bool {
+        !matches!(self.engine, Engine::Server(_))
     }
 
     /// Runs a scenario in a namespace of its own, and prints what is in there if it fails.

@@ -44,16 +44,11 @@ async fn ask(
     wanted: &str,
 ) -> Result<Vec<Value>> {
     let first = objects.first().and_then(|object| object["apiVersion"].as_str()).unwrap_or_default();
-    let (group, version) = first.split_once('/').unwrap_or(("", first));
-    let failed = |why: String| {
-        let kind = &custom.kind;
-        Refusal::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "",
-            format!("conversion webhook for {group}/{version}, Kind={kind} failed: {why}"),
-            Value::Null,
-        )
+    let refusal = |why: String| {
+        let message = format!("conversion webhook for {first}, Kind={} {why}", custom.kind);
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "", message, Value::Null)
     };
+    let failed = |why: String| refusal(format!("failed: {why}"));
     let versions = webhook["conversionReviewVersions"].as_array().into_iter().flatten().filter_map(Value::as_str);
     let review_version = versions.into_iter().find(|version| matches!(*version, "v1" | "v1beta1"));
     let Some(review_version) = review_version else {
@@ -68,34 +63,52 @@ async fn ask(
     let reply = call::post(inner, &webhook["clientConfig"], &review, TIMEOUT_SECONDS)
         .await
         .map_err(|why| failed(why.trim_start_matches("failed to call webhook: ").to_owned()))?;
-    let response = &reply["response"];
-    if review_version == "v1" && response["uid"] != uid.as_str() {
-        return Err(failed(format!("invalid response: expected response.uid={uid:?}, got {}", response["uid"])));
-    }
-    if response["result"]["status"] != "Success" {
-        let message = response["result"]["message"].as_str().filter(|text| !text.is_empty());
-        return Err(failed(message.unwrap_or("no response.result.message").to_owned()));
-    }
-    let converted = response["convertedObjects"].as_array().cloned().unwrap_or_default();
+    let converted = converted_objects(&reply, review_version, &uid).map_err(failed)?;
     if converted.len() != objects.len() {
-        return Err(failed(format!(
-            "invalid response: webhook returned {} objects, expected {}",
-            converted.len(),
-            objects.len()
-        )));
+        return Err(refusal(format!("returned {} objects, expected {}", converted.len(), objects.len())));
     }
-    let pairs = converted.into_iter().zip(objects);
-    pairs.map(|(new, old)| checked(new, old, wanted).map_err(failed)).collect()
+    let pairs = converted.iter().zip(objects).enumerate();
+    pairs.map(|(index, (new, old))| checked(index, new.clone(), old, wanted).map_err(refusal)).collect()
+}
+
+/// The objects of a webhook's answer to this request.
+fn converted_objects<'a>(
+    reply: &'a Value,
+    review_version: &str,
+    uid: &str,
+) -> std::result::Result<&'a [Value], String> {
+    let response = &reply["response"];
+    if response.is_null() {
+        return Err("no response provided".to_owned());
+    }
+    let text = |value: &'a Value| value.as_str().unwrap_or_default();
+    if review_version == "v1" && text(&response["uid"]) != uid {
+        return Err(format!("expected response.uid={uid:?}, got {:?}", text(&response["uid"])));
+    }
+    match (text(&response["result"]["status"]), text(&response["result"]["message"])) {
+        ("Success", _) => Ok(response["convertedObjects"].as_array().map(Vec::as_slice).unwrap_or_default()),
+        (status, "") => Err(format!("response.result.status was '{status}', not 'Success'")),
+        (_, message) => Err(message.to_owned()),
+    }
 }
 
 /// A webhook may change everything but what the object is: labels and annotations are all it may touch in metadata.
-fn checked(mut new: Value, old: &Value, wanted: &str) -> std::result::Result<Value, String> {
-    if new["apiVersion"] != wanted {
-        return Err(format!("invalid converted object: apiVersion is {} instead of {wanted:?}", new["apiVersion"]));
+fn checked(index: usize, mut new: Value, old: &Value, wanted: &str) -> std::result::Result<Value, String> {
+    let text = |object: &Value, key: &str| object[key].as_str().unwrap_or_default().to_owned();
+    for (what, expected, received) in [
+        ("groupVersion", wanted.to_owned(), text(&new, "apiVersion")),
+        ("kind", text(old, "kind"), text(&new, "kind")),
+    ] {
+        if expected != received {
+            return Err(format!(
+                "returned invalid object at index {index}: invalid {what} (expected {expected}, received {received})"
+            ));
+        }
     }
-    for key in ["name", "namespace", "uid"] {
-        if new["metadata"][key] != old["metadata"][key] {
-            return Err(format!("invalid converted object: metadata.{key} was changed"));
+    for (key, what) in [("name", "name"), ("namespace", "namespace"), ("uid", "UID")] {
+        let (expected, received) = (meta::text(old, key), meta::text(&new, key));
+        if expected != received {
+            return Err(format!("returned invalid object: must have the same {what}: {expected} != {received}"));
         }
     }
     let mut metadata: Map<String, Value> = old["metadata"].as_object().cloned().unwrap_or_default();

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::DEFINITIONS;
 use crate::server::Inner;
-use crate::status::{Refusal, Result};
-use crate::{meta, read};
+use crate::status::Result;
+use crate::{meta, read, storage};
 
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
@@ -93,7 +93,7 @@ pub(crate) async fn settle(inner: &Inner, name: &str) -> Result<()> {
                 return Ok(());
             }
             Err(WriteError::Conflict { .. } | WriteError::NotFound) => {}
-            Err(error) => return Err(Refusal::internal(error)),
+            Err(error) => return Err(storage::not_written(&error)),
         }
     }
 }
@@ -248,6 +248,6 @@ pub(crate) async fn clean_up(inner: &Inner, name: &str) -> Result<()> {
     };
     match inner.store.write(write).await {
         Ok(_) | Err(WriteError::NotFound | WriteError::Conflict { .. }) => Ok(()),
-        Err(error) => Err(Refusal::internal(error)),
+        Err(error) => Err(storage::not_written(&error)),
     }
 }

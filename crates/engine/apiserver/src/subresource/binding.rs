@@ -68,7 +68,7 @@ async fn assign(call: &Call<'_>, name: &str, binding: &Value, dry_run: bool) -> 
         match call.inner().store.write(write).await {
             Ok(_) => return Ok(()),
             Err(WriteError::Conflict { .. } | WriteError::NotFound) => {}
-            Err(error) => return Err(Refusal::internal(error)),
+            Err(error) => return Err(storage::not_written(&error)),
         }
     }
 }
@@ -116,7 +116,6 @@ fn bind(call: &Call<'_>, pod: &mut Value, binding: &Value, name: &str) -> Result
 
 /// Writes a condition; its time moves only when its status does.
 pub(super) fn set_condition(call: &Call<'_>, pod: &mut Value, condition: &Value) {
-    let observed = meta::generation(pod);
     let conditions = &mut pod["status"]["conditions"];
     if !conditions.is_array() {
         *conditions = json!([]);
@@ -127,7 +126,6 @@ pub(super) fn set_condition(call: &Call<'_>, pod: &mut Value, condition: &Value)
     let same_status = old.and_then(|index| conditions.get(index)).filter(|old| old["status"] == condition["status"]);
     let transition = same_status.map_or_else(|| now.into(), |old| old["lastTransitionTime"].clone());
     let mut new = json!({"type": condition["type"]});
-    let _ = observed;
     new["status"] = condition["status"].clone();
     new["lastProbeTime"] = Value::Null;
     new["lastTransitionTime"] = transition;

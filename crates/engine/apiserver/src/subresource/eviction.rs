@@ -16,6 +16,7 @@ use crate::status::{GroupResource, Refusal, Result};
 use crate::{body, create, delete, kinds, meta, read, respond, storage};
 
 const TOO_MANY: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
 /// A budget waits for its controller to confirm evictions; past this many it takes no more.
 const MOST_DISRUPTED: usize = 2000;
 
@@ -91,6 +92,9 @@ async fn ask_budget(call: &Call<'_>, pod: &Value, dry_run: bool, options: &mut D
             taken["status"]["disruptedPods"] = json!({});
         }
         taken["status"]["disruptedPods"][call.name()] = meta::time(call.now()).into();
+        if left == 0 {
+            allow_no_more(call, &mut taken);
+        }
         let Some(resource) = kinds::find("policy", "v1", "poddisruptionbudgets") else { return Ok(()) };
         if let Some(schema) = Endpoint::Builtin(resource).schema() {
             let context = Context {
@@ -107,8 +111,34 @@ async fn ask_budget(call: &Call<'_>, pod: &Value, dry_run: bool, options: &mut D
         match call.inner().store.write(Write::Update { key: key.clone(), expected: *version, object }).await {
             Ok(_) => return Ok(()),
             Err(WriteError::Conflict { .. } | WriteError::NotFound) => {}
-            Err(error) => return Err(Refusal::internal(error)),
+            Err(error) => return Err(storage::not_written(&error)),
         }
+    }
+}
+
+/// Says in the budget's conditions that its last disruption is taken.
+fn allow_no_more(call: &Call<'_>, budget: &mut Value) {
+    let status = &mut budget["status"];
+    let mut condition = json!({
+        "type": DISRUPTION_ALLOWED,
+        "status": "False",
+        "observedGeneration": status["observedGeneration"].as_i64().unwrap_or(0),
+        "lastTransitionTime": meta::time(call.now()),
+        "reason": "InsufficientPods",
+        "message": "",
+    });
+    if !status["conditions"].is_array() {
+        status["conditions"] = json!([]);
+    }
+    let Value::Array(conditions) = &mut status["conditions"] else { return };
+    match conditions.iter_mut().find(|old| old["type"] == DISRUPTION_ALLOWED) {
+        Some(old) => {
+            if old["status"] == "False" {
+                condition["lastTransitionTime"] = old["lastTransitionTime"].take();
+            }
+            *old = condition;
+        }
+        None => conditions.push(condition),
     }
 }
 
@@ -155,7 +185,7 @@ fn allows(budget: &Value) -> Result<()> {
     let conditions = budget["status"]["conditions"].as_array().into_iter().flatten();
     let condition = conditions
         .into_iter()
-        .find(|condition| condition["type"] == "DisruptionAllowed" && condition["status"] == "False");
+        .find(|condition| condition["type"] == DISRUPTION_ALLOWED && condition["status"] == "False");
     let said = condition.and_then(|condition| condition["message"].as_str()).filter(|text| !text.is_empty());
     let reason = condition.and_then(|condition| condition["reason"].as_str()).unwrap_or_default();
     let (has, needs) = (status("currentHealthy"), status("desiredHealthy"));
@@ -201,7 +231,7 @@ async fn evict(call: &Call<'_>, options: &DeleteOptions) -> Result<()> {
                 break;
             }
             Err(WriteError::Conflict { .. } | WriteError::NotFound) => {}
-            Err(error) => return Err(Refusal::internal(error)),
+            Err(error) => return Err(storage::not_written(&error)),
         }
     }
     delete::delete_unasked(call, call.name(), &options).await

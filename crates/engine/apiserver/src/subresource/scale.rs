@@ -3,7 +3,8 @@
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use pillion_kinds::field;
-use pillion_patch::apply::ApplyError;
+use pillion_patch::apply::scale::Replicas;
+use pillion_patch::apply::{Context, Manager};
 use pillion_patch::selector::Selector;
 use pillion_patch::{apply, decode, json, schema, strategic};
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use crate::endpoint::{Endpoint, Part};
 use crate::media::{self, PatchType};
 use crate::query::{FieldValidation, Verb, WriteOptions};
 use crate::status::{Refusal, Result};
-use crate::{body, meta, patch, read, respond, storage};
+use crate::{body, meta, patch, read, respond};
 
 const SCHEMA: &str = "io.k8s.api.autoscaling.v1.Scale";
 
@@ -60,7 +61,7 @@ pub(crate) fn of(call: &Call<'_>, object: &Value) -> Result<Value> {
     let paths = Paths::of(&call.endpoint);
     let replicas = |path: &str| read_path(object, path).and_then(Value::as_i64);
     let selector = match &call.endpoint {
-        Endpoint::Builtin(_) => selector_text(&object["spec"]["selector"])?,
+        Endpoint::Builtin(_) => selector_text(&call.endpoint, &object["spec"]["selector"])?,
         Endpoint::Custom(_) => {
             let path = paths.selector.as_deref().unwrap_or_default();
             read_path(object, path).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -84,7 +85,10 @@ pub(crate) fn of(call: &Call<'_>, object: &Value) -> Result<Value> {
     Ok(json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": spec, "status": status}))
 }
 
-fn selector_text(selector: &Value) -> Result<String> {
+fn selector_text(endpoint: &Endpoint, selector: &Value) -> Result<String> {
+    // A replication controller has only labels.
+    let labels = endpoint.is("", "replicationcontrollers").then(|| json!({"matchLabels": selector}));
+    let selector = labels.as_ref().unwrap_or(selector);
     let selector = serde_json::from_value(selector.clone()).map_err(Refusal::internal)?;
     let selector = Selector::from_label_selector(&selector).map_err(|error| Refusal::bad_request(error.to_string()))?;
     Ok(selector.to_string())
@@ -141,42 +145,28 @@ impl Source for Scaled<'_, '_> {
     fn make(&self, live: Option<&Value>) -> Result<Value> {
         let call = self.call;
         let live = live.ok_or_else(|| call.not_found())?;
-        let paths = Paths::of(&call.endpoint);
-        let old = of(call, live)?;
+        let versions = versions(call);
+        let versions: Vec<Replicas<'_>> = versions.iter().map(Version::replicas).collect();
+        let owners = &live["metadata"]["managedFields"];
+        let mut old = of(call, live)?;
+        let of_scale = apply::scale::of_scale(owners, &versions).map_err(Refusal::internal)?;
+        meta::set(&mut old, "managedFields", Some(of_scale).filter(|list| *list != json!([])));
         let scale = self.scale(&old)?;
         change::check_name(call, &scale)?;
         let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
-        if replicas < 0 && call.endpoint.is_custom() {
-            let path = field::Path::new(paths.spec.as_str());
-            let error = field::Error::invalid(&path, replicas, "should be a non-negative integer");
-            return Err(Refusal::invalid(call.endpoint.group(), call.endpoint.kind(), call.name(), &[error]));
-        }
-        if replicas < 0 {
-            let path = field::Path::new("spec").child("replicas");
-            let error = field::Error::invalid(&path, replicas, "must be greater than or equal to 0");
-            return Err(Refusal::invalid("autoscaling", "Scale", call.name(), &[error]));
-        }
+        let path = Paths::of(&call.endpoint).spec;
+        check_replicas(call, &path, replicas)?;
         let version = meta::text(&scale, "resourceVersion");
         if !version.is_empty() && version != meta::text(live, "resourceVersion") {
             return Err(Refusal::conflict(&call.endpoint.group_resource(), call.name(), change::MODIFIED));
         }
-        let Some(context) = storage::apply_context(call, Part::Scale, &self.manager) else {
-            return Err(Refusal::internal("no schema"));
-        };
-        if self.kind == Some(PatchType::Apply) {
-            let mut wanted = json!({
-                "apiVersion": call.endpoint.api_version(),
-                "kind": call.endpoint.kind(),
-                "metadata": {"name": call.name()},
-            });
-            write_path(&mut wanted, &paths.spec, replicas.into());
-            let applied = apply::apply(&context, Some(live), &wanted, self.force);
-            return applied.map_err(|error| patch::apply_refusal(&in_terms_of_scale(error))).map(without_time);
-        }
         let mut new = live.clone();
-        write_path(&mut new, &paths.spec, replicas.into());
-        apply::update(&context, Some(live), &mut new);
-        Ok(without_time(new))
+        write_path(&mut new, &path, replicas.into());
+        let scalers = &scale["metadata"]["managedFields"];
+        let owners = apply::scale::of_scaled(owners, scalers, &call.api_version, &versions);
+        let owners = owners.map_err(Refusal::internal)?;
+        meta::set(&mut new, "managedFields", Some(owners).filter(|list| *list != json!([])));
+        Ok(new)
     }
 
     fn expected_uid(&self) -> Option<&str> {
@@ -184,37 +174,59 @@ impl Source for Scaled<'_, '_> {
     }
 }
 
-/// Who scales owns the replicas as of no time.
-fn without_time(mut object: Value) -> Value {
-    if let Some(Value::Array(entries)) = object["metadata"].get_mut("managedFields") {
-        for entry in entries.iter_mut() {
-            if let (true, Value::Object(entry)) = (entry["subresource"] == "scale", entry) {
-                entry.shift_remove("time");
-            }
-        }
-        // No time is before any time, within an operation.
-        entries.sort_by_key(|entry| (entry["operation"] != "Apply", entry["time"].is_string()));
+fn check_replicas(call: &Call<'_>, path: &str, replicas: i64) -> Result<()> {
+    if replicas >= 0 {
+        return Ok(());
     }
-    object
+    if call.endpoint.is_custom() {
+        let error = field::Error::invalid(&field::Path::new(path), replicas, "should be a non-negative integer");
+        return Err(Refusal::invalid(call.endpoint.group(), call.endpoint.kind(), call.name(), &[error]));
+    }
+    let path = field::Path::new("spec").child("replicas");
+    let error = field::Error::invalid(&path, replicas, "must be greater than or equal to 0");
+    Err(Refusal::invalid("autoscaling", "Scale", call.name(), &[error]))
 }
 
-/// Conflicts are told in the version of the Scale.
-fn in_terms_of_scale(mut error: ApplyError) -> ApplyError {
-    if let ApplyError::Conflict(conflicts) = &mut error {
-        for conflict in &mut conflicts.0 {
-            "autoscaling/v1".clone_into(&mut conflict.api_version);
-        }
+/// A version of the scaled resource, and where its replicas are.
+struct Version {
+    api_version: String,
+    path: Option<String>,
+}
+
+impl Version {
+    fn replicas(&self) -> Replicas<'_> {
+        let path = self.path.as_ref().map(|path| path.split('.').filter(|part| !part.is_empty()).collect());
+        Replicas { api_version: &self.api_version, path }
     }
-    error
+}
+
+fn versions(call: &Call<'_>) -> Vec<Version> {
+    let others = if call.endpoint.is_custom() { call.inner().equivalents(&call.endpoint) } else { Vec::new() };
+    let version = |endpoint: &Endpoint| {
+        let path = match endpoint {
+            Endpoint::Custom(custom) => custom.scale.as_ref().map(|scale| scale.spec_replicas.clone()),
+            Endpoint::Builtin(_) => Some(Paths::of(endpoint).spec),
+        };
+        Version { api_version: endpoint.api_version(), path }
+    };
+    std::iter::once(&call.endpoint).chain(&others).map(version).collect()
 }
 
 impl Scaled<'_, '_> {
-    /// The Scale that the client wants.
+    /// The Scale that the client wants, and who owns what of it.
     fn scale(&self, old: &Value) -> Result<Value> {
         let Some(schema) = schema::builtin().get(SCHEMA) else { return Err(Refusal::internal("no schema of Scale")) };
+        let context = Context {
+            schema,
+            api_version: apply::scale::API_VERSION,
+            kind: "Scale",
+            manager: Manager { name: &self.manager, subresource: Part::Scale.subresource() },
+            now: self.call.now(),
+            reset: &[],
+        };
         let refusal = |error: &json::PatchError| patch::json_refusal(error, self.validation);
         let patched = match self.kind {
-            None => return Ok(self.given.clone().unwrap_or_default()),
+            None => self.given.clone().unwrap_or_default(),
             Some(PatchType::Json) => json::JsonPatch::parse(&self.call.body)
                 .and_then(|patch| patch.apply(old.clone()))
                 .map_err(|error| refusal(&error))?,
@@ -230,14 +242,16 @@ impl Scaled<'_, '_> {
                     .map_err(|error| patch::strategic_refusal(&error))?
             }
             Some(PatchType::Apply) => {
-                decode::parse_yaml(&self.call.body)
-                    .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))?
-                    .value
+                let applied = patch::configuration(&self.call.body)?;
+                let applied = apply::apply(&context, Some(old), &applied, self.force);
+                return applied.map_err(|error| patch::apply_refusal(&error));
             }
         };
-        let shown = serde_json::to_string(&patched).unwrap_or_default();
-        let decoded =
-            decode::decode(schema, patched).map_err(|error| patch::invalid_patch(shown, &error.to_string()))?;
-        Ok(decoded.object)
+        let shown = || patch::shown(&patched);
+        let decoded = decode::decode(schema, patched.clone())
+            .map_err(|error| patch::invalid_patch(shown(), &error.to_string()))?;
+        let mut new = decode::write(schema, decoded.object);
+        apply::update(&context, Some(old), &mut new);
+        Ok(new)
     }
 }

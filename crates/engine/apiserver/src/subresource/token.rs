@@ -14,7 +14,7 @@ use crate::authentication::ISSUER;
 use crate::call::Call;
 use crate::query::{Verb, WriteOptions};
 use crate::status::{GroupResource, Refusal, Result};
-use crate::{body, meta, read, respond};
+use crate::{body, create, meta, read, respond};
 
 const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenRequest";
@@ -26,6 +26,7 @@ const EXTENDED: i64 = 365 * 24 * 60 * 60;
 pub(super) async fn create(call: &Call<'_>) -> Result<Response> {
     let options = WriteOptions::decode(&call.query, Verb::Create)?;
     let mut request = body::document(call, KIND, "authentication.k8s.io/v1", SCHEMA, options.field_validation)?;
+    create::ensure_namespace(call, &mut request)?;
     let account = read::stored(call).await?;
     let manager = call.manager(&options.field_manager);
     if let Some(schema) = schema::builtin().get(SCHEMA) {
@@ -46,7 +47,7 @@ pub(super) async fn create(call: &Call<'_>) -> Result<Response> {
     let attributes = Attributes::new(call, Operation::Create, options.dry_run, &options.shown, "CreateOptions")
         .of_kind(GROUP, "v1", KIND);
     admission::mutate(&attributes, &mut request, None).await?;
-    check(call, &request)?;
+    check(&request)?;
     admission::validate(&attributes, Some(&request), None).await?;
     let bound = bound_object(call, &request["spec"]["boundObjectRef"])?;
     let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(3600);
@@ -60,17 +61,12 @@ pub(super) async fn create(call: &Call<'_>) -> Result<Response> {
 
 /// The name of the account and the audience of the server where the request names none.
 fn complete(call: &Call<'_>, request: &mut Value, account: &Value) -> Result<()> {
-    let own = |key: &str, given: &str, expected: &str| {
-        let path = field::Path::new("metadata").child(key);
-        let error = field::Error::invalid(&path, given, format!("must match the service account {key} if specified"));
-        if given.is_empty() || given == expected {
-            Ok(())
-        } else {
-            Err(Refusal::invalid(GROUP, KIND, call.name(), &[error]))
-        }
-    };
-    own("name", meta::name(request), call.name())?;
-    own("namespace", meta::namespace(request), call.namespace())?;
+    let name = meta::name(request);
+    if !name.is_empty() && name != call.name() {
+        let path = field::Path::new("metadata").child("name");
+        let error = field::Error::invalid(&path, name, "must match the service account name if specified");
+        return Err(Refusal::invalid(GROUP, KIND, call.name(), &[error]));
+    }
     let uid = meta::uid(request);
     if !uid.is_empty() && uid != meta::uid(account) {
         let why = format!(
@@ -94,7 +90,7 @@ fn complete(call: &Call<'_>, request: &mut Value, account: &Value) -> Result<()>
     Ok(())
 }
 
-fn check(_call: &Call<'_>, request: &Value) -> Result<()> {
+fn check(request: &Value) -> Result<()> {
     let path = field::Path::new("spec").child("expirationSeconds");
     let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(0);
     let why = if seconds < 600 {

@@ -7,7 +7,7 @@ use crate::metadata::{self, subdomain_name};
 use crate::resource::Rules;
 use crate::rules::WITH_STATUS;
 use crate::selector;
-use crate::value::{fill, int, object_mut, set, take};
+use crate::value::{fill, object_mut, set, take};
 use crate::workload::{self, count_spec_changes, default_template, first_generation};
 
 pub(crate) const RULES: Rules = Rules {
@@ -18,7 +18,6 @@ pub(crate) const RULES: Rules = Rules {
     validate_update,
     validate_status,
     warnings: workload::warnings,
-    selectable,
     ..WITH_STATUS
 };
 
@@ -78,8 +77,4 @@ fn validate_status(new: &Value, old: &Value) -> Vec<Error> {
     let detail = "cannot be greater than readyReplicas";
     workload::validate_part(status, "availableReplicas", "readyReplicas", detail, &path, &mut errors);
     errors
-}
-
-fn selectable(set: &Value, field: &str) -> Option<String> {
-    (field == "status.replicas").then(|| int(&set["status"], "replicas").to_string())
 }

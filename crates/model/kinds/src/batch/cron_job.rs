@@ -3,7 +3,8 @@
 use jiff::tz::TimeZoneDatabase;
 use serde_json::{Value, json};
 
-use super::{job, schedule};
+use super::job;
+use super::schedule::Schedule;
 use crate::field::{Error, Path};
 use crate::format::{Complaints, check, non_negative};
 use crate::metadata::{self, subdomain_name};
@@ -83,7 +84,7 @@ fn validate_spec(spec: &Value, old: Option<&Value>, path: &Path, errors: &mut Ve
 
 fn validate_schedule(spec: &Value, zone_was_allowed: bool, path: &Path, errors: &mut Vec<Error>) {
     let schedule = text(spec, "schedule");
-    if let Some(complaint) = schedule::complaint(schedule) {
+    if let Err(complaint) = Schedule::parse(schedule) {
         errors.push(Error::invalid(path, schedule, complaint));
     }
     if !schedule.contains("TZ") {

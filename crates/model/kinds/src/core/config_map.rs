@@ -36,7 +36,7 @@ fn validate(config_map: &Value) -> Vec<Error> {
         size = size.saturating_add(decoded_length(value));
     }
     if size > SIZE_LIMIT {
-        errors.push(Error::too_long(&Path::new(""), SIZE_LIMIT));
+        errors.push(Error::too_long(&Path::root().key(""), SIZE_LIMIT));
     }
     errors
 }

@@ -171,14 +171,17 @@ fn validate_update(new: &Value, old: &Value) -> Vec<Error> {
     if new["series"] != old["series"] {
         validate_series(new, &mut errors);
     }
+    let reference = |event: &Value| in_go(&event["involvedObject"]);
+    validate_immutable(&reference(new), &reference(old), &Path::new("involvedObject"), &mut errors);
     for field in [
-        "involvedObject",
         "reason",
         "message",
         "source",
         "firstTimestamp",
         "lastTimestamp",
         "count",
+        // kube-apiserver complains twice.
+        "reason",
         "type",
         "eventTime",
         "action",
@@ -191,6 +194,19 @@ fn validate_update(new: &Value, old: &Value) -> Vec<Error> {
     let instance = "reportingInstance";
     validate_immutable(&new[instance], &old[instance], &Path::new(instance), &mut errors);
     errors
+}
+
+/// A reference to an object as Go's own type has it, which messages show.
+fn in_go(reference: &Value) -> Value {
+    json!({
+        "Kind": text(reference, "kind"),
+        "Namespace": text(reference, "namespace"),
+        "Name": text(reference, "name"),
+        "UID": text(reference, "uid"),
+        "APIVersion": text(reference, "apiVersion"),
+        "ResourceVersion": text(reference, "resourceVersion"),
+        "FieldPath": text(reference, "fieldPath"),
+    })
 }
 
 fn selectable(event: &Value, field: &str) -> Option<String> {

@@ -1,6 +1,6 @@
 //! Nodes. They come with a status, since it is the node that creates itself.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::resource_name;
 use crate::address::{self, validate_network};
@@ -26,10 +26,22 @@ pub(crate) const RULES: Rules = Rules {
 };
 
 fn default(node: &mut Value) {
+    default_networks(object_mut(node, "spec"));
     let status = object_mut(node, "status");
     if status["capacity"].is_object() {
         let capacity = status["capacity"].clone();
         fill(status, "allocatable", capacity);
+    }
+}
+
+/// The older field is the first of the newer ones; where they differ it counts, since older clients know only it.
+fn default_networks(spec: &mut Value) {
+    let first = list(spec, "podCIDRs").first().and_then(Value::as_str).unwrap_or_default().to_owned();
+    match text(spec, "podCIDR") {
+        "" if first.is_empty() => {}
+        "" => spec["podCIDR"] = first.into(),
+        only if only != first => spec["podCIDRs"] = json!([only]),
+        _ => {}
     }
 }
 

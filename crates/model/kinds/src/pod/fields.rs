@@ -22,6 +22,8 @@ pub fn selectable(pod: &Value, field: &str) -> Option<String> {
         "spec.hostNetwork" => flag(spec, "hostNetwork").to_string(),
         "status.phase" => text(status, "phase").to_owned(),
         "status.podIP" => list(status, "podIPs").first().map_or("", |ip| text(ip, "ip")).to_owned(),
+        // It may be named, and is empty whatever the pod has.
+        "status.podIPs" => String::new(),
         "status.nominatedNodeName" => text(status, "nominatedNodeName").to_owned(),
         _ => return None,
     })

@@ -7,6 +7,7 @@ mod examples;
 mod expr;
 mod inject;
 mod program;
+mod up;
 
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -7,14 +7,19 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind,
 use pillion_api::names;
 use pillion_api::sidecarset::crd::{self, Conversion};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use crate::{Namespace, wait};
 
-const NAME: &str = "sidecarsets.apps.kruise.io";
+pub(super) const NAME: &str = "sidecarsets.apps.kruise.io";
+
+/// The definition of SidecarSet is one for the whole cluster: scenarios that change it go one after the other.
+pub(super) static DEFINITION: Mutex<()> = Mutex::const_new(());
 
 /// The CRD is established, keeps fields of newer clusters, and refuses what its schema refuses.
 pub async fn the_api_server_takes_our_definition_of_sidecarset(namespace: &Namespace) -> anyhow::Result<()> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(namespace.client());
+    let _mine = DEFINITION.lock().await;
+    let definitions = definitions(namespace.client());
     let apply = PatchParams::apply("scenarios").force();
     definitions.patch(NAME, &apply, &Patch::Apply(crd::sidecarset(&Conversion::None))).await?;
     let condition = |definition: &CustomResourceDefinition, name: &str| {
@@ -55,7 +60,11 @@ pub async fn the_api_server_takes_our_definition_of_sidecarset(namespace: &Names
     Ok(())
 }
 
-fn sidecarsets(client: Client) -> Api<DynamicObject> {
+pub(super) fn definitions(client: Client) -> Api<CustomResourceDefinition> {
+    Api::all(client)
+}
+
+pub(super) fn sidecarsets(client: Client) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk(names::GROUP, "v1beta1", names::SIDECARSET_KIND);
     Api::all_with(client, &ApiResource::from_gvk_with_plural(&kind, "sidecarsets"))
 }

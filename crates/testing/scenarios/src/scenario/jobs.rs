@@ -1,32 +1,100 @@
-//! Jobs and their sidecars.
+//! Jobs that come to their end, and their sidecars.
 
-use anyhow::ensure;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::ListParams;
-use serde_json::json;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
 
-use super::{UNTIL_TERM, phase, shell};
+use super::{A_WHILE, UNTIL_TERM, job_is, shell, sidecar, with};
 use crate::{Namespace, wait};
 
-/// A native sidecar does not keep a Job from completing.
+/// A Job called `work`, whose pods have this spec.
+pub(super) fn work(spec: Value, pod: Value) -> Value {
+    let template = json!({"template": {"spec": with(json!({"restartPolicy": "Never"}), pod)}});
+    json!({"metadata": {"name": "work"}, "spec": with(template, spec)})
+}
+
+/// One pod, one success.
+pub async fn a_job_completes(namespace: &Namespace) -> anyhow::Result<()> {
+    let story = namespace.story().await?;
+    namespace.create::<Job>(work(json!({}), json!({"containers": [shell("main", A_WHILE)]}))).await?;
+    job_is(namespace, "work", "Complete").await?;
+    story.tells("").await
+}
+
+/// A native sidecar does not keep a Job from completing: it is stopped when the work is done.
 pub async fn a_job_with_a_native_sidecar_completes(namespace: &Namespace) -> anyhow::Result<()> {
-    let mut sidecar = shell("sidecar", UNTIL_TERM);
-    sidecar["restartPolicy"] = json!("Always");
-    let job = json!({
-        "metadata": {"name": "work"},
-        "spec": {"backoffLimit": 0, "template": {"spec": {
-            "restartPolicy": "Never", "initContainers": [sidecar], "containers": [shell("main", "echo done")]
-        }}}
+    let story = namespace.story().await?;
+    let pod = json!({"initContainers": [sidecar("sidecar", UNTIL_TERM)], "containers": [shell("main", A_WHILE)]});
+    namespace.create::<Job>(work(json!({"backoffLimit": 0}), pod)).await?;
+    job_is(namespace, "work", "Complete").await?;
+    story.tells("").await
+}
+
+/// A native sidecar that does not want to end is killed after the grace period, and the Job completes all the same.
+pub async fn a_job_completes_though_its_sidecar_has_to_be_killed(namespace: &Namespace) -> anyhow::Result<()> {
+    let story = namespace.story().await?;
+    let stubborn = sidecar("sidecar", "trap '' TERM; while :; do sleep 1; done");
+    let pod = json!({
+        "terminationGracePeriodSeconds": 2, "initContainers": [stubborn], "containers": [shell("main", A_WHILE)]
     });
-    namespace.create::<Job>(job).await?;
-    let is_complete = |job: &Job| {
-        let conditions = job.status.iter().flat_map(|status| status.conditions.iter().flatten());
-        conditions.into_iter().any(|condition| condition.type_ == "Complete" && condition.status == "True")
-    };
-    wait::for_object(namespace.api::<Job>(), "work", "complete", is_complete).await?;
-    let pods = namespace.api::<Pod>().list(&ListParams::default().labels("job-name=work")).await?;
-    let phases: Vec<&str> = pods.iter().map(phase).collect();
-    ensure!(phases == ["Succeeded"], "the phases of the Job's pods are {phases:?}");
-    Ok(())
+    namespace.create::<Job>(work(json!({"backoffLimit": 0}), pod)).await?;
+    job_is(namespace, "work", "Complete").await?;
+    story.tells("").await
+}
+
+/// Under `OnFailure` the same pod tries again.
+pub async fn a_job_succeeds_at_the_second_try(namespace: &Namespace) -> anyhow::Result<()> {
+    let story = namespace.story().await?;
+    let line = "sleep 2; test -e /state/tried && exit 0; : > /state/tried; exit 3";
+    let main = with(shell("main", line), json!({"volumeMounts": [{"name": "state", "mountPath": "/state"}]}));
+    let pod = json!({"restartPolicy": "OnFailure", "containers": [main], "volumes": [{"name": "state", "emptyDir": {}}]});
+    namespace.create::<Job>(work(json!({}), pod)).await?;
+    job_is(namespace, "work", "Complete").await?;
+    story.tells("").await
+}
+
+/// Each index has a pod of its own, which knows it.
+pub async fn an_indexed_job_completes_every_index(namespace: &Namespace) -> anyhow::Result<()> {
+    let story = namespace.story().await?;
+    let main = shell("main", "sleep 3; test $HOSTNAME = work-$JOB_COMPLETION_INDEX || test $(hostname) = work-$JOB_COMPLETION_INDEX");
+    let spec = json!({"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimit": 0});
+    namespace.create::<Job>(work(spec, json!({"containers": [main]}))).await?;
+    job_is(namespace, "work", "Complete").await?;
+    story.tells("").await
+}
+
+/// A Job that has ended goes, with its pods, when its time has come.
+pub async fn a_job_goes_some_time_after_it_has_finished(namespace: &Namespace) -> anyhow::Result<()> {
+    let story = namespace.story().await?;
+    let spec = json!({"ttlSecondsAfterFinished": 2});
+    namespace.create::<Job>(work(spec, json!({"containers": [shell("main", A_WHILE)]}))).await?;
+    job_is(namespace, "work", "Complete").await?;
+    wait::until("the Job's end", async || Ok(namespace.api::<Job>().get_opt("work").await?.is_none().then_some(()))).await?;
+    story.tells("").await
+}
+
+/// A suspended Job has no pods, and begins when it is resumed.
+pub async fn a_suspended_job_begins_when_it_is_resumed(namespace: &Namespace) -> anyhow::Result<()> {
+    let story = namespace.story().await?;
+    let spec = json!({"suspend": true});
+    namespace.create::<Job>(work(spec, json!({"containers": [shell("main", A_WHILE)]}))).await?;
+    job_is(namespace, "work", "Suspended").await?;
+    story.tells("").await?;
+    let resume = Patch::Merge(json!({"spec": {"suspend": false}}));
+    namespace.api::<Job>().patch("work", &PatchParams::default(), &resume).await?;
+    job_is(namespace, "work", "Complete").await?;
+    story.tells("").await
+}
+
+/// A Job that is suspended while it runs loses its pod.
+pub async fn a_job_that_is_suspended_loses_its_pod(namespace: &Namespace) -> anyhow::Result<()> {
+    let story = namespace.story().await?;
+    let pod = json!({"terminationGracePeriodSeconds": 5, "containers": [shell("main", UNTIL_TERM)]});
+    namespace.create::<Job>(work(json!({}), pod)).await?;
+    let is_active = |job: &Job| job.status.as_ref().is_some_and(|status| status.ready == Some(1));
+    wait::for_object(namespace.api::<Job>(), "work", "at work", is_active).await?;
+    let suspend = Patch::Merge(json!({"spec": {"suspend": true}}));
+    namespace.api::<Job>().patch("work", &PatchParams::default(), &suspend).await?;
+    job_is(namespace, "work", "Suspended").await?;
+    story.tells("").await
 }

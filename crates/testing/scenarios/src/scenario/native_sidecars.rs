@@ -6,12 +6,12 @@ use kube::api::{Patch, PatchParams};
 use pillion_cluster::image::{PAUSE, SHELL};
 use serde_json::{Value, json};
 
-use super::{is_running, status_of};
+use super::{is_running, restarts, status_of};
 use crate::Namespace;
 
 /// Both images have this program, so that only the image's name changes.
 fn sleeper(name: &str) -> Value {
-    json!({"name": name, "image": SHELL, "imagePullPolicy": "Never", "command": ["/bin/busybox", "sleep", "3600"]})
+    json!({"name": name, "image": SHELL, "imagePullPolicy": "Never", "command": ["/bin/sleep", "3600"]})
 }
 
 async fn running_pod(namespace: &Namespace) -> anyhow::Result<()> {
@@ -25,10 +25,6 @@ async fn running_pod(namespace: &Namespace) -> anyhow::Result<()> {
     namespace.create::<Pod>(pod).await?;
     namespace.wait_for_pod("app", "running", |pod| is_running(pod, "sidecar") && is_running(pod, "main")).await?;
     Ok(())
-}
-
-fn restarts(pod: &Pod, container: &str) -> Option<i32> {
-    status_of(pod, container).map(|status| status.restart_count)
 }
 
 /// Requests and limits change through the `resize` subresource, and nothing restarts.

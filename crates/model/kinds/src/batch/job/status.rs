@@ -203,7 +203,7 @@ impl Change<'_> {
             let detail = "terminating>0 is invalid for finished job";
             errors.push(Error::invalid(&self.path.child("terminating"), terminating, detail));
         }
-        if (self.changed("ready") || self.changed("active")) && ready > int(status, "active") {
+        if (self.changed("ready") || self.changed("active")) && has(status, "ready") && ready > int(status, "active") {
             let detail = "cannot set more ready pods than active";
             errors.push(Error::invalid(&self.path.child("ready"), ready, detail));
         }

@@ -1,0 +1,39 @@
+//! What events of this node are about.
+
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+
+/// A pod.
+pub(crate) fn pod(pod: &Pod) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".into()),
+        kind: Some("Pod".into()),
+        namespace: pod.metadata.namespace.clone(),
+        name: pod.metadata.name.clone(),
+        uid: pod.metadata.uid.clone(),
+        resource_version: pod.metadata.resource_version.clone(),
+        field_path: None,
+    }
+}
+
+/// A container of a pod.
+pub(crate) fn container(of: &Pod, name: &str) -> ObjectReference {
+    let init = of.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten()).any(|one| one.name == name);
+    let list = if init { "initContainers" } else { "containers" };
+    ObjectReference { field_path: Some(format!("spec.{list}{{{name}}}")), ..pod(of) }
+}
+
+/// The node itself. Its uid is its name, as kubelets have it.
+pub(crate) fn node(name: &str) -> ObjectReference {
+    ObjectReference {
+        kind: Some("Node".into()),
+        name: Some(name.to_owned()),
+        uid: Some(name.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
+/// A pod as messages name it.
+pub(crate) fn pod_name(pod: &Pod) -> String {
+    let text = |value: &Option<String>| value.clone().unwrap_or_default();
+    format!("{}_{}({})", text(&pod.metadata.name), text(&pod.metadata.namespace), text(&pod.metadata.uid))
+}

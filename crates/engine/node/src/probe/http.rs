@@ -1,0 +1,226 @@
+//! HTTP requests of probes and hooks: certificates are not verified, and nothing is kept open.
+
+use std::io;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::client::conn::http1;
+use hyper::header::{ACCEPT, CONNECTION, HOST, HeaderName, HeaderValue, LOCATION, USER_AGENT};
+use hyper_util::rt::TokioIo;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{DigitallySignedStruct, SignatureScheme};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::check::address;
+
+/// A GET request.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) https: bool,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) user_agent: String,
+}
+
+/// What a server said.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Bytes,
+    location: Option<String>,
+}
+
+/// So many redirects are followed.
+const REDIRECTS: usize = 10;
+
+/// No more of a body is read.
+const LONGEST_BODY: usize = 10 * 1024;
+
+impl Request {
+    fn url(&self) -> String {
+        let scheme = if self.https { "https" } else { "http" };
+        format!("{scheme}://{}{}", address(&self.host, self.port), self.path)
+    }
+
+    /// The request that a redirect asks for, if it stays on the same host.
+    fn redirected(&self, location: &str) -> Option<Request> {
+        let mut next = self.clone();
+        if let Some(rest) = location.strip_prefix("http://").or_else(|| location.strip_prefix("https://")) {
+            next.https = location.starts_with("https://");
+            let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
+            let uri: hyper::http::uri::Authority = authority.parse().ok()?;
+            next.port = uri.port_u16().unwrap_or(if next.https { 443 } else { 80 });
+            next.path = path.to_owned();
+            (uri.host().trim_matches(['[', ']']) == self.host).then_some(next)
+        } else if location.starts_with('/') && !location.starts_with("//") {
+            next.path = location.to_owned();
+            Some(next)
+        } else {
+            None
+        }
+    }
+}
+
+/// Asks a server. Redirects to the same host are followed, others are the answer. Errors read as those of Go's client.
+pub(crate) async fn get(request: &Request, timeout: Option<Duration>) -> Result<Answer, String> {
+    let url = request.url();
+    let answer = follow(request.clone());
+    let answer = match timeout {
+        None => answer.await,
+        Some(timeout) => tokio::time::timeout(timeout, answer).await.unwrap_or_else(|_| {
+            Err("context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned())
+        }),
+    };
+    answer.map_err(|error| format!("Get \"{url}\": {error}"))
+}
+
+async fn follow(mut request: Request) -> Result<Answer, String> {
+    for _ in 0..REDIRECTS {
+        let answer = once(&request).await?;
+        let next = answer.location.as_deref().filter(|_| (300..400).contains(&answer.status));
+        match next.and_then(|location| request.redirected(location)) {
+            Some(next) => request = next,
+            None => return Ok(answer),
+        }
+    }
+    Err(format!("stopped after {REDIRECTS} redirects"))
+}
+
+async fn once(request: &Request) -> Result<Answer, String> {
+    let address = address(&request.host, request.port);
+    let stream = TcpStream::connect(&address).await.map_err(|error| dial_error(&address, &error))?;
+    if !request.https {
+        return exchange(stream, request).await;
+    }
+    let name = ServerName::try_from(request.host.clone()).map_err(|error| error.to_string())?;
+    let stream = TLS.connect(name, stream).await.map_err(|error| {
+        // What comes back from a server without TLS is no TLS record.
+        let plain = error.to_string().contains("InvalidMessage") || error.to_string().contains("corrupt message");
+        if plain { "http: server gave HTTP response to HTTPS client".to_owned() } else { error.to_string() }
+    })?;
+    exchange(stream, request).await
+}
+
+async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, request: &Request) -> Result<Answer, String> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+    let exchange = async {
+        let response = sender.send_request(message(request)?).await.map_err(|error| sentence(&error))?;
+        let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let (status, mut body) = (response.status().as_u16(), response.into_body());
+        let mut read = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| sentence(&error))?;
+            if let Some(data) = frame.data_ref() {
+                read.extend_from_slice(&data[..data.len().min(LONGEST_BODY - read.len())]);
+            }
+            if read.len() >= LONGEST_BODY {
+                break;
+            }
+        }
+        Ok(Answer { status, body: read.freeze(), location })
+    };
+    tokio::pin!(exchange);
+    tokio::select! {
+        answer = &mut exchange => answer,
+        // The connection has ended, and with it the exchange is about to.
+        _ = connection => exchange.await,
+    }
+}
+
+fn message(request: &Request) -> Result<hyper::Request<Empty<Bytes>>, String> {
+    let mut message = hyper::Request::get(request.path.as_str()).body(Empty::new()).map_err(|error| error.to_string())?;
+    let headers = message.headers_mut();
+    for (name, value) in &request.headers {
+        let name = HeaderName::try_from(name.as_str()).map_err(|error| error.to_string())?;
+        let value = HeaderValue::try_from(value.as_str()).map_err(|error| error.to_string())?;
+        headers.append(name, value);
+    }
+    let text = |text: &str| HeaderValue::try_from(text).map_err(|error| error.to_string());
+    if !headers.contains_key(HOST) {
+        headers.insert(HOST, text(&address(&request.host, request.port))?);
+    }
+    if !headers.contains_key(USER_AGENT) {
+        headers.insert(USER_AGENT, text(&request.user_agent)?);
+    }
+    match headers.get(ACCEPT) {
+        None => drop(headers.insert(ACCEPT, HeaderValue::from_static("*/*"))),
+        Some(value) if value.is_empty() => drop(headers.remove(ACCEPT)),
+        Some(_) => {}
+    }
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    Ok(message)
+}
+
+fn sentence(error: &hyper::Error) -> String {
+    if error.is_incomplete_message() { "EOF".to_owned() } else { error.to_string() }
+}
+
+/// A connection that could not be made, in the words of Go's net package.
+pub(crate) fn dial_error(address: &str, error: &io::Error) -> String {
+    let what = match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
+        io::ErrorKind::HostUnreachable => "connect: no route to host".to_owned(),
+        io::ErrorKind::NetworkUnreachable => "connect: network is unreachable".to_owned(),
+        _ => error.to_string(),
+    };
+    format!("dial tcp {address}: {what}")
+}
+
+static TLS: LazyLock<TlsConnector> = LazyLock::new(|| {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let verifier = Arc::new(AnyCertificate(Arc::clone(&provider)));
+    let versions = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config = match versions {
+        Ok(builder) => builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth(),
+        // The default versions are those of the default provider.
+        Err(error) => unreachable!("{error}"),
+    };
+    TlsConnector::from(Arc::new(config))
+});
+
+/// Takes every certificate: a probe asks whether a server answers, not who it is.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,136 @@
+//! The little language of `pillion.dev/simulate`.
+
+use std::time::Duration;
+
+use pillion_quantity::Quantity;
+
+/// What a simulated container does.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Behaviour {
+    pub(super) ends: Ends,
+    pub(super) ignores_term: bool,
+    /// Thousandths of a core that it seems to use.
+    pub(super) cpu_millis: u64,
+    /// Bytes that it seems to use.
+    pub(super) memory: u64,
+}
+
+/// How a container ends by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ends {
+    Never,
+    After { duration: Duration, code: i32, oom_killed: bool },
+}
+
+impl Default for Ends {
+    fn default() -> Ends {
+        Ends::After { duration: Duration::from_secs(1), code: 0, oom_killed: false }
+    }
+}
+
+/// What is wrong with a script.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum ScriptError {
+    #[error("annotation pillion.dev/simulate: `{0}` names no container: write `NAME: 30s exit 1`")]
+    NoName(String),
+    #[error("annotation pillion.dev/simulate: `{word}` of `{container}` is not understood: write a time such as `30s`, `forever`, `exit CODE`, `OOMKilled`, `ignores TERM` or `uses CPU MEMORY`")]
+    Unknown { container: String, word: String },
+    #[error("annotation pillion.dev/simulate: `{word}` of `{container}` wants {what} after it")]
+    Incomplete { container: String, word: &'static str, what: &'static str },
+}
+
+/// What the script says of a container; without a word of it there is what `default` says.
+pub(super) fn behaviour(script: &str, container: &str, default: Ends) -> Result<Behaviour, ScriptError> {
+    let mut behaviour = Behaviour { ends: default, ..Behaviour::default() };
+    for entry in script.split([',', ';', '\n']).map(str::trim).filter(|entry| !entry.is_empty()) {
+        let (name, words) = entry.split_once(':').ok_or_else(|| ScriptError::NoName(entry.to_owned()))?;
+        if name.trim() == container {
+            read(&mut behaviour, container, words)?;
+        }
+    }
+    Ok(behaviour)
+}
+
+fn read(behaviour: &mut Behaviour, container: &str, words: &str) -> Result<(), ScriptError> {
+    let unknown = |word: &str| ScriptError::Unknown { container: container.to_owned(), word: word.to_owned() };
+    let incomplete = |word, what| ScriptError::Incomplete { container: container.to_owned(), word, what };
+    let mut words = words.split_whitespace();
+    while let Some(word) = words.next() {
+        match word {
+            "forever" => behaviour.ends = Ends::Never,
+            "exit" => {
+                let wanted = words.next().and_then(|code| code.parse().ok());
+                let wanted = wanted.ok_or_else(|| incomplete("exit", "a code"))?;
+                ending(behaviour, |_, code, _| *code = wanted);
+            }
+            "OOMKilled" => ending(behaviour, |_, code, oom_killed| (*code, *oom_killed) = (137, true)),
+            "ignores" => match words.next() {
+                Some("TERM") => behaviour.ignores_term = true,
+                _ => return Err(incomplete("ignores", "`TERM`")),
+            },
+            "uses" => {
+                let quantities: Option<(Quantity, Quantity)> = words.next().zip(words.next()).and_then(|(cpu, memory)| {
+                    Some((cpu.parse().ok()?, memory.parse().ok()?))
+                });
+                let (cpu, memory) = quantities.ok_or_else(|| incomplete("uses", "an amount of CPU and one of memory"))?;
+                behaviour.cpu_millis = u64::try_from(cpu.milli_value()).unwrap_or_default();
+                behaviour.memory = u64::try_from(memory.value()).unwrap_or_default();
+            }
+            time => {
+                let wanted = time.parse::<jiff::SignedDuration>().ok().and_then(|time| Duration::try_from(time).ok());
+                let wanted = wanted.ok_or_else(|| unknown(time))?;
+                ending(behaviour, |duration, _, _| *duration = wanted);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Changes how it ends; one that ran for ever ends now.
+fn ending(behaviour: &mut Behaviour, change: impl FnOnce(&mut Duration, &mut i32, &mut bool)) {
+    if behaviour.ends == Ends::Never {
+        behaviour.ends = Ends::default();
+    }
+    if let Ends::After { duration, code, oom_killed } = &mut behaviour.ends {
+        change(duration, code, oom_killed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(seconds: u64, code: i32, oom_killed: bool) -> Ends {
+        Ends::After { duration: Duration::from_secs(seconds), code, oom_killed }
+    }
+
+    #[test]
+    fn a_script_says_how_each_container_runs_and_ends() {
+        let script = "main: 30s exit 1, proxy: 5m; slow: forever ignores TERM\n hungry: 2s OOMKilled uses 250m 64Mi";
+        let table = [
+            ("main", Behaviour { ends: after(30, 1, false), ..Behaviour::default() }),
+            ("proxy", Behaviour { ends: after(300, 0, false), ..Behaviour::default() }),
+            ("slow", Behaviour { ends: Ends::Never, ignores_term: true, ..Behaviour::default() }),
+            ("hungry", Behaviour { ends: after(2, 137, true), ignores_term: false, cpu_millis: 250, memory: 64 << 20 }),
+            ("other", Behaviour { ends: Ends::Never, ..Behaviour::default() }),
+        ];
+        for (container, expected) in table {
+            assert_eq!(behaviour(script, container, Ends::Never), Ok(expected), "{container}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_script_is_refused_with_its_mend() {
+        let table = [
+            ("main", "`main` names no container: write `NAME: 30s exit 1`"),
+            ("main: soon", "`soon` of `main` is not understood: write a time such as `30s`, `forever`, `exit CODE`, `OOMKilled`, `ignores TERM` or `uses CPU MEMORY`"),
+            ("main: 1s exit", "`exit` of `main` wants a code after it"),
+            ("main: ignores", "`ignores` of `main` wants `TERM` after it"),
+            ("main: uses 1", "`uses` of `main` wants an amount of CPU and one of memory after it"),
+        ];
+        for (script, expected) in table {
+            let error = behaviour(script, "main", Ends::Never).unwrap_err();
+            assert_eq!(error.to_string(), format!("annotation pillion.dev/simulate: {expected}"));
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! A cluster with one node and nothing else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Event, Pod, ServiceAccount};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use pillion_apiserver::ApiServer;
+use pillion_clock::Clock;
+use pillion_events::Recorder;
+use pillion_store::{Options, Store};
+use serde_json::{Value, json};
+
+use crate::{Capacity, Config, Node, Runtime, SimulatedRuntime};
+
+pub(super) struct Cluster<R = SimulatedRuntime> {
+    pub(super) client: Client,
+    pub(super) clock: Clock,
+    pub(super) server: ApiServer,
+    pub(super) node: Arc<Node<R>>,
+    recorder: Recorder,
+}
+
+pub(super) async fn simulated() -> Cluster {
+    with(SimulatedRuntime::new).await
+}
+
+/// A cluster whose time begins with the year 2026, and whose node runs containers by what `runtime` makes.
+pub(super) async fn with<R: Runtime>(runtime: impl FnOnce(Clock) -> R) -> Cluster<R> {
+    let clock = Clock::virtual_from("2026-01-01T00:00:00Z".parse().unwrap());
+    let server = ApiServer::new(pillion_apiserver::Config {
+        store: Store::memory(Options::default()),
+        clock,
+        seed: Some(0),
+        ..pillion_apiserver::Config::in_memory()
+    });
+    server.bootstrap().await.unwrap();
+    let accounts: Api<ServiceAccount> = Api::namespaced(Client::new(server.router(), "default"), "default");
+    let mut account = ServiceAccount::default();
+    account.metadata.name = Some("default".into());
+    accounts.create(&PostParams::default(), &account).await.unwrap();
+    on(server, runtime(clock))
+}
+
+/// A node over a server that is there already.
+pub(super) fn on<R: Runtime>(server: ApiServer, runtime: R) -> Cluster<R> {
+    let (client, clock) = (Client::new(server.router(), "default"), server.clock());
+    let recorder = Recorder::new(client.clone(), clock, "kubelet");
+    let config = Config {
+        name: "one".into(),
+        client: client.clone(),
+        clock,
+        recorder: recorder.clone(),
+        capacity: Capacity { cpu: "4".parse().unwrap(), memory: "8Gi".parse().unwrap(), pods: 110 },
+        labels: [("zone".to_owned(), "here".to_owned())].into(),
+        address: "192.168.0.1".parse().unwrap(),
+        api_server: None,
+    };
+    let node = Arc::new(Node::new(config, runtime));
+    server.register_node("one", node.kubelet());
+    server.register_metrics(node.metrics());
+    let running = Arc::clone(&node);
+    tokio::spawn(async move { running.run().await });
+    Cluster { client, clock, server, node, recorder }
+}
+
+impl<R: Runtime> Cluster<R> {
+    pub(super) fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    /// Makes a pod that is bound to the node.
+    pub(super) async fn create(&self, name: &str, spec: Value) -> Pod {
+        self.create_annotated(name, "", spec).await
+    }
+
+    /// Makes a pod with a script for the simulation.
+    pub(super) async fn create_annotated(&self, name: &str, script: &str, mut spec: Value) -> Pod {
+        spec["nodeName"] = json!("one");
+        for list in ["containers", "initContainers"] {
+            for container in spec[list].as_array_mut().into_iter().flatten() {
+                container["image"] = json!("image");
+            }
+        }
+        let pod = json!({"metadata": {"name": name, "annotations": {"pillion.dev/simulate": script}}, "spec": spec});
+        self.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap()
+    }
+
+    pub(super) async fn delete(&self, name: &str) {
+        self.pods().delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    pub(super) async fn patch(&self, name: &str, subresource: Option<&str>, patch: Value) -> Pod {
+        let (pods, patch) = (self.pods(), Patch::Strategic(patch));
+        let parameters = PatchParams::default();
+        match subresource {
+            None => pods.patch(name, &parameters, &patch).await.unwrap(),
+            Some(subresource) => pods.patch_subresource(subresource, name, &parameters, &patch).await.unwrap(),
+        }
+    }
+
+    pub(super) async fn get(&self, name: &str) -> Option<Value> {
+        self.pods().get_opt(name).await.unwrap().map(|pod| json!(pod))
+    }
+
+    /// Waits until the pod is as wanted; the answer is when that was, in seconds since the beginning.
+    pub(super) async fn until(&self, name: &str, wanted: impl Fn(&Value) -> bool) -> i64 {
+        for _ in 0..5_000 {
+            let pod = self.get(name).await.unwrap_or_default();
+            if wanted(&pod) {
+                return self.seconds();
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("pod {name} never came there: {:#}", self.get(name).await.unwrap_or_default()["status"]);
+    }
+
+    pub(super) async fn until_phase(&self, name: &str, phase: &str) -> i64 {
+        self.until(name, |pod| pod["status"]["phase"] == phase).await
+    }
+
+    pub(super) async fn until_gone(&self, name: &str) -> i64 {
+        self.until(name, Value::is_null).await
+    }
+
+    /// Whole seconds since the beginning.
+    pub(super) fn seconds(&self) -> i64 {
+        let beginning: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        self.clock.now().duration_since(beginning).as_secs()
+    }
+
+    /// What was told about a pod: reason, container, message and count, in the order of its first time.
+    pub(super) async fn events(&self, name: &str) -> String {
+        self.recorder.written().await;
+        let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
+        let mut told = events.list(&ListParams::default()).await.unwrap().items;
+        told.retain(|event| event.involved_object.name.as_deref() == Some(name));
+        told.sort_by_key(|event| {
+            let version = event.metadata.name.clone().unwrap();
+            u128::from_str_radix(version.rsplit('.').next().unwrap(), 16).unwrap()
+        });
+        let line = |event: Event| {
+            let about = event.involved_object.field_path.unwrap_or_default();
+            let count = event.count.filter(|count| *count > 1).map(|count| format!(" (x{count})")).unwrap_or_default();
+            format!("{} {} {about}: {}{count}\n", event.type_.unwrap(), event.reason.unwrap(), event.message.unwrap())
+        };
+        told.into_iter().map(line).collect()
+    }
+}
+
+/// The state of a container in short: `running`, `waiting Reason`, `terminated Reason CODE`.
+pub(super) fn state(pod: &Value, container: &str) -> String {
+    let lists = ["initContainerStatuses", "containerStatuses"];
+    let all = lists.iter().flat_map(|list| pod["status"][list].as_array().into_iter().flatten());
+    let Some(status) = all.into_iter().find(|status| status["name"] == container) else { return String::new() };
+    let state = &status["state"];
+    if state["running"].is_object() {
+        "running".to_owned()
+    } else if let Some(terminated) = state["terminated"].as_object() {
+        format!("terminated {} {}", terminated["reason"].as_str().unwrap_or_default(), terminated["exitCode"])
+    } else {
+        format!("waiting {}", state["waiting"]["reason"].as_str().unwrap_or_default())
+    }
+}
+
+pub(super) fn condition<'a>(pod: &'a Value, kind: &str) -> &'a Value {
+    let conditions = pod["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    conditions.iter().find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
+}

@@ -1,0 +1,278 @@
+//! The one loop that takes pods through their lives: facts, a plan, its execution, new facts.
+
+mod act;
+mod sync;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use pillion_lifecycle::NodeFacts;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::task::JoinSet;
+
+use crate::facts::{self, Fact};
+use crate::node::Inner;
+use crate::pods::{Ending, Record, Sandbox};
+use crate::probe::{self, Kind};
+use crate::resize;
+use crate::runtime::{ContainerId, Exit, Refusal, Runtime};
+use crate::volumes::{self, Mounted};
+use crate::watch::slim;
+
+/// What the worker is told.
+pub(crate) enum News {
+    /// A pod is there, or is another now.
+    Pod(Box<Pod>),
+    /// The API server has a pod no more.
+    Gone(String),
+    /// All pods that there are.
+    Listed(BTreeSet<String>),
+    /// What containers share is there, or could not be made.
+    Sandbox(String, Result<(IpAddr, Mounted), Unprepared>),
+    /// Something happened to an attempt of a container.
+    Container(ContainerId, Fact),
+    /// A probe has looked; `None` is one that could not.
+    Probed(ContainerId, Kind, Option<bool>),
+    /// A status was written.
+    Written(String, Box<kube::Result<Pod>>),
+    /// An ended pod was deleted, or not.
+    Deleted(String, bool),
+}
+
+/// Why a pod has no sandbox yet.
+pub(crate) enum Unprepared {
+    Volumes(Vec<volumes::Failure>),
+    Runtime(Refusal),
+}
+
+/// What could not be written is tried again after this.
+const RETRY: SignedDuration = SignedDuration::from_secs(1);
+
+/// A sandbox that the runtime could not make is tried again after this.
+const SANDBOX_RETRY: SignedDuration = SignedDuration::from_secs(10);
+
+/// So much news is taken at once, before the pods that it is about are looked at.
+const BATCH: usize = 1024;
+
+struct Worker<R> {
+    inner: Arc<Inner<R>>,
+    news: UnboundedSender<News>,
+    /// Everything under way; it ends with the worker.
+    tasks: JoinSet<()>,
+    /// Bounds the writes to the API server that are under way at once.
+    writes: Arc<tokio::sync::Semaphore>,
+    /// Pods to look at.
+    dirty: BTreeSet<String>,
+}
+
+/// Takes care of pods, for ever.
+pub(crate) async fn run<R: Runtime>(inner: Arc<Inner<R>>, news: UnboundedSender<News>, mut received: UnboundedReceiver<News>) {
+    let mut exits = inner.exits.lock().await;
+    let writes = Arc::new(tokio::sync::Semaphore::new(act::WRITES));
+    let mut worker =
+        Worker { inner: Arc::clone(&inner), news, tasks: JoinSet::new(), writes, dirty: BTreeSet::new() };
+    let mut batch = Vec::new();
+    let mut ended = Vec::new();
+    loop {
+        let wake = inner.pods().next_wake();
+        tokio::select! {
+            _ = received.recv_many(&mut batch, BATCH) => {}
+            _ = exits.recv_many(&mut ended, BATCH) => {}
+            () = sleep_until(&inner, wake), if wake.is_some() => {}
+            Some(done) = worker.tasks.join_next() => {
+                if let Err(error) = done {
+                    tracing::error!(%error, "a task of the node failed");
+                }
+                continue;
+            }
+        }
+        for exit in ended.drain(..) {
+            worker.exited(exit);
+        }
+        for news in batch.drain(..) {
+            worker.take(news);
+        }
+        let due = inner.pods().take_due(inner.config.clock.now());
+        worker.dirty.extend(due);
+        while let Some(uid) = worker.dirty.pop_first() {
+            worker.sync(&uid);
+        }
+    }
+}
+
+async fn sleep_until<R: Runtime>(inner: &Inner<R>, at: Option<Timestamp>) {
+    let Some(at) = at else { return };
+    let left = at.duration_since(inner.config.clock.now());
+    tokio::time::sleep(left.try_into().unwrap_or_default()).await;
+}
+
+impl<R: Runtime> Worker<R> {
+    fn take(&mut self, news: News) {
+        let now = self.inner.config.clock.now();
+        match news {
+            News::Pod(pod) => self.changed(*pod, now),
+            News::Gone(uid) => self.gone(&uid, now),
+            News::Listed(uids) => {
+                let known = self.inner.pods().uids();
+                for uid in known.iter().filter(|uid| !uids.contains(*uid)) {
+                    self.gone(uid, now);
+                }
+            }
+            News::Sandbox(uid, outcome) => self.prepared(&uid, outcome, now),
+            News::Container(id, fact) => self.happened(&id, fact, now),
+            News::Probed(id, kind, passed) => self.probed(&id, kind, passed, now),
+            News::Written(uid, outcome) => self.written(&uid, *outcome, now),
+            News::Deleted(uid, done) => {
+                let mut pods = self.inner.pods();
+                if let Some(record) = pods.get_mut(&uid) {
+                    record.ending = if done { Ending::Deleted } else { Ending::NotYet };
+                }
+                if !done {
+                    pods.wake(&uid, now.checked_add(RETRY).ok());
+                }
+            }
+        }
+    }
+
+    fn exited(&mut self, exit: Exit) {
+        let (id, now) = (exit.id.clone(), self.inner.config.clock.now());
+        self.happened(&id, Fact::Ended(exit), now);
+    }
+
+    /// Takes a pod as the API server has it now.
+    fn changed(&mut self, mut pod: Pod, now: Timestamp) {
+        let Some(uid) = pod.uid() else { return };
+        let mut pods = self.inner.pods();
+        if let Some(record) = pods.get_mut(&uid) {
+            if record.gone || version(&pod) <= version(&record.pod) {
+                return;
+            }
+            let wanted = resize::keep_granted(&record.pod, &mut pod);
+            if wanted.is_none() {
+                record.allocation.pending = None;
+            }
+            record.allocation.wanted = wanted;
+            record.pod = Arc::new(pod);
+        } else {
+            let started = pod.status.as_ref().and_then(|status| status.start_time.as_ref()).map(|time| time.0);
+            let place = NodeFacts {
+                host_ips: vec![self.inner.config.address.to_string()],
+                accepted_at: Some(started.unwrap_or(now)),
+                ..NodeFacts::default()
+            };
+            let facts = facts::recovered(&pod, now);
+            pods.insert(uid.clone(), Record::new(Arc::new(pod), facts, place));
+        }
+        drop(pods);
+        self.dirty.insert(uid);
+    }
+
+    /// A pod that the API server has no more ends as one that is deleted; nothing is told about it.
+    fn gone(&mut self, uid: &str, now: Timestamp) {
+        let mut pods = self.inner.pods();
+        let Some(record) = pods.get_mut(uid) else { return };
+        record.gone = true;
+        if !record.is_deleted() {
+            let pod = Arc::make_mut(&mut record.pod);
+            pod.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+        }
+        drop(pods);
+        self.dirty.insert(uid.to_owned());
+    }
+
+    fn prepared(&mut self, uid: &str, outcome: Result<(IpAddr, Mounted), Unprepared>, now: Timestamp) {
+        let mut pods = self.inner.pods();
+        let Some(record) = pods.get_mut(uid) else { return };
+        let Sandbox::Preparing { tries } = record.sandbox else { return };
+        match outcome {
+            Ok((address, mounted)) => {
+                record.sandbox = Sandbox::Ready;
+                record.place.sandbox = true;
+                let shares = record.pod.spec.as_ref().is_some_and(|spec| spec.host_network == Some(true));
+                record.place.pod_ips = if shares { Vec::new() } else { vec![address.to_string()] };
+                record.mounted = (!R::SIMULATED).then(|| Arc::new(mounted));
+            }
+            Err(why) => {
+                let pause = self.inner.tell_unprepared(&record.pod, &why, tries);
+                let until = now.checked_add(pause).unwrap_or(Timestamp::MAX);
+                record.sandbox = Sandbox::Waiting { tries, until };
+            }
+        }
+        drop(pods);
+        self.dirty.insert(uid.to_owned());
+    }
+
+    fn happened(&mut self, id: &ContainerId, fact: Fact, now: Timestamp) {
+        let mut pods = self.inner.pods();
+        let known = pods.get_mut(&id.pod_uid).and_then(|record| record.facts.get_mut(&id.container));
+        if let Some(container) = known {
+            facts::take(container, id.attempt, fact, now);
+            drop(pods);
+            self.dirty.insert(id.pod_uid.clone());
+        }
+    }
+
+    fn probed(&mut self, id: &ContainerId, kind: Kind, passed: Option<bool>, now: Timestamp) {
+        let mut pods = self.inner.pods();
+        let Some(record) = pods.get_mut(&id.pod_uid) else { return };
+        let pod = Arc::clone(&record.pod);
+        let is_it = |probe: &&mut probe::Probe| {
+            probe.kind == kind && probe.attempt == id.attempt && probe.container == id.container
+        };
+        let Some(probe) = record.probes.iter_mut().find(is_it) else { return };
+        let spec = crate::container::find(&pod, &id.container).and_then(|container| kind.spec(container));
+        let verdict = spec.and_then(|spec| probe::finish(probe, spec, passed, R::SIMULATED, now));
+        if let Some((facts, verdict)) = record.facts.get_mut(&id.container).zip(verdict) {
+            facts::take(facts, id.attempt, Fact::Probed(verdict), now);
+        }
+        drop(pods);
+        self.dirty.insert(id.pod_uid.clone());
+    }
+
+    fn written(&mut self, uid: &str, outcome: kube::Result<Pod>, now: Timestamp) {
+        let mut pods = self.inner.pods();
+        let Some(record) = pods.get_mut(uid) else { return };
+        record.writing = false;
+        match outcome {
+            Ok(pod) => {
+                drop(pods);
+                self.changed(*slim(pod), now);
+                self.dirty.insert(uid.to_owned());
+            }
+            // The watch tells the rest.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+            Err(error) => {
+                tracing::debug!(%error, "the status of a pod was not written");
+                pods.wake(uid, now.checked_add(RETRY).ok());
+            }
+        }
+    }
+}
+
+fn version(pod: &Pod) -> u64 {
+    pod.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
+}
+
+impl<R: Runtime> Inner<R> {
+    /// Tells why a pod has no sandbox, and how long to wait before the next attempt.
+    fn tell_unprepared(&self, pod: &Pod, why: &Unprepared, tries: u32) -> SignedDuration {
+        let about = crate::events::pod(pod);
+        match why {
+            Unprepared::Volumes(failures) => {
+                for failure in failures {
+                    self.config.recorder.warning(&about, "FailedMount", volumes::message(failure));
+                }
+                volumes::pause(tries)
+            }
+            Unprepared::Runtime(refusal) => {
+                let message = format!("Failed to create pod sandbox: {}", refusal.message);
+                self.config.recorder.warning(&about, "FailedCreatePodSandBox", message);
+                SANDBOX_RETRY
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The machine, and the folder in which pods are kept.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use nix::fcntl::{Flock, FlockArg};
+use nix::unistd::{Gid, Uid};
+
+use crate::abilities::Abilities;
+use crate::message::{PodConfig, User};
+use crate::pod::{Pod, PodSpec};
+use crate::role::Role;
+use crate::role::probe::Probe;
+
+/// The machine that pods run on.
+#[derive(Debug)]
+pub struct Host {
+    folder: PathBuf,
+    program: PathBuf,
+    abilities: Abilities,
+    caller: User,
+    _lock: Flock<File>,
+}
+
+impl Host {
+    /// Keeps pods in `folder`, and takes away what another run has left there. This program supervises them: its main
+    /// function calls [`supervise_if_asked`](crate::supervise_if_asked).
+    pub fn new(folder: PathBuf) -> io::Result<Host> {
+        Host::with_supervisor(folder, "/proc/self/exe".into())
+    }
+
+    /// The same with another program to supervise pods.
+    pub fn with_supervisor(folder: PathBuf, program: PathBuf) -> io::Result<Host> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        fs::set_permissions(&folder, Permissions::from_mode(0o700))?;
+        // Mounts are made elsewhere.
+        let folder = fs::canonicalize(folder)?;
+        let lock = Flock::lock(File::create(folder.join("lock"))?, FlockArg::LockExclusiveNonblock)
+            .map_err(|_| io::Error::other(format!("another program runs pods in {}", folder.display())))?;
+        remove_all(&folder.join("pods"))?;
+        let staging = folder.join("staging");
+        DirBuilder::new().recursive(true).create(&staging)?;
+        let caller = User { uid: Uid::effective().as_raw(), gid: Gid::effective().as_raw() };
+        let abilities = probe(&program, &Probe { caller, staging })?;
+        tracing::debug!(?abilities, "what this machine allows");
+        Ok(Host { folder, program, abilities, caller, _lock: lock })
+    }
+
+    /// What this machine allows.
+    pub fn abilities(&self) -> Abilities {
+        self.abilities
+    }
+
+    /// Who runs pods here.
+    pub fn user(&self) -> User {
+        self.caller
+    }
+
+    /// The same machine, as if it allowed less.
+    #[must_use]
+    pub fn with_abilities(self, abilities: Abilities) -> Host {
+        Host { abilities, ..self }
+    }
+
+    /// Makes a pod, in which nothing runs yet. Call it inside a tokio runtime.
+    pub fn pod(&self, spec: PodSpec) -> io::Result<Pod> {
+        check_name(&spec.id)?;
+        let config = PodConfig {
+            abilities: self.abilities,
+            share_pids: spec.share_pids,
+            hostname: spec.hostname,
+            caller: self.caller,
+            staging: self.folder.join("staging"),
+        };
+        Pod::new(self.folder.join("pods").join(&spec.id), &self.program, config)
+    }
+}
+
+fn probe(program: &Path, probe: &Probe) -> io::Result<Abilities> {
+    let output = Role::Probe.of(program, probe)?.stdout(Stdio::piped()).output()?;
+    serde_json::from_slice(&output.stdout).map_err(|error| {
+        let program = program.display();
+        io::Error::other(format!("{program} does not supervise pods; does its main call supervise_if_asked? ({error})"))
+    })
+}
+
+/// Whether a name can be a file name of its own: letters, digits, `-`, `_` and `.`, not first.
+pub fn check_name(name: &str) -> io::Result<()> {
+    let allowed = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
+    if name.is_empty() || name.starts_with('.') || name.len() > 253 || !name.chars().all(allowed) {
+        let wrong = format!("{name:?} is no name: 1 to 253 letters, digits, '-', '_' and '.', which is not the first");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, wrong));
+    }
+    Ok(())
+}
+
+/// Removes a folder that may be missing, with folders in it that nobody may enter.
+pub(crate) fn remove_all(folder: &Path) -> io::Result<()> {
+    let missing_is_fine = |removed: io::Result<()>| match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
+    };
+    match missing_is_fine(fs::remove_dir_all(folder)) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            open_up(folder);
+            missing_is_fine(fs::remove_dir_all(folder))
+        }
+        removed => removed,
+    }
+}
+
+fn open_up(folder: &Path) {
+    let _ = fs::set_permissions(folder, Permissions::from_mode(0o700));
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_checked() {
+        for name in ["web", "web-0", "5d9c7.x_Y"] {
+            assert!(check_name(name).is_ok(), "{name}");
+        }
+        for name in ["", ".", "..", ".hidden", "a/b", "a b", "a\0", "é"] {
+            assert!(check_name(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_nobody_may_enter_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let locked = folder.path().join("a/b");
+        fs::create_dir_all(locked.join("c")).unwrap();
+        fs::set_permissions(&locked, Permissions::from_mode(0o0)).unwrap();
+        remove_all(&folder.path().join("a")).unwrap();
+        assert!(!folder.path().join("a").exists());
+        remove_all(&folder.path().join("a")).unwrap();
+    }
+}

@@ -1,0 +1,156 @@
+//! A pod, as the program sees it.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixStream as BlockingStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::sync::{Mutex, watch};
+
+use crate::host::{check_name, remove_all};
+use crate::message::{CommandSpec, Container, Part, PodConfig, User};
+use crate::mounts::Mount;
+use crate::process::{Process, send};
+use crate::role::Role;
+use crate::start_error::StartError;
+
+/// A pod to be made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodSpec {
+    /// Its name, among all pods of the host.
+    pub id: String,
+    /// What its containers see as the name of their machine, where that is allowed.
+    pub hostname: Option<String>,
+    /// Whether its containers see each other's processes.
+    pub share_pids: bool,
+}
+
+/// A process to be started: one attempt of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessSpec {
+    /// The container's name.
+    pub name: String,
+    /// How often it was started before.
+    pub attempt: u32,
+    /// The command and its arguments. It is looked for in the `PATH` of `environment`.
+    pub command: Vec<String>,
+    /// The whole environment.
+    pub environment: Vec<(String, String)>,
+    /// Where it starts; the root if there is none. Made if it is missing.
+    pub working_directory: Option<PathBuf>,
+    /// Who it runs as; who runs this program if there is none.
+    pub user: Option<User>,
+    /// What it sees of the machine somewhere else.
+    pub mounts: Vec<Mount>,
+    /// It is killed when it uses more bytes.
+    pub memory_limit: Option<u64>,
+}
+
+/// A pod. Everything in it ends when it is dropped.
+#[derive(Debug)]
+pub struct Pod {
+    folder: PathBuf,
+    config: PodConfig,
+    /// `None` once it is to end.
+    control: Mutex<Option<UnixStream>>,
+    /// Whether nothing of it runs any more.
+    gone: watch::Receiver<bool>,
+}
+
+impl Pod {
+    pub(crate) fn new(folder: PathBuf, program: &Path, config: PodConfig) -> io::Result<Pod> {
+        for part in ["volumes", "logs", "termination"] {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder.join(part))?;
+        }
+        let (near, far) = BlockingStream::pair()?;
+        near.set_nonblocking(true)?;
+        let mut command = Role::Guard.of(program, &config)?;
+        // A Ctrl-C is for the program, which ends the pods in its own order.
+        command.stdin(OwnedFd::from(far)).process_group(0);
+        let mut guard = tokio::process::Command::from(command).spawn()?;
+        let (ended, gone) = watch::channel(false);
+        tokio::spawn(async move {
+            let _ = guard.wait().await;
+            ended.send_replace(true);
+        });
+        Ok(Pod { folder, config, control: Mutex::new(Some(UnixStream::from_std(near)?)), gone })
+    }
+
+    /// The folder of a volume, which need not exist.
+    pub fn volume(&self, name: &str) -> io::Result<PathBuf> {
+        check_name(name)?;
+        Ok(self.folder.join("volumes").join(name))
+    }
+
+    /// An empty file for the last words of an attempt, which everybody may write.
+    pub fn termination_log(&self, name: &str, attempt: u32) -> io::Result<PathBuf> {
+        check_name(name)?;
+        let path = self.folder.join("termination").join(format!("{name}-{attempt}"));
+        File::create(&path)?;
+        fs::set_permissions(&path, Permissions::from_mode(0o666))?;
+        Ok(path)
+    }
+
+    /// Starts a process. It runs when this returns.
+    pub async fn start(&self, spec: ProcessSpec) -> Result<Process, StartError> {
+        let failed = |error: io::Error| StartError::other("cannot start a container", error);
+        let log = self.log(&spec).map_err(failed)?;
+        let (near, far) = BlockingStream::pair().map_err(failed)?;
+        near.set_nonblocking(true).map_err(failed)?;
+        let (stdout, read_stdout) = pipe::pipe().map_err(failed)?;
+        let (stderr, read_stderr) = pipe::pipe().map_err(failed)?;
+        let [stdout, stderr] = [stdout.into_blocking_fd().map_err(failed)?, stderr.into_blocking_fd().map_err(failed)?];
+        {
+            let control = self.control.lock().await;
+            let control = control.as_ref().ok_or(StartError::Ended)?;
+            send(control, &(), &[far.as_fd(), stdout.as_fd(), stderr.as_fd()]).await.map_err(failed)?;
+        }
+        drop((far, stdout, stderr));
+        let container = Container {
+            command: CommandSpec {
+                command: spec.command,
+                environment: spec.environment,
+                working_directory: spec.working_directory,
+                user: spec.user.or(self.config.abilities.user_namespaces.then_some(self.config.caller)),
+                part: if self.config.own_pids() { Part::First } else { Part::FirstAmongOthers },
+            },
+            mounts: spec.mounts,
+            memory_limit: spec.memory_limit,
+        };
+        let socket = UnixStream::from_std(near).map_err(failed)?;
+        Process::start(socket, container, log, [read_stdout, read_stderr]).await
+    }
+
+    /// Where an attempt is logged. The log of the attempt before stays, others go.
+    fn log(&self, spec: &ProcessSpec) -> io::Result<PathBuf> {
+        check_name(&spec.name)?;
+        let folder = self.folder.join("logs").join(&spec.name);
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        for entry in fs::read_dir(&folder)?.flatten() {
+            let attempt = entry.file_name().to_str().and_then(|name| name.split('.').next()?.parse::<u32>().ok());
+            if attempt.is_some_and(|attempt| attempt.checked_add(1) != Some(spec.attempt)) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(folder.join(format!("{}.log", spec.attempt)))
+    }
+
+    /// Ends everything that runs. What it has written stays.
+    pub async fn end(&self) {
+        drop(self.control.lock().await.take());
+        // An error is the end of the task that waits, which is as good.
+        let _ = self.gone.clone().wait_for(|gone| *gone).await;
+    }
+
+    /// Ends everything that runs, and takes its files away.
+    pub async fn tear_down(&self) -> io::Result<()> {
+        self.end().await;
+        let folder = self.folder.clone();
+        tokio::task::spawn_blocking(move || remove_all(&folder)).await.map_err(io::Error::other)?
+    }
+}

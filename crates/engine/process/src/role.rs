@@ -1,0 +1,95 @@
+//! What this program is when it has started itself again.
+
+use std::ffi::OsStr;
+use std::io;
+use std::process::{Command, ExitCode, Stdio};
+
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+mod command;
+mod container;
+mod guard;
+mod pod;
+pub(crate) mod probe;
+
+/// The hidden first argument.
+const ASKED: &str = "supervise-pillion-pods";
+
+/// What a process of this program can be but itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Finds out what the machine allows.
+    Probe,
+    /// Is in a process namespace of its own, and sees whether that gets a `/proc`.
+    ProbeProc,
+    /// Makes the namespaces of a pod, and takes away what is left of it.
+    Guard,
+    /// Process 1 of a pod: starts the supervisors of containers.
+    Pod,
+    /// Supervises one container.
+    Container,
+    /// Becomes the command of a container.
+    Command,
+}
+
+impl Role {
+    const ALL: [Role; 6] = [Role::Probe, Role::ProbeProc, Role::Guard, Role::Pod, Role::Container, Role::Command];
+
+    fn name(self) -> &'static str {
+        match self {
+            Role::Probe => "probe",
+            Role::ProbeProc => "probe-proc",
+            Role::Guard => "guard",
+            Role::Pod => "pod",
+            Role::Container => "container",
+            Role::Command => "command",
+        }
+    }
+
+    /// This program again, in this role, with nothing of the environment.
+    pub(crate) fn of(self, program: impl AsRef<OsStr>, configuration: &impl Serialize) -> io::Result<Command> {
+        let mut command = Command::new(program);
+        command.args([ASKED, self.name()]).arg(serde_json::to_string(configuration)?).env_clear();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(command)
+    }
+}
+
+/// If this process was started to supervise pods, its whole life. A program that runs pods calls this before anything
+/// else, while it has one thread, and ends with the exit code if there is one.
+pub fn supervise_if_asked() -> Option<ExitCode> {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next()? != ASKED {
+        return None;
+    }
+    let name = arguments.next()?;
+    let role = Role::ALL.into_iter().find(|role| role.name() == name)?;
+    let done = run(role, &arguments.next().unwrap_or_default());
+    Some(if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn run(role: Role, configuration: &str) -> io::Result<()> {
+    fn parse<T: DeserializeOwned>(configuration: &str) -> io::Result<T> {
+        Ok(serde_json::from_str(configuration)?)
+    }
+    match role {
+        Role::Probe => probe::probe(&parse(configuration)?),
+        Role::ProbeProc => Ok(crate::namespaces::mount_proc()?),
+        Role::Guard => guard::guard(&parse(configuration)?),
+        Role::Pod => pod::supervise(&parse(configuration)?),
+        Role::Container => container::supervise(&parse(configuration)?),
+        Role::Command => command::become_command(),
+    }
+}
+
+/// A descriptor that can be read when a child has ended. Commands start with nothing blocked: the standard library sees
+/// to it.
+fn children_ended() -> io::Result<SignalFd> {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGCHLD);
+    signals.thread_block()?;
+    Ok(SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
+}

@@ -1,0 +1,92 @@
+//! Process 1 of a pod: starts the supervisors of containers, and is the parent of orphans.
+//!
+//! When its socket closes, the program that runs the pods is gone, however it ended. Then this process ends, and with
+//! process 1 the kernel ends the whole namespace.
+
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::{Pid, setsid};
+
+use super::{Role, children_ended};
+use crate::channel::Channel;
+use crate::message::PodConfig;
+use crate::namespaces::mount_proc;
+use crate::tree::{Table, end_all};
+
+pub(super) fn supervise(config: &PodConfig) -> io::Result<()> {
+    set_pdeathsig(Signal::SIGKILL)?;
+    // Away from the terminal and its signals.
+    setsid()?;
+    set_child_subreaper(true)?;
+    if config.abilities.pid_namespaces {
+        mount_proc()?;
+    }
+    let mut channel = Channel::from_stdin()?;
+    let ended = children_ended()?;
+    let mut containers = HashSet::new();
+    let lived = live(&mut channel, config, &ended, &mut containers);
+    end_all(Path::new("/proc"), drop);
+    lived
+}
+
+fn live(
+    channel: &mut Channel,
+    config: &PodConfig,
+    ended: &nix::sys::signalfd::SignalFd,
+    containers: &mut HashSet<i32>,
+) -> io::Result<()> {
+    loop {
+        let mut sources =
+            [PollFd::new(channel.as_fd(), PollFlags::POLLIN), PollFd::new(ended.as_fd(), PollFlags::POLLIN)];
+        poll(&mut sources, PollTimeout::NONE)?;
+        let [asked, child_ended] = sources.map(|source| source.any().unwrap_or(true));
+        if asked {
+            if !channel.receive()? {
+                return Ok(());
+            }
+            while channel.next::<()>()?.is_some() {
+                containers.extend(start_container(channel, config));
+            }
+        }
+        if child_ended {
+            while ended.read_signal()?.is_some() {}
+            reap(containers);
+        }
+    }
+}
+
+/// The supervisor of a container, with the socket and the two pipes that came for it. If it does not start, these are
+/// closed, and whoever asked sees that.
+fn start_container(channel: &mut Channel, config: &PodConfig) -> Option<i32> {
+    let [control, stdout, stderr] = [channel.descriptor()?, channel.descriptor()?, channel.descriptor()?];
+    let mut command = Role::Container.of("/proc/self/exe", config).ok()?;
+    command.stdin(Stdio::from(control)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
+    command.spawn().ok()?.id().try_into().ok()
+}
+
+/// Waits for whom nobody else waits for. A child that is no supervisor was a container's whose supervisor is gone: then so
+/// is the container. Each one that ends may leave more, and each end leads here.
+fn reap(containers: &mut HashSet<i32>) {
+    while let Ok(status) = waitpid(Pid::from_raw(-1), Some(WaitPidFlag::WNOHANG)) {
+        if status == WaitStatus::StillAlive {
+            break;
+        }
+        if let Some(pid) = status.pid() {
+            containers.remove(&pid.as_raw());
+        }
+    }
+    let table = Table::read(Path::new("/proc"));
+    for child in table.children(Pid::this().as_raw()) {
+        if !containers.contains(child) {
+            table.kill(*child);
+        }
+    }
+}

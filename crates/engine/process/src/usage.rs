@@ -1,0 +1,71 @@
+//! What a container uses.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::unistd::{SysconfVar, sysconf};
+use serde::{Deserialize, Serialize};
+
+use crate::tree::Table;
+
+/// What a container uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// CPU time of all its processes since it started, those that have ended among them. Never less than before.
+    pub cpu: Duration,
+    /// Memory that the kernel cannot take back without swapping, in bytes: anonymous and shared.
+    pub working_set: u64,
+    /// How many processes it has.
+    pub processes: usize,
+}
+
+/// What everything below `supervisor` uses; the supervisor itself does not count.
+pub(crate) fn measure(proc: &Path, supervisor: i32) -> Usage {
+    let table = Table::read(proc);
+    let processes = table.descendants(supervisor);
+    let of_the_dead = table.entry(supervisor).map_or(0, |entry| entry.ticks_of_children);
+    let ticks = processes.iter().map(|entry| entry.ticks + entry.ticks_of_children).sum::<u64>() + of_the_dead;
+    let living: Vec<_> = processes.iter().filter(|entry| !entry.zombie).collect();
+    let alone = living.len() == 1;
+    let working_set = living.iter().map(|entry| memory(&proc.join(entry.pid.to_string()), alone)).sum();
+    Usage { cpu: duration(ticks), working_set, processes: living.len() }
+}
+
+fn duration(ticks: u64) -> Duration {
+    let per_second = sysconf(SysconfVar::CLK_TCK).ok().flatten().and_then(|ticks| u64::try_from(ticks).ok());
+    let per_second = per_second.filter(|ticks| *ticks > 0).unwrap_or(100);
+    Duration::from_secs(ticks / per_second) + Duration::from_nanos(ticks % per_second * 1_000_000_000 / per_second)
+}
+
+/// Bytes of one process. What several share counts once, in parts; that takes the kernel longer to say.
+fn memory(process: &Path, alone: bool) -> u64 {
+    let shares = || sum(&fs::read_to_string(process.join("smaps_rollup")).ok()?, ["Pss_Anon:", "Pss_Shmem:"]);
+    let whole = || sum(&fs::read_to_string(process.join("status")).ok()?, ["RssAnon:", "RssShmem:"]);
+    if alone { whole() } else { shares().or_else(whole) }.unwrap_or(0)
+}
+
+/// The sum of lines such as `RssAnon:  123 kB`, in bytes; `None` when there is none of them.
+fn sum(text: &str, names: [&str; 2]) -> Option<u64> {
+    let lines = text.lines().filter(|line| names.iter().any(|name| line.starts_with(name)));
+    let numbers = lines.filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    numbers.map(|kilobytes| kilobytes * 1024).reduce(|sum, next| sum + next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_the_sum_of_two_lines() {
+        let status = "VmRSS:\t  900 kB\nRssAnon:\t  100 kB\nRssFile:\t  700 kB\nRssShmem:\t  20 kB\n";
+        assert_eq!(sum(status, ["RssAnon:", "RssShmem:"]), Some(120 * 1024));
+        assert_eq!(sum("State:\tZ (zombie)\n", ["RssAnon:", "RssShmem:"]), None);
+    }
+
+    #[test]
+    fn this_process_uses_memory() {
+        assert!(memory(Path::new("/proc/self"), true) > 0);
+        assert!(memory(Path::new("/proc/self"), false) > 0);
+    }
+}

@@ -1,0 +1,75 @@
+//! What every controller shares.
+
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::core::v1::{Namespace, Node};
+use kube::Client;
+use pillion_clock::Clock;
+use pillion_events::Recorder;
+
+use crate::cache::Cache;
+use crate::controllers::Config;
+use crate::cron_job::CronJobView;
+use crate::job::JobView;
+use crate::kinds::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use crate::pod::PodView;
+
+/// What every controller shares. Clones share the same caches.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub(crate) client: Client,
+    pub(crate) clock: Clock,
+    /// In PEM, for the ConfigMap that pods trust the API server by.
+    pub(crate) certificate_authority: Option<String>,
+    pub(crate) pods: Cache<PodView>,
+    pub(crate) nodes: Cache<Node>,
+    pub(crate) replica_sets: Cache<ReplicaSet>,
+    pub(crate) deployments: Cache<Deployment>,
+    pub(crate) stateful_sets: Cache<StatefulSet>,
+    pub(crate) daemon_sets: Cache<DaemonSet>,
+    pub(crate) revisions: Cache<ControllerRevision>,
+    pub(crate) namespaces: Cache<Namespace>,
+    pub(crate) jobs: Cache<JobView>,
+    pub(crate) cron_jobs: Cache<CronJobView>,
+    quiet: bool,
+}
+
+impl Context {
+    pub(crate) fn new(config: Config) -> Context {
+        Context {
+            client: config.client,
+            clock: config.clock,
+            certificate_authority: config.certificate_authority,
+            quiet: config.quiet,
+            pods: Cache::new(),
+            nodes: Cache::new(),
+            replica_sets: Cache::new(),
+            deployments: Cache::new(),
+            stateful_sets: Cache::new(),
+            daemon_sets: Cache::new(),
+            revisions: Cache::new(),
+            namespaces: Cache::new(),
+            jobs: Cache::new(),
+            cron_jobs: Cache::new(),
+        }
+    }
+
+    /// Tells events as a component. Make it once for each controller: it has a writer of its own.
+    pub(crate) fn recorder(&self, component: &str) -> Recorder {
+        let recorder = Recorder::new(self.client.clone(), self.clock, component);
+        if self.quiet { recorder.quiet() } else { recorder }
+    }
+
+    /// Returns when all caches hold what there was when they began.
+    pub(crate) async fn ready(&self) {
+        self.pods.ready().await;
+        self.nodes.ready().await;
+        self.replica_sets.ready().await;
+        self.deployments.ready().await;
+        self.stateful_sets.ready().await;
+        self.daemon_sets.ready().await;
+        self.revisions.ready().await;
+        self.namespaces.ready().await;
+        self.jobs.ready().await;
+        self.cron_jobs.ready().await;
+    }
+}

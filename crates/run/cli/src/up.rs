@@ -1,0 +1,221 @@
+//! `pillion up`: an embedded cluster with the manager, the user's manifests in it, and a view of what happens.
+//!
+//! ```text
+//!  manifests ─▶ engine + manager ─▶ apply ─▶ watch ─▶ view ─┬─▶ screen   (a terminal)
+//!                                                           └─▶ lines    (anything else)
+//!  Ctrl-C, or all Jobs have ended ─▶ every process is ended, within its grace period ─▶ exit status
+//! ```
+
+mod apply;
+mod home;
+mod lines;
+mod screen;
+mod view;
+mod watch;
+
+use std::io::{self, IsTerminal as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use pillion_clock::Clock;
+use pillion_embedded::{Containers, Embedded};
+use pillion_manager::{Manager, Reach};
+use pillion_node::ImageMap;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch as channel;
+use tokio::time::Instant;
+
+use self::home::Home;
+use self::screen::{Header, Screen};
+use self::view::{View, short};
+use crate::Failure;
+use crate::args::UpArgs;
+use crate::manifest::Document;
+
+/// Views are drawn, and lines written, so often at most.
+const BEAT: Duration = Duration::from_millis(100);
+/// Where the manager lives, as far as the API server is concerned.
+const MANAGER_NAMESPACE: &str = "pillion-system";
+/// After Ctrl-C nothing runs longer than this, whatever a pod's grace period says.
+const LONGEST_GRACE: Duration = Duration::from_secs(60);
+
+/// How a run ended.
+enum End {
+    /// The Jobs have all ended.
+    Done,
+    /// The user wants it to end.
+    Interrupted,
+}
+
+/// Runs the cluster until the Jobs have ended, or the user says so.
+pub(crate) fn run(args: &UpArgs, documents: Vec<Document>) -> Result<(), Failure> {
+    if args.until_done && !documents.iter().any(|document| matches!(document.kind(), "Job")) {
+        return Err(Failure::misuse("--until-done waits for Jobs, and there is none in these manifests"));
+    }
+    let images = match &args.images {
+        Some(path) => ImageMap::read(path).map_err(|error| Failure::misuse(error.to_string()))?,
+        None => ImageMap::default(),
+    };
+    // An error means that it was told before, which is as good.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let outcome = runtime.block_on(session(args, documents, images));
+    // A watch or a probe that hangs must not hold up the end.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn session(args: &UpArgs, documents: Vec<Document>, images: ImageMap) -> Result<(), Failure> {
+    let mut interrupts = Interrupts::new()?;
+    let home = Home::new(args.data.as_deref()).map_err(Failure::misuse)?;
+    let engine = start(args, &home, images).await?;
+    let outcome = tokio::select! {
+        outcome = play(args, &home, &engine, documents) => outcome,
+        () = interrupts.next() => Ok(End::Interrupted),
+    };
+    let stopping = engine.stop(LONGEST_GRACE);
+    tokio::select! {
+        () = stopping => {}
+        // Containers end with this program: nothing is left behind.
+        () = interrupts.next() => anstream::eprintln!("ended at once"),
+    }
+    match outcome {
+        Ok(End::Interrupted) if args.until_done => Err(Failure::no("interrupted before all Jobs had ended")),
+        other => other.map(drop),
+    }
+}
+
+async fn start(args: &UpArgs, home: &Home, images: ImageMap) -> Result<Embedded, Failure> {
+    let containers = if args.simulate { Containers::Simulated } else { Containers::Processes { images, supervisor: None } };
+    let config = pillion_embedded::Config {
+        folder: home.folder().to_path_buf(),
+        keep: home.is_kept().then(|| home.folder().join("objects")),
+        listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, args.port))),
+        containers,
+        clock: Clock::system(),
+        seed: None,
+    };
+    let engine = Embedded::start(config).await.map_err(|error| Failure::no(chain(&error)))?;
+    engine.write_kubeconfig(&home.kubeconfig()).map_err(|error| Failure::no(chain(&error)))?;
+    Ok(engine)
+}
+
+/// Starts the manager, applies the manifests and shows what happens.
+async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Document>) -> Result<End, Failure> {
+    let began = Instant::now();
+    let client = engine.client();
+    let manager = start_manager(engine).await.map_err(Failure::no)?;
+    let kubeconfig = home.kubeconfig().display().to_string();
+    let screen = if args.plain || !io::stdout().is_terminal() { None } else { Some(Screen::open()?) };
+    let view = channel::Sender::new(View::default());
+    let finished = channel::Sender::new(false);
+    let work = async {
+        for document in apply::in_order(documents) {
+            apply::apply(&client, &document).await.map_err(Failure::no)?;
+        }
+        if args.until_done {
+            // The sender is right here.
+            let _ = view.subscribe().wait_for(View::jobs_have_ended).await;
+            finished.send_replace(true);
+        }
+        std::future::pending::<Result<(), Failure>>().await
+    };
+    tokio::select! {
+        shown = show(screen, &kubeconfig, began, &view, finished.subscribe()) => shown?,
+        outcome = work => outcome?,
+        () = manager.run() => return Err(Failure::no("the manager has ended by itself")),
+        () = watch::keep(client.clone(), &view) => return Err(Failure::no("the watches have ended by themselves")),
+    }
+    let (summary, failed) = lines::summary(&view.borrow());
+    crate::print(&summary.iter().map(|line| format!("{line}\n")).collect::<String>())?;
+    if failed.is_empty() {
+        return Ok(End::Done);
+    }
+    Err(Failure::No(failed.iter().map(|key| format!("Job {} has failed", short(key))).collect()))
+}
+
+async fn start_manager(engine: &Embedded) -> Result<Manager, String> {
+    let reach = Reach::Service { namespace: MANAGER_NAMESPACE.to_owned(), name: "pillion-webhook".to_owned(), port: 443 };
+    let clock = engine.server().clock();
+    let config = pillion_manager::Config::new(engine.client(), Arc::new(move || clock.now()), reach);
+    let manager = Manager::start(config).await.map_err(|error| chain(&error))?;
+    engine.server().register_webhook(&format!("https://pillion-webhook.{MANAGER_NAMESPACE}.svc"), manager.webhooks());
+    manager.register().await.map_err(|error| chain(&error))?;
+    Ok(manager)
+}
+
+/// Shows every change, until all has been shown after the end.
+async fn show(
+    mut screen: Option<Screen>,
+    kubeconfig: &str,
+    began: Instant,
+    view: &channel::Sender<View>,
+    finished: channel::Receiver<bool>,
+) -> io::Result<()> {
+    let header = Header { kubeconfig: kubeconfig.to_owned() };
+    if screen.is_none() {
+        let mut stdout = io::stdout().lock();
+        writeln!(stdout, "export KUBECONFIG={kubeconfig}")?;
+    }
+    let mut old = View::default();
+    let mut beat = tokio::time::interval(BEAT);
+    loop {
+        beat.tick().await;
+        let last = *finished.borrow();
+        let new = view.borrow().clone();
+        match &mut screen {
+            Some(screen) => screen.draw(&header, &new, began.elapsed(), Timestamp::now())?,
+            None => {
+                let mut stdout = io::stdout().lock();
+                for line in lines::changes(&old, &new) {
+                    writeln!(stdout, "{:>6.1}s  {line}", began.elapsed().as_secs_f64())?;
+                }
+                stdout.flush()?;
+            }
+        }
+        if last {
+            return Ok(());
+        }
+        old = new;
+    }
+}
+
+/// The signals that ask a program to end.
+struct Interrupts {
+    signals: [Signal; 3],
+}
+
+impl Interrupts {
+    fn new() -> io::Result<Interrupts> {
+        Ok(Interrupts {
+            signals: [
+                signal(SignalKind::interrupt())?,
+                signal(SignalKind::terminate())?,
+                signal(SignalKind::hangup())?,
+            ],
+        })
+    }
+
+    async fn next(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.signals;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    }
+}
+
+/// An error with all that led to it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

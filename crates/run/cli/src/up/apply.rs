@@ -1,0 +1,98 @@
+//! Applies the user's manifests, what others need first.
+
+use std::time::Duration;
+
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::discovery::{self, Scope};
+use kube::{Client, ResourceExt as _};
+
+use crate::manifest::Document;
+
+/// Who owns the fields that a manifest sets.
+const MANAGER: &str = "pillion-up";
+/// How long a definition or a namespace that was just applied may take until its objects are taken.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A kind's place in the order; what is not named stands before the workloads.
+fn rank(kind: &str) -> u8 {
+    match kind {
+        "Namespace" => 0,
+        "CustomResourceDefinition" => 1,
+        "PriorityClass" | "ServiceAccount" | "LimitRange" | "ClusterRole" | "Role" => 2,
+        "ClusterRoleBinding" | "RoleBinding" | "ConfigMap" | "Secret" | "PersistentVolumeClaim" => 3,
+        "ValidatingAdmissionPolicy" | "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => 4,
+        "ValidatingAdmissionPolicyBinding" | "ControllerRevision" => 5,
+        // Before the pods that it goes into.
+        "SidecarSet" => 6,
+        "Service" | "PodDisruptionBudget" => 7,
+        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "ReplicationController" => 9,
+        "Pod" => 10,
+        "Job" => 11,
+        "CronJob" => 12,
+        _ => 8,
+    }
+}
+
+/// The documents in the order in which they are applied; documents of one rank stay in the order of the files.
+pub(crate) fn in_order(mut documents: Vec<Document>) -> Vec<Document> {
+    documents.sort_by_key(|document| rank(document.kind()));
+    documents
+}
+
+/// Applies one document as `kubectl apply --server-side` would, or creates it when only the API server can name it.
+///
+/// # Errors
+/// In words for the user: which document, and what the API server said.
+pub(crate) async fn apply(client: &Client, document: &Document) -> Result<String, String> {
+    let complain = |what: String| format!("{}: {}: {what}", document.source, document.title());
+    let mut object: DynamicObject =
+        serde_json::from_value(document.value.clone()).map_err(|error| complain(error.to_string()))?;
+    let kind = object.types.clone().unwrap_or_default();
+    let kind = GroupVersionKind::try_from(&kind).map_err(|error| complain(error.to_string()))?;
+    let (resource, scope) = resource(client, &kind).await.map_err(&complain)?;
+    let api: Api<DynamicObject> = match scope {
+        Scope::Cluster => Api::all_with(client.clone(), &resource),
+        Scope::Namespaced => {
+            let namespace = object.namespace().unwrap_or_else(|| "default".to_owned());
+            object.metadata.namespace = Some(namespace.clone());
+            Api::namespaced_with(client.clone(), &namespace, &resource)
+        }
+    };
+    let applied = if object.metadata.name.is_none() {
+        api.create(&PostParams::default(), &object).await
+    } else {
+        let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), force: true, ..PatchParams::default() };
+        api.patch(&object.name_any(), &parameters, &Patch::Apply(&object)).await
+    };
+    match applied {
+        Ok(applied) => Ok(format!("{}/{}", kind.kind, applied.name_any())),
+        Err(error) => Err(complain(reason(error))),
+    }
+}
+
+/// What the API server said, without the client's words around it.
+fn reason(error: kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message,
+        other => other.to_string(),
+    }
+}
+
+/// How objects of a kind are reached. A definition that was applied a moment ago is waited for.
+async fn resource(client: &Client, kind: &GroupVersionKind) -> Result<(ApiResource, Scope), String> {
+    let ask = async {
+        loop {
+            match discovery::pinned_kind(client, kind).await {
+                Ok((resource, capabilities)) => return Ok((resource, capabilities.scope)),
+                Err(kube::Error::Api(status)) if status.is_not_found() => {}
+                Err(kube::Error::Discovery(_)) => {}
+                Err(error) => return Err(reason(error)),
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, ask).await.unwrap_or_else(|_| {
+        Err(format!("no resource serves kind {:?} of {:?}; apply its CustomResourceDefinition as well", kind.kind, kind.api_version()))
+    })
+}

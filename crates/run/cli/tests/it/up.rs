@@ -1,0 +1,287 @@
+//! `pillion up` as a user runs it: real processes, signals, and what is left behind.
+
+use std::fmt::Write as _;
+use std::fs::{self, Permissions};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ListParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, ResourceExt as _};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+/// Longer than anything here takes on a small machine that builds at the same time.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// Nobody in particular.
+const SOMEBODY: u32 = 65_534;
+
+/// A copy of the program and of some manifests, where another user can reach them. What runs from here can be found.
+struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+        fs::copy(env!("CARGO_BIN_EXE_pillion"), folder.path().join("pillion")).unwrap();
+        Place { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    /// Starts `pillion up`. Where this test may, it is run by a user without any rights.
+    fn up(&self, arguments: &[&str]) -> Up {
+        let mut command = Command::new(self.path("pillion"));
+        command.arg("up").args(arguments).current_dir(self.folder.path()).env_clear();
+        command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("TMPDIR", self.folder.path());
+        if nix::unistd::geteuid().is_root() {
+            command.uid(SOMEBODY).gid(SOMEBODY);
+        }
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Up { child, lines, seen: String::new() }
+    }
+
+    /// The processes that run our copy of the program, supervisors of pods among them, or carry the mark in their environment.
+    fn processes(&self, mark: &str) -> Vec<String> {
+        let program = self.path("pillion");
+        let mark = format!("MARK={mark}");
+        let folders = fs::read_dir("/proc").unwrap().filter_map(|entry| Some(entry.ok()?.path()));
+        folders
+            .filter(|process| {
+                let environment = fs::read(process.join("environ")).unwrap_or_default();
+                fs::read_link(process.join("exe")).is_ok_and(|link| link == program)
+                    || environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+            })
+            .map(|process| {
+                let line = fs::read(process.join("cmdline")).unwrap_or_default();
+                format!("{}: {}", process.display(), String::from_utf8_lossy(&line).replace('\0', " "))
+            })
+            .collect()
+    }
+
+    /// Waits until nothing of ours runs any more.
+    fn nothing_is_left(&self, mark: &str) {
+        let started = Instant::now();
+        loop {
+            let left = self.processes(mark);
+            if left.is_empty() {
+                return;
+            }
+            assert!(started.elapsed() < PATIENCE, "these are left behind: {left:#?}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// A running `pillion up`.
+struct Up {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+    seen: String,
+}
+
+impl Up {
+    /// Waits for a line on stdout that has this text.
+    fn line_with(&mut self, text: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        while let Ok(line) = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            writeln!(self.seen, "{line}").unwrap();
+            if line.contains(text) {
+                return line;
+            }
+        }
+        let _ = self.child.kill();
+        panic!("no line with {text:?} in\n{}\nstderr:\n{}", self.seen, self.stderr());
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
+    }
+
+    /// Waits for the end: the exit status, and all that was written.
+    fn end(mut self) -> (Option<i32>, String, String) {
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            writeln!(self.seen, "{line}").unwrap();
+        }
+        let stderr = self.stderr();
+        let status = self.child.wait().unwrap();
+        (status.code(), self.seen, stderr)
+    }
+
+    fn stderr(&mut self) -> String {
+        let mut text = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        text
+    }
+}
+
+fn client(kubeconfig: &Path) -> (tokio::runtime::Runtime, Client) {
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let client = runtime.block_on(async {
+        let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+        let config =
+            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        Client::try_from(config).unwrap()
+    });
+    (runtime, client)
+}
+
+/// A Deployment with one pod that runs `script`; its processes carry the mark.
+fn deployment(mark: &str, script: &str) -> String {
+    format!(
+        r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: web}}
+spec:
+  selector: {{matchLabels: {{app: web}}}}
+  template:
+    metadata: {{labels: {{app: web}}}}
+    spec:
+      terminationGracePeriodSeconds: 20
+      containers:
+      - name: app
+        image: web
+        env: [{{name: MARK, value: "{mark}"}}]
+        command: [sh, -c, {script:?}]
+"#
+    )
+}
+
+#[test]
+fn the_quickstart_ends_by_itself_and_leaves_nothing() {
+    let place = Place::new();
+    let quickstart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/quickstart");
+    fs::create_dir(place.path("quickstart")).unwrap();
+    for file in fs::read_dir(quickstart).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), place.path("quickstart").join(file.file_name())).unwrap();
+    }
+    let (status, stdout, stderr) = place.up(&["quickstart", "--until-done"]).end();
+    assert_eq!(status, Some(0), "{stdout}\n{stderr}");
+    assert!(stdout.contains("Complete 2/2"), "{stdout}");
+    // The proxy of the Job is sized from the Job's main container, that of the Deployment from its app.
+    assert!(stdout.contains("(cpu 10m–50m, memory 16Mi–32Mi)"), "{stdout}");
+    assert!(stdout.contains("(cpu 10m–400m, memory 16Mi–128Mi)"), "{stdout}");
+    assert_eq!(stderr, "");
+    place.nothing_is_left("none");
+}
+
+#[test]
+fn a_job_that_fails_is_told_by_the_exit_status() {
+    let place = Place::new();
+    place.write(
+        "job.yaml",
+        "{apiVersion: batch/v1, kind: Job, metadata: {name: bad}, spec: {backoffLimit: 0, template: {spec: {restartPolicy: Never, \
+         containers: [{name: main, image: bad, command: [sh, -c, 'exit 3']}]}}}}",
+    );
+    let (status, stdout, stderr) = place.up(&["job.yaml", "--until-done"]).end();
+    assert_eq!(status, Some(1), "{stdout}\n{stderr}");
+    assert!(stdout.contains("main exit 3"), "{stdout}");
+    assert_eq!(stderr, "error: Job bad has failed\n");
+}
+
+#[test]
+fn wrong_use_is_told_before_anything_starts() {
+    let place = Place::new();
+    place.write("pod.yaml", "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: a}]}}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    place.write("images.yaml", "web: [sh]");
+    place.write("file", "");
+    let rows: &[(&[&str], i32, &str)] = &[
+        (&["pod.yaml", "--until-done"], 2, "there is none in these manifests"),
+        (&["nowhere.yaml"], 2, "nowhere.yaml"),
+        (&["pod.yaml", "--port", &port], 1, "cannot listen on 127.0.0.1:"),
+        (&["--images", "nowhere.yaml"], 2, "nowhere.yaml"),
+        (&["--images", "images.yaml"], 2, "images.yaml"),
+        (&["--data", "file/below"], 2, "cannot keep anything in file/below"),
+    ];
+    for (arguments, status, words) in rows {
+        let (code, stdout, stderr) = place.up(arguments).end();
+        assert_eq!(code, Some(*status), "{arguments:?}\n{stdout}\n{stderr}");
+        assert!(stderr.contains(words), "{arguments:?}: {stderr}");
+    }
+    place.nothing_is_left("none");
+}
+
+#[test]
+fn what_the_api_server_refuses_is_told_with_the_file() {
+    let place = Place::new();
+    place.write("pod.yaml", "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: A, image: a}]}}");
+    let (status, stdout, stderr) = place.up(&["pod.yaml"]).end();
+    assert_eq!(status, Some(1), "{stdout}\n{stderr}");
+    assert!(stderr.contains("pod.yaml: Pod/a: ") && stderr.contains("spec.containers[0].name"), "{stderr}");
+}
+
+#[test]
+fn an_interrupt_gives_containers_their_grace_and_a_second_one_does_not() {
+    let place = Place::new();
+    place.write("web.yaml", &deployment("polite", "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 1 & wait $!; done"));
+    let mut up = place.up(&["web.yaml"]);
+    up.line_with("app ready");
+    up.signal(Signal::SIGINT);
+    let (status, stdout, stderr) = up.end();
+    assert_eq!((status, stderr.as_str()), (Some(0), ""), "{stdout}");
+    place.nothing_is_left("polite");
+
+    place.write("web.yaml", &deployment("deaf", "trap '' TERM; while :; do sleep 1; done"));
+    let mut up = place.up(&["web.yaml"]);
+    up.line_with("app ready");
+    let started = Instant::now();
+    up.signal(Signal::SIGINT);
+    up.signal(Signal::SIGTERM);
+    let (_, stdout, stderr) = up.end();
+    assert!(started.elapsed() < Duration::from_secs(20), "the grace period was waited for\n{stdout}\n{stderr}");
+    place.nothing_is_left("deaf");
+}
+
+#[test]
+fn after_kill_nine_nothing_runs_on_and_the_same_data_goes_on() {
+    let place = Place::new();
+    place.write("web.yaml", &deployment("killed", "setsid sh -c 'while :; do sleep 1; done' & while :; do sleep 1; done"));
+    let mut up = place.up(&["web.yaml", "--data", "data"]);
+    up.line_with("app ready");
+    let pods = |kubeconfig: &Path| {
+        let (runtime, client) = client(kubeconfig);
+        runtime.block_on(Api::<Pod>::namespaced(client, "default").list(&ListParams::default())).unwrap().items
+    };
+    let before = pods(&place.path("data/kubeconfig"));
+    assert!(!place.processes("killed").is_empty(), "nothing was started");
+    up.signal(Signal::SIGKILL);
+    up.end();
+    place.nothing_is_left("killed");
+
+    let mut up = place.up(&["--data", "data"]);
+    up.line_with("app ready ×2");
+    let after = pods(&place.path("data/kubeconfig"));
+    let names = |pods: &[Pod]| pods.iter().map(|pod| (pod.name_any(), pod.uid())).collect::<Vec<_>>();
+    assert_eq!(names(&before), names(&after));
+    // A folder belongs to one run at a time.
+    let (status, _, stderr) = place.up(&["--data", "data"]).end();
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(stderr.contains("another"), "{stderr}");
+    up.signal(Signal::SIGTERM);
+    up.end();
+    place.nothing_is_left("killed");
+}

@@ -1,0 +1,63 @@
+//! What can go wrong with the manager as a whole. What is wrong with one object is an answer to whoever sent it.
+
+/// Why the manager cannot do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API server refused, or could not be reached.
+    #[error("cannot {what}")]
+    Api {
+        /// What was tried.
+        what: String,
+        /// What the API server said.
+        source: Box<kube::Error>,
+    },
+    /// A definition is there and not served.
+    #[error("CustomResourceDefinition {name:?} is not established after {seconds} s; its conditions say why")]
+    NotEstablished {
+        /// The definition.
+        name: String,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// The watches did not come up.
+    #[error(
+        "the API server has not listed SidecarSets, Namespaces and ControllerRevisions within {seconds} s; the manager must be allowed to list and watch them"
+    )]
+    NotFilled {
+        /// How long they were waited for.
+        seconds: u64,
+    },
+    /// The webhooks cannot be reached at what was given as their address.
+    #[error("{url:?} is not a URL of webhooks: it must begin with https:// and name a host")]
+    Url {
+        /// What was given.
+        url: String,
+    },
+    /// A certificate cannot be made.
+    #[error("cannot make a certificate for {host:?}")]
+    Certificate {
+        /// For whom.
+        host: String,
+        /// What is wrong.
+        source: rcgen::Error,
+    },
+    /// A certificate cannot be served.
+    #[error("the certificate in Secret {secret:?} cannot be served; delete the Secret to have it made anew")]
+    Tls {
+        /// Namespace and name of the Secret.
+        secret: String,
+        /// What is wrong.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The port cannot be served.
+    #[error("cannot serve webhooks on the port")]
+    Port(#[source] std::io::Error),
+}
+
+impl Error {
+    /// For `map_err`: the API server did not do `what`.
+    pub(crate) fn api(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Error {
+        let what = what.into();
+        move |source| Error::Api { what, source: Box::new(source) }
+    }
+}

@@ -1,0 +1,62 @@
+//! The manager: the webhooks through which sidecars get into pods, and what keeps those webhooks called.
+//!
+//! The API server is reached through a [`kube::Client`] and nothing else, so the same manager serves a real cluster and one in this
+//! process.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//!
+//! use pillion_apiserver::ApiServer;
+//! use pillion_manager::{Config, Manager, Reach};
+//!
+//! let server = ApiServer::new(pillion_apiserver::Config::in_memory());
+//! server.bootstrap().await?;
+//! let (client, clock) = (kube::Client::new(server.router(), "default"), server.clock());
+//! let url = "https://pillion.invalid".to_owned();
+//!
+//! let manager = Manager::start(Config::new(client, Arc::new(move || clock.now()), Reach::Url(url.clone()))).await?;
+//! server.register_webhook(&url, manager.webhooks());
+//! manager.register().await?;
+//! // From here on SidecarSets are defaulted and checked, and pods are injected.
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! ```text
+//!  watches: SidecarSets, Namespaces, ControllerRevisions ─▶ cluster::Objects ─▶ View, swapped as a whole
+//!                                                                                │
+//!  kube-apiserver ─▶ webhook (bound, decode) ─▶ pod, sidecarset (pure) ◀─────────┘
+//!                                                   └─▶ review::Answer ─▶ patch, warnings, refusal
+//!
+//!  certificate::plan ─▶ Secret ─▶ registration (configurations, conversion) ─▶ serve (TLS)
+//! ```
+//!
+//! # Invariants
+//! - A decision sees one `View` from beginning to end and holds no lock.
+//! - A pod that follows a SidecarSet or its Namespace is decided with it: what a webhook of this process let through, and a Namespace
+//!   that is not known yet, is waited for, a second at most.
+//! - A certificate is served only after its authority has been in the registered bundles for a while.
+//! - The manager fails open: without it pods start, and without sidecars. Only SidecarSets themselves cannot be changed then.
+//! - Time comes from [`Config::now`] and tokio's clock.
+#![forbid(unsafe_code)]
+
+mod certificate;
+mod cluster;
+mod config;
+mod error;
+mod manager;
+mod metrics;
+mod not_in_force;
+mod pending;
+mod registration;
+mod review;
+mod secret;
+mod serve;
+mod watches;
+mod webhook;
+
+pub use config::{Config, Now, Reach};
+pub use error::Error;
+pub use manager::Manager;

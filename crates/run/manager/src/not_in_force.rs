@@ -1,0 +1,84 @@
+//! What a SidecarSet may say and this version does not do yet. Accepting it silently would be a lie.
+
+use pillion_api::sidecarset::{FailurePolicy, InjectRevisionPolicy, RepairPolicy, SidecarSet};
+
+/// One warning for each field that has no effect yet.
+pub(crate) fn warnings(set: &SidecarSet) -> Vec<String> {
+    let spec = &set.spec;
+    let mut fields = Vec::new();
+    for (list, containers) in [("initContainers", &spec.init_containers), ("containers", &spec.containers)] {
+        for (i, container) in containers.iter().enumerate() {
+            if container.sidecar == Some(true) {
+                fields.push(format!("spec.{list}[{i}].sidecar"));
+            }
+        }
+    }
+    if spec.share_process_namespace.is_some() {
+        fields.push("spec.shareProcessNamespace".to_owned());
+    }
+    if spec.service_account.is_some() {
+        fields.push("spec.serviceAccount".to_owned());
+    }
+    let injection = &spec.injection_strategy;
+    if injection.failure_policy == Some(FailurePolicy::Fail) {
+        fields.push("spec.injectionStrategy.failurePolicy".to_owned());
+    }
+    if injection.repair.as_ref().is_some_and(|repair| repair.policy == Some(RepairPolicy::Evict)) {
+        fields.push("spec.injectionStrategy.repair".to_owned());
+    }
+    let mut warnings: Vec<String> = fields
+        .into_iter()
+        .map(|field| format!("{field}: stored, and without effect in this version of Pillion"))
+        .collect();
+    warnings.extend(quota(set));
+    warnings
+}
+
+/// What is said of a set whose places are not counted, to whoever writes it and to whoever creates its pods.
+pub(crate) fn quota(set: &SidecarSet) -> Option<String> {
+    let pinned = set.spec.pinned_revision()?;
+    (pinned.policy == Some(InjectRevisionPolicy::Quota)).then(|| {
+        format!(
+            "SidecarSet {:?}: policy Quota is not counted in this version of Pillion: every new pod gets the pinned revision while \
+             updateStrategy.partition keeps any pod on it",
+            set.name()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_testkit::mk_set;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_field_without_effect_is_named() {
+        let set = mk_set(
+            "mesh",
+            json!({"app": "web"}),
+            json!({
+                "containers": [{"name": "a", "image": "a"}, {"name": "b", "image": "b", "sidecar": true}],
+                "shareProcessNamespace": true,
+                "serviceAccount": {"name": "mesh"},
+                "injectionStrategy": {"failurePolicy": "Fail", "repair": {"policy": "Evict"}},
+                "injectStrategy": {"revision": "mesh-1"},
+            }),
+        );
+        insta::assert_snapshot!(warnings(&set).join("\n"), @r#"
+        spec.containers[1].sidecar: stored, and without effect in this version of Pillion
+        spec.shareProcessNamespace: stored, and without effect in this version of Pillion
+        spec.serviceAccount: stored, and without effect in this version of Pillion
+        spec.injectionStrategy.failurePolicy: stored, and without effect in this version of Pillion
+        spec.injectionStrategy.repair: stored, and without effect in this version of Pillion
+        SidecarSet "mesh": policy Quota is not counted in this version of Pillion: every new pod gets the pinned revision while updateStrategy.partition keeps any pod on it
+        "#);
+    }
+
+    #[test]
+    fn what_works_is_not_warned_about() {
+        let set = mk_set("mesh", json!({"app": "web"}), json!({"containers": [{"name": "a", "image": "a"}]}));
+        assert_eq!(warnings(&set), Vec::<String>::new());
+    }
+}

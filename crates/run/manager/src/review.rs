@@ -1,0 +1,195 @@
+//! What the API server asks a webhook, and how it is answered: `admission.k8s.io/v1` `AdmissionReview`.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use json_patch::Patch;
+use pillion_api::field;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// A question.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Review {
+    request: Option<Request>,
+}
+
+/// A write that is about to happen.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Request {
+    pub(crate) uid: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) operation: String,
+    pub(crate) sub_resource: Option<String>,
+    pub(crate) dry_run: Option<bool>,
+    /// The object as it is to be; `null` when it is to go.
+    pub(crate) object: Value,
+    /// The object as it is; `null` when it is new.
+    pub(crate) old_object: Value,
+}
+
+impl Request {
+    /// Reads a question.
+    pub(crate) fn read(body: &[u8]) -> Result<Request, String> {
+        let review: Review =
+            serde_json::from_slice(body).map_err(|error| format!("the body is not an AdmissionReview: {error}"))?;
+        review.request.ok_or_else(|| "the AdmissionReview has no request".to_owned())
+    }
+
+    /// Whether an object itself is written, and not a part such as its status.
+    pub(crate) fn is(&self, operation: &str) -> bool {
+        self.operation == operation && self.sub_resource.as_deref().unwrap_or_default().is_empty()
+    }
+
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.dry_run == Some(true)
+    }
+}
+
+/// An answer. The default lets the write through as it is.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    /// What to change; may be empty.
+    pub(crate) patch: Patch,
+    /// What whoever writes should know.
+    pub(crate) warnings: Vec<String>,
+    /// What the audit log should know.
+    pub(crate) audit_annotations: BTreeMap<String, String>,
+    /// The Status of a refusal.
+    pub(crate) refusal: Option<Value>,
+}
+
+impl Answer {
+    /// No, for a reason that is not about a field.
+    pub(crate) fn forbidden(message: impl Into<String>) -> Answer {
+        Answer::refused(403, "Forbidden", message.into(), Value::Null)
+    }
+
+    /// No: what came cannot be read.
+    pub(crate) fn bad_request(message: impl Into<String>) -> Answer {
+        Answer::refused(400, "BadRequest", message.into(), Value::Null)
+    }
+
+    /// No, for everything that is wrong with the object: the words and the form of the API server's own refusal.
+    pub(crate) fn invalid((group, kind): (&str, &str), name: &str, errors: &[field::Error]) -> Answer {
+        let causes: Vec<Value> = errors
+            .iter()
+            .map(|error| json!({"reason": error.kind.reason(), "message": error.message(), "field": error.path.to_string()}))
+            .collect();
+        let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let mut listed: Vec<String> = Vec::new();
+        for error in errors.iter().map(ToString::to_string) {
+            if !listed.contains(&error) {
+                listed.push(error);
+            }
+        }
+        let listed = if let [one] = listed.as_slice() { one.clone() } else { format!("[{}]", listed.join(", ")) };
+        let details = json!({"name": name, "group": group, "kind": kind, "causes": causes});
+        Answer::refused(422, "Invalid", format!("{qualified} {name:?} is invalid: {listed}"), details)
+    }
+
+    fn refused(code: u16, reason: &str, message: String, details: Value) -> Answer {
+        let mut status = json!({"status": "Failure", "code": code, "reason": reason, "message": message});
+        if !details.is_null() {
+            status["details"] = details;
+        }
+        Answer { refusal: Some(status), ..Answer::default() }
+    }
+
+    /// The same answer with warnings.
+    pub(crate) fn with_warnings(self, warnings: Vec<String>) -> Answer {
+        Answer { warnings, ..self }
+    }
+
+    pub(crate) fn is_allowed(&self) -> bool {
+        self.refusal.is_none()
+    }
+
+    /// The `AdmissionReview` that carries the answer.
+    pub(crate) fn into_review(self, uid: &str) -> Result<Value, serde_json::Error> {
+        let mut response =
+            Map::from_iter([("uid".to_owned(), json!(uid)), ("allowed".to_owned(), json!(self.is_allowed()))]);
+        if self.refusal.is_none() && !self.patch.0.is_empty() {
+            response.insert("patchType".to_owned(), json!("JSONPatch"));
+            response.insert("patch".to_owned(), STANDARD.encode(serde_json::to_vec(&self.patch)?).into());
+        }
+        if let Some(status) = self.refusal {
+            response.insert("status".to_owned(), status);
+        }
+        if !self.audit_annotations.is_empty() {
+            response.insert("auditAnnotations".to_owned(), json!(self.audit_annotations));
+        }
+        if !self.warnings.is_empty() {
+            response.insert("warnings".to_owned(), json!(self.warnings));
+        }
+        Ok(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_api::field::{Error, Path};
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_has_the_form_of_the_api_servers_own() {
+        let path = Path::new("spec").child("selector");
+        let errors = [Error::required(&path, "no selector"), Error::forbidden(&path, "no")];
+        let answer = Answer::invalid(("apps.kruise.io", "SidecarSet"), "mesh", &errors);
+        insta::assert_json_snapshot!(answer.into_review("42").unwrap()["response"], @r#"
+        {
+          "uid": "42",
+          "allowed": false,
+          "status": {
+            "status": "Failure",
+            "code": 422,
+            "reason": "Invalid",
+            "message": "SidecarSet.apps.kruise.io \"mesh\" is invalid: [spec.selector: Required value: no selector, spec.selector: Forbidden: no]",
+            "details": {
+              "name": "mesh",
+              "group": "apps.kruise.io",
+              "kind": "SidecarSet",
+              "causes": [
+                {
+                  "reason": "FieldValueRequired",
+                  "message": "Required value: no selector",
+                  "field": "spec.selector"
+                },
+                {
+                  "reason": "FieldValueForbidden",
+                  "message": "Forbidden: no",
+                  "field": "spec.selector"
+                }
+              ]
+            }
+          }
+        }
+        "#);
+    }
+
+    #[test]
+    fn a_patch_goes_as_base64_and_only_if_there_is_one() {
+        let plain = Answer::default().into_review("1").unwrap();
+        assert_eq!(plain["response"], json!({"uid": "1", "allowed": true}));
+        let patch: Patch = serde_json::from_value(json!([{"op": "remove", "path": "/a"}])).unwrap();
+        let answer = Answer { patch, ..Answer::default() }.with_warnings(vec!["look out".to_owned()]);
+        let review = answer.into_review("1").unwrap();
+        let text = STANDARD.decode(review["response"]["patch"].as_str().unwrap()).unwrap();
+        assert_eq!(String::from_utf8(text).unwrap(), r#"[{"op":"remove","path":"/a"}]"#);
+        assert_eq!(review["response"]["patchType"], "JSONPatch");
+        assert_eq!(review["response"]["warnings"], json!(["look out"]));
+    }
+
+    #[test]
+    fn a_body_that_is_no_review_is_said_to_be_none() {
+        for body in [&b"{}"[..], b"[]", b"{\"request\": {\"uid\": 5}}", b"{\"request\": null}", b"\xff", b""] {
+            assert!(Request::read(body).is_err(), "{body:?}");
+        }
+        let nulls = br#"{"request": {"uid": "a", "operation": "CREATE", "dryRun": null, "namespace": null, "subResource": null}}"#;
+        let request = Request::read(nulls).unwrap();
+        assert!(request.is("CREATE") && !request.is_dry_run());
+    }
+}

@@ -1,0 +1,167 @@
+//! A new pod gets its sidecars.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use pillion_admission::{Admitted, admit};
+use pillion_api::field::{Error, Path};
+use pillion_api::pod::Pod;
+use pillion_inject::{Denied, Draw, Note, Severity};
+use serde_json::Value;
+
+use crate::cluster::View;
+use crate::manager::Inner;
+use crate::not_in_force;
+use crate::review::{Answer, Request};
+
+/// Answers for a pod, with the view that has every SidecarSet that came before it.
+pub(crate) async fn mutate(inner: &Inner, request: Request) -> Answer {
+    if !request.is("CREATE") {
+        return Answer::default();
+    }
+    let view = inner.pending.view(&inner.views, request.namespace.as_deref().unwrap_or("default")).await;
+    // Places of `policy: Quota` are not granted here yet, which the answer says.
+    let draw = Draw { random: fastrand::u64(..), quota: BTreeMap::new() };
+    decide(request, &view, &draw, (inner.config.now)())
+}
+
+fn decide(request: Request, view: &View, draw: &Draw, now: Timestamp) -> Answer {
+    let pod = match Pod::new(in_its_namespace(request.object, request.namespace.as_deref())) {
+        Ok(pod) => pod,
+        Err(error) => return Answer::bad_request(format!("this is not a Pod: {error}")),
+    };
+    match admit(&pod, &view.snapshot, draw, Some(now)) {
+        Ok(Admitted { patch, notes }) => Answer {
+            patch,
+            warnings: warnings(&notes, view),
+            audit_annotations: audit_annotations(&notes),
+            refusal: None,
+        },
+        Err(denied) => refusal(&pod, &denied),
+    }
+}
+
+/// The namespace of the request is that of the pod, whether the pod says it or not.
+fn in_its_namespace(mut pod: Value, namespace: Option<&str>) -> Value {
+    let metadata = pod.get_mut("metadata").and_then(Value::as_object_mut);
+    if let (Some(metadata), Some(namespace)) = (metadata, namespace.filter(|namespace| !namespace.is_empty())) {
+        metadata.insert("namespace".to_owned(), namespace.into());
+    }
+    pod
+}
+
+fn warnings(notes: &[Note], view: &View) -> Vec<String> {
+    let said = notes.iter().filter(|note| note.severity == Severity::Warning).map(ToString::to_string);
+    let pinned =
+        notes.iter().filter(|note| note.reason == "Revision").filter_map(|note| view.sets.get(&note.sidecar_set));
+    said.chain(pinned.filter_map(|set| not_in_force::quota(set))).collect()
+}
+
+/// Which SidecarSets had a part in it. The API server writes the name of the webhook in front of the key.
+fn audit_annotations(notes: &[Note]) -> BTreeMap<String, String> {
+    let injected: Vec<&str> =
+        notes.iter().filter(|note| note.reason == "Injected").map(|note| note.sidecar_set.as_str()).collect();
+    if injected.is_empty() { BTreeMap::new() } else { BTreeMap::from([("injected".to_owned(), injected.join(","))]) }
+}
+
+/// What is wrong with an annotation of the pod is said of that field; everything else is between the pod and a SidecarSet.
+fn refusal(pod: &Pod, denied: &Denied) -> Answer {
+    match denied {
+        Denied::Metadata { key, .. } | Denied::Record { key, .. } => {
+            let path = Path::new("metadata").child("annotations").key(key);
+            let value = pod.annotation(key).unwrap_or_default();
+            Answer::invalid(("", "Pod"), pod.name(), &[Error::invalid(&path, value, denied.to_string())])
+        }
+        _ => Answer::forbidden(denied.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pillion_admission::Snapshot;
+    use pillion_api::names;
+    use pillion_inject::{Catalog, Namespace};
+    use pillion_testkit::{mk_container, mk_set, mk_sized};
+    use serde_json::json;
+
+    use super::*;
+
+    fn view(specs: &[(&str, Value)]) -> View {
+        let sets: Vec<_> = specs.iter().map(|(name, spec)| mk_set(name, json!({"app": "web"}), spec.clone())).collect();
+        let namespaces = [("shop".to_owned(), Namespace::new("shop", [("tier".to_owned(), "gold".to_owned())].into()))];
+        View {
+            snapshot: Snapshot { catalog: Catalog::new(sets.clone(), &[]).unwrap(), namespaces: namespaces.into() },
+            sets: sets.into_iter().map(|set| (set.name().to_owned(), Arc::new(set))).collect(),
+            ..View::default()
+        }
+    }
+
+    fn answer(pod: Value, namespace: &str, view: &View) -> Answer {
+        let request = Request { object: pod, namespace: Some(namespace.to_owned()), ..Request::default() };
+        decide(request, view, &Draw::default(), "2026-01-01T00:00:00Z".parse().unwrap())
+    }
+
+    fn pod(container: Value) -> Value {
+        json!({"metadata": {"name": "web-0", "labels": {"app": "web"}}, "spec": {"containers": [container], "future": 1}})
+    }
+
+    #[test]
+    fn the_patch_injects_and_leaves_what_it_does_not_know() {
+        let view = view(&[("mesh", json!({"containers": [mk_container("proxy")]}))]);
+        let answer = answer(pod(mk_container("app")), "default", &view);
+        let mut injected = pod(mk_container("app"));
+        json_patch::patch(&mut injected, &answer.patch).unwrap();
+        assert_eq!(injected["spec"]["future"], 1);
+        assert_eq!(injected["spec"]["containers"].as_array().unwrap().len(), 2);
+        assert_eq!(answer.audit_annotations, BTreeMap::from([("injected".to_owned(), "mesh".to_owned())]));
+        assert!(injected["metadata"].get("namespace").is_none(), "the namespace is the API server's to write");
+    }
+
+    #[test]
+    fn the_namespace_of_the_request_decides() {
+        let spec =
+            json!({"containers": [mk_container("proxy")], "namespaceSelector": {"matchLabels": {"tier": "gold"}}});
+        let view = view(&[("mesh", spec)]);
+        assert!(!answer(pod(mk_container("app")), "shop", &view).patch.0.is_empty());
+        assert!(answer(pod(mk_container("app")), "default", &view).patch.0.is_empty());
+    }
+
+    #[test]
+    fn a_pod_that_opts_out_is_left_alone() {
+        let view = view(&[("mesh", json!({"containers": [mk_container("proxy")]}))]);
+        let mut pod = pod(mk_container("app"));
+        pod["metadata"]["annotations"] = json!({names::INJECT: "false"});
+        let answer = answer(pod, "default", &view);
+        assert!(answer.patch.0.is_empty() && answer.warnings.is_empty() && answer.is_allowed());
+    }
+
+    #[test]
+    fn a_refusal_says_what_about_the_pod_it_is() {
+        let policy = json!({"targetContainersMode": "sum", "resourcesExpr": {"limits": {"cpu": "cpu - 1"}}});
+        let proxy = json!({"name": "proxy", "image": "proxy:1", "resourcesPolicy": policy});
+        let view = view(&[("mesh", json!({"containers": [proxy]}))]);
+        let small = answer(pod(mk_sized("app", ("500m", ""), ("", ""))), "default", &view).refusal.unwrap();
+        assert_eq!((&small["code"], &small["reason"]), (&json!(403), &json!("Forbidden")));
+        insta::assert_snapshot!(small["message"].as_str().unwrap(), @r#"SidecarSet "mesh", container "proxy": calculation result is negative: limits.cpu = cpu - 1 is -500m for cpu = 500m"#);
+
+        let mut record = pod(mk_sized("app", ("2", ""), ("", "")));
+        record["metadata"]["annotations"] = json!({names::HASH: "nonsense"});
+        let record = answer(record, "default", &view).refusal.unwrap();
+        assert_eq!(
+            (&record["code"], &record["details"]["causes"][0]["field"]),
+            (&json!(422), &json!("metadata.annotations[kruise.io/sidecarset-hash]"))
+        );
+
+        let malformed = answer(json!({"spec": {"containers": 5}}), "default", &view).refusal.unwrap();
+        assert_eq!(malformed["code"], 400);
+    }
+
+    #[test]
+    fn warnings_are_those_for_the_author_of_the_pod() {
+        let spec = json!({"containers": [mk_container("app")]});
+        let answer = answer(pod(mk_container("app")), "default", &view(&[("mesh", spec)]));
+        insta::assert_snapshot!(answer.warnings.join("\n"), @r#"SidecarSet "mesh", container "app": replaces the pod's own container of the same name; rename one of them if that is not meant"#);
+    }
+}

@@ -1,0 +1,140 @@
+//! The manager beside an API server in this process, in virtual time, asked as kubectl asks.
+// Helpers of tests are tests as well.
+#![allow(clippy::unwrap_used)]
+
+mod conversion;
+mod many;
+mod pods;
+mod registration;
+mod sidecarsets;
+mod tls;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode};
+use kube::Client;
+use pillion_apiserver::ApiServer;
+use pillion_clock::Clock;
+use pillion_manager::{Config, Manager, Reach};
+use pillion_store::{Options, Store};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+/// Where the API server finds the webhooks: a name that no network has.
+const URL: &str = "https://pillion.invalid";
+
+const SIDECARSETS: &str = "/apis/apps.kruise.io/v1beta1/sidecarsets";
+
+/// An API server, and what it answers.
+struct Cluster {
+    server: ApiServer,
+}
+
+/// An answer of the API server.
+#[derive(Debug)]
+struct Reply {
+    status: StatusCode,
+    warnings: Vec<String>,
+    body: Value,
+}
+
+impl Reply {
+    /// The object; a refusal fails the test with its message.
+    #[track_caller]
+    fn object(self) -> Value {
+        assert!(self.status.is_success(), "{}", self.body["message"]);
+        self.body
+    }
+}
+
+impl Cluster {
+    async fn new() -> Cluster {
+        let server = ApiServer::new(pillion_apiserver::Config {
+            store: Store::memory(Options::default()),
+            clock: Clock::virtual_from("2026-01-01T00:00:00Z".parse().unwrap()),
+            seed: Some(0),
+            ..pillion_apiserver::Config::in_memory()
+        });
+        server.bootstrap().await.unwrap();
+        let cluster = Cluster { server };
+        cluster.service_account("default").await;
+        cluster
+    }
+
+    /// The same with a manager whose webhooks are registered.
+    async fn managed() -> (Cluster, Manager) {
+        let cluster = Cluster::new().await;
+        let manager = Manager::start(cluster.config()).await.unwrap();
+        cluster.server.register_webhook(URL, manager.webhooks());
+        manager.register().await.unwrap();
+        (cluster, manager)
+    }
+
+    fn client(&self) -> Client {
+        Client::new(self.server.router(), "default")
+    }
+
+    fn config(&self) -> Config {
+        let clock = self.server.clock();
+        Config::new(self.client(), Arc::new(move || clock.now()), Reach::Url(URL.to_owned()))
+    }
+
+    async fn namespace(&self, name: &str, labels: Value) {
+        self.create("/api/v1/namespaces", json!({"metadata": {"name": name, "labels": labels}})).await.object();
+        self.service_account(name).await;
+    }
+
+    async fn service_account(&self, namespace: &str) {
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
+        self.create(&path, json!({"metadata": {"name": "default"}})).await.object();
+    }
+
+    async fn create(&self, path: &str, object: Value) -> Reply {
+        self.request(Method::POST, path, "application/json", Some(object)).await
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        self.request(Method::GET, path, "", None).await.object()
+    }
+
+    async fn merge(&self, path: &str, patch: Value) -> Reply {
+        self.request(Method::PATCH, path, "application/merge-patch+json", Some(patch)).await
+    }
+
+    async fn request(&self, method: Method, path: &str, kind: &str, body: Option<Value>) -> Reply {
+        let request = Request::builder().method(method).uri(path).header("content-type", kind);
+        let request = request.body(body.map_or_else(Body::empty, |body| Body::from(body.to_string()))).unwrap();
+        let response = self.server.router().oneshot(request).await.unwrap();
+        let status = response.status();
+        let warnings =
+            response.headers().get_all("warning").iter().map(|text| text.to_str().unwrap().to_owned()).collect();
+        let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        Reply { status, warnings, body: serde_json::from_slice(&bytes).unwrap() }
+    }
+}
+
+fn sidecarset(name: &str, spec: Value) -> Value {
+    let mut set = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "containers": [{"name": "proxy", "image": "envoy:1.30"}]},
+    });
+    for (key, value) in spec.as_object().unwrap() {
+        set["spec"][key] = value.clone();
+    }
+    set
+}
+
+fn pod(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "app", "image": "app:1", "resources": {"limits": {"cpu": "2", "memory": "1Gi"}}}]},
+    })
+}
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// The names of the pod's containers.
+fn names(pod: &Value) -> Vec<&str> {
+    pod["spec"]["containers"].as_array().unwrap().iter().map(|container| container["name"].as_str().unwrap()).collect()
+}

@@ -1,0 +1,68 @@
+//! Containers that end, or never begin.
+
+use anyhow::ensure;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+
+use super::{app, phase, restarts, shell, status_of, waiting_reason, with};
+use crate::Namespace;
+
+/// The first restart is at once, the second after ten seconds, and until then the container waits.
+pub async fn a_container_that_crashes_is_backed_off(namespace: &Namespace) -> anyhow::Result<()> {
+    let story = namespace.story().await?;
+    namespace.create::<Pod>(app(json!({"containers": [shell("main", "sleep 2; exit 7")]}))).await?;
+    let is_waiting = |pod: &Pod, count| {
+        restarts(pod, "main") == Some(count) && waiting_reason(pod, "main") == Some("CrashLoopBackOff")
+    };
+    namespace.wait_for_pod("app", "in back-off", |pod| is_waiting(pod, 1)).await?;
+    story.tells("").await?;
+    namespace.wait_for_pod("app", "in longer back-off", |pod| is_waiting(pod, 2)).await?;
+    story.tells("").await
+}
+
+/// A program that is not there. What the runtime says is its own, the reasons are Kubernetes'.
+pub async fn a_program_that_is_not_there_cannot_start(namespace: &Namespace) -> anyhow::Result<()> {
+    let mut main = shell("main", "");
+    main["command"] = json!(["/no/such/program"]);
+    namespace.create::<Pod>(app(json!({"restartPolicy": "Never", "containers": [main]}))).await?;
+    let pod = namespace.wait_for_pod("app", "failed", |pod| phase(pod) == "Failed").await?;
+    let end = status_of(&pod, "main").and_then(|status| status.state.as_ref()?.terminated.clone());
+    let end = end.map(|end| (end.reason.unwrap_or_default(), end.exit_code));
+    ensure!(end == Some(("StartError".to_owned(), 128)), "the container's end is {end:?}");
+    namespace.has_event("app", "Failed", "Error: failed to ").await
+}
+
+/// The same where it is tried again.
+pub async fn a_program_that_is_not_there_is_tried_again(namespace: &Namespace) -> anyhow::Result<()> {
+    let mut main = shell("main", "");
+    main["command"] = json!(["/no/such/program"]);
+    namespace.create::<Pod>(app(json!({"containers": [main]}))).await?;
+    let is_refused = |pod: &Pod| waiting_reason(pod, "main") == Some("RunContainerError");
+    namespace.wait_for_pod("app", "refused", is_refused).await?;
+    let is_waiting = |pod: &Pod| waiting_reason(pod, "main") == Some("CrashLoopBackOff");
+    let pod = namespace.wait_for_pod("app", "in back-off", is_waiting).await?;
+    let last = status_of(&pod, "main").and_then(|status| status.last_state.as_ref()?.terminated.clone());
+    let last = last.map(|end| (end.reason.unwrap_or_default(), end.exit_code));
+    ensure!(last == Some(("StartError".to_owned(), 128)), "the last state is {last:?}");
+    ensure!(phase(&pod) == "Running", "the phase is {}", phase(&pod));
+    Ok(())
+}
+
+/// What a container leaves in its message file is in its status.
+pub async fn a_container_leaves_a_message(namespace: &Namespace) -> anyhow::Result<()> {
+    let story = namespace.story().await?;
+    let file = shell("file", "sleep 2; echo it was me > /dev/termination-log; exit 1");
+    let log = with(shell("log", "sleep 2; echo last words; exit 1"), json!({"terminationMessagePolicy": "FallbackToLogsOnError"}));
+    namespace.create::<Pod>(app(json!({"restartPolicy": "Never", "containers": [file, log]}))).await?;
+    namespace.wait_for_pod("app", "failed", |pod| phase(pod) == "Failed").await?;
+    story.tells_of(&["Pod"], "").await
+}
+
+/// A pod that may only run so long.
+pub async fn a_pod_fails_at_its_deadline(namespace: &Namespace) -> anyhow::Result<()> {
+    let story = namespace.story().await?;
+    let pod = app(json!({"activeDeadlineSeconds": 4, "containers": [shell("main", super::UNTIL_TERM)]}));
+    namespace.create::<Pod>(pod).await?;
+    namespace.wait_for_pod("app", "failed", |pod| phase(pod) == "Failed").await?;
+    story.tells("").await
+}

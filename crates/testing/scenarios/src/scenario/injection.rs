@@ -1,0 +1,97 @@
+//! Injection by the manager, from a SidecarSet to the end of a Job.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
+
+use anyhow::ensure;
+use jiff::Timestamp;
+use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Pod};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use pillion_api::sidecarset::crd::{self, Conversion};
+use pillion_cluster::image::SHELL;
+use pillion_manager::{Config, Manager, Reach};
+use serde_json::{Value, json};
+
+use super::custom_resources::{self, DEFINITION};
+use super::jobs::work;
+use super::{A_WHILE, UNTIL_TERM, job_is, shell, with};
+use crate::{Namespace, wait};
+
+/// A native sidecar gets into a Job's pod, sized from the app, and does not keep the Job from completing.
+pub async fn an_injected_sidecar_lets_its_job_complete(namespace: &Namespace) -> anyhow::Result<()> {
+    let _mine = DEFINITION.lock().await;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let reach = Reach::Url(format!("https://{}", listener.local_addr()?));
+    let config = Config::new(namespace.client(), Arc::new(Timestamp::now), reach);
+    // Pods in the manager's own namespace are not injected.
+    let home = format!("{}-manager", namespace.name());
+    let manager = Manager::start(Config { namespace: home.clone(), ..config }).await?;
+    let serving = tokio::spawn({
+        let manager = manager.clone();
+        async move { manager.serve(listener).await }
+    });
+    let outcome = match manager.register().await {
+        Ok(()) => injects(namespace).await,
+        Err(error) => Err(error.into()),
+    };
+    serving.abort();
+    clean_up(namespace, &home).await?;
+    outcome
+}
+
+async fn injects(namespace: &Namespace) -> anyhow::Result<()> {
+    let policy = json!({"targetContainersMode": "sum", "resourcesExpr": {
+        "requests": {"cpu": "max(cpu*50%, 10m)", "memory": "32Mi"}, "limits": {"cpu": "cpu*50%", "memory": "memory*25%"}
+    }});
+    let proxy = with(shell("proxy", UNTIL_TERM), json!({"restartPolicy": "Always", "resourcesPolicy": policy}));
+    let set = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": namespace.name()},
+        "spec": {"namespace": namespace.name(), "selector": {"matchLabels": {"mesh": "on"}}, "initContainers": [proxy]}
+    });
+    let sets = custom_resources::sidecarsets(namespace.client());
+    sets.create(&PostParams::default(), &serde_json::from_value(set)?).await?;
+    let template = pod_template();
+    let pod = json!({"metadata": {"name": "try", "labels": template["metadata"]["labels"]}, "spec": template["spec"]});
+    let pod: Pod = serde_json::from_value(pod)?;
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    // The API server learns of a configuration some time after it is created; a dry run leaves nothing behind.
+    wait::until("a pod that is injected", async || {
+        let created = namespace.api::<Pod>().create(&dry_run, &pod).await?;
+        Ok(created.spec.and_then(|spec| spec.init_containers).filter(|containers| !containers.is_empty()))
+    })
+    .await?;
+
+    let story = namespace.story().await?;
+    let mut job = work(json!({"backoffLimit": 0}), json!({}));
+    job["spec"]["template"] = template;
+    namespace.create::<Job>(job).await?;
+    job_is(namespace, "work", "Complete").await?;
+    let pods = namespace.api::<Pod>().list(&kube::api::ListParams::default()).await?.items;
+    let proxy = pods.first().and_then(|pod| pod.spec.as_ref()?.init_containers.as_ref()?.first().cloned());
+    let resources = serde_json::to_value(proxy.as_ref().and_then(|proxy| proxy.resources.clone()))?;
+    let expected = json!({"limits": {"cpu": "100m", "memory": "32Mi"}, "requests": {"cpu": "50m", "memory": "32Mi"}});
+    ensure!(resources == expected, "the sidecar's resources are {resources}");
+    ensure!(proxy.and_then(|proxy| proxy.image).as_deref() == Some(SHELL), "the sidecar has another image");
+    story.tells("").await
+}
+
+fn pod_template() -> Value {
+    let resources = json!({"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"}});
+    let main = with(shell("main", A_WHILE), json!({"resources": resources}));
+    json!({"metadata": {"labels": {"mesh": "on"}}, "spec": {"restartPolicy": "Never", "containers": [main]}})
+}
+
+/// What is not in the scenario's namespace would be in the way of others.
+async fn clean_up(namespace: &Namespace, home: &str) -> anyhow::Result<()> {
+    let client = || namespace.client();
+    let delete = DeleteParams::default();
+    Api::<MutatingWebhookConfiguration>::all(client()).delete("pillion", &delete).await?;
+    Api::<ValidatingWebhookConfiguration>::all(client()).delete("pillion", &delete).await?;
+    let apply = PatchParams::apply("pillion").force();
+    custom_resources::definitions(client()).patch(custom_resources::NAME, &apply, &Patch::Apply(crd::sidecarset(&Conversion::None))).await?;
+    custom_resources::sidecarsets(client()).delete(namespace.name(), &delete).await?;
+    Api::<KubeNamespace>::all(client()).delete(home, &delete).await?;
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! Jobs that fail, and failures that do not count.
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use super::jobs::work;
+use super::{UNTIL_TERM, job_is, shell, with};
+use crate::{Namespace, wait};
+
+/// Without a second try the first failure is the Job's.
+pub async fn a_job_without_retries_fails_with_its_pod(namespace: &Namespace) -> anyhow::Result<()> {
+    let story = namespace.story().await?;
+    let pod = json!({"containers": [shell("main", "sleep 2; exit 4")]});
+    namespace.create::<Job>(work(json!({"backoffLimit": 0}), pod)).await?;
+    job_is(namespace, "work", "Failed").await?;
+    story.tells("").await
+}
+
+/// With one retry a second pod is made, some ten seconds after the first failed.
+pub async fn a_job_with_one_retry_fails_with_its_second_pod(namespace: &Namespace) -> anyhow::Result<()> {
+    let story = namespace.story().await?;
+    let pod = json!({"containers": [shell("main", "sleep 2; exit 4")]});
+    namespace.create::<Job>(work(json!({"backoffLimit": 1}), pod)).await?;
+    job_is(namespace, "work", "Failed").await?;
+    story.tells("").await
+}
+
+/// A Job that takes too long is ended.
+pub async fn a_job_fails_at_its_deadline(namespace: &Namespace) -> anyhow::Result<()> {
+    let story = namespace.story().await?;
+    let pod = json!({"terminationGracePeriodSeconds": 5, "containers": [shell("main", UNTIL_TERM)]});
+    namespace.create::<Job>(work(json!({"activeDeadlineSeconds": 5}), pod)).await?;
+    job_is(namespace, "work", "Failed").await?;
+    story.tells("").await
+}
+
+/// An exit code can be the end of a Job that had retries left.
+pub async fn an_exit_code_fails_the_job(namespace: &Namespace) -> anyhow::Result<()> {
+    let story = namespace.story().await?;
+    let rule = json!({
+        "action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In", "values": [42]}
+    });
+    let spec = json!({"backoffLimit": 6, "podFailurePolicy": {"rules": [rule]}});
+    namespace.create::<Job>(work(spec, json!({"containers": [shell("main", "sleep 2; exit 42")]}))).await?;
+    job_is(namespace, "work", "Failed").await?;
+    story.tells("").await
+}
+
+/// An exit code can be none of the Job's failures.
+pub async fn an_exit_code_is_not_counted(namespace: &Namespace) -> anyhow::Result<()> {
+    let story = namespace.story().await?;
+    let ignore = json!({"action": "Ignore", "onExitCodes": {"operator": "In", "values": [42]}});
+    let spec = json!({"backoffLimit": 0, "podFailurePolicy": {"rules": [ignore]}});
+    let code = json!({"name": "CODE", "valueFrom": {"configMapKeyRef": {"name": "code", "key": "code"}}});
+    let main = with(shell("main", "sleep 3; exit $CODE"), json!({"env": [code]}));
+    namespace.create::<ConfigMap>(json!({"metadata": {"name": "code"}, "data": {"code": "42"}})).await?;
+    namespace.create::<Job>(work(spec, json!({"containers": [main]}))).await?;
+    let is_active = |job: &Job| job.status.as_ref().is_some_and(|status| status.ready == Some(1));
+    wait::for_object(namespace.api::<Job>(), "work", "at work", is_active).await?;
+    // The first pod has its environment; the second will have another.
+    let mend = Patch::Merge(json!({"data": {"code": "0"}}));
+    namespace.api::<ConfigMap>().patch("code", &PatchParams::default(), &mend).await?;
+    job_is(namespace, "work", "Complete").await?;
+    story.tells("").await
+}

@@ -1,0 +1,38 @@
+//! The lives of native sidecars beside their main containers.
+
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::json;
+
+use super::{UNTIL_TERM, app, is_ready, is_running, restarts, shell, sidecar, waiting_reason, with};
+use crate::Namespace;
+
+/// The main container begins when the sidecar's startup probe has succeeded.
+pub async fn a_startup_probe_of_a_sidecar_holds_the_main_container_back(namespace: &Namespace) -> anyhow::Result<()> {
+    let story = namespace.story().await?;
+    let line = "sleep 4; : > /state/up; trap 'exit 0' TERM; sleep 3600 & wait $!";
+    let mounts = json!({"volumeMounts": [{"name": "state", "mountPath": "/state"}]});
+    let probe = json!({"exec": {"command": ["/bin/sh", "-c", "test -e /state/up"]}, "periodSeconds": 1, "failureThreshold": 30});
+    let gate = with(with(sidecar("sidecar", line), mounts.clone()), json!({"startupProbe": probe}));
+    let pod = app(json!({
+        "volumes": [{"name": "state", "emptyDir": {}}], "initContainers": [gate],
+        "containers": [with(shell("main", "test -e /state/up || exit 1; trap 'exit 0' TERM; sleep 3600 & wait $!"), mounts)]
+    }));
+    namespace.create::<Pod>(pod).await?;
+    namespace.wait_for_pod("app", "ready", is_ready).await?;
+    story.tells("").await
+}
+
+/// A sidecar that ends is started again, first at once and then after a while; the main container does not notice.
+pub async fn a_sidecar_that_ends_is_restarted_alone(namespace: &Namespace) -> anyhow::Result<()> {
+    let story = namespace.story().await?;
+    let pod = app(json!({
+        "initContainers": [sidecar("sidecar", "sleep 2; exit 0")], "containers": [shell("main", UNTIL_TERM)]
+    }));
+    namespace.create::<Pod>(pod).await?;
+    let has_backed_off =
+        |pod: &Pod| restarts(pod, "sidecar") == Some(1) && waiting_reason(pod, "sidecar") == Some("CrashLoopBackOff");
+    namespace.wait_for_pod("app", "in back-off", has_backed_off).await?;
+    story.tells("").await?;
+    let is_back = |pod: &Pod| restarts(pod, "sidecar") == Some(2) && is_running(pod, "sidecar");
+    namespace.wait_for_pod("app", "back", is_back).await.map(drop)
+}

@@ -1,0 +1,98 @@
+//! What happened to the workloads and pods of a namespace, as text that is the same on every cluster.
+//!
+//! ```text
+//!  watches, from before the scenario begins ─▶ chronicle ─┐
+//!                                                         ├─▶ text ─▶ words (what differs from run to run) ─▶ compared
+//!  events ────────────────────────────────────────────────┘
+//! ```
+
+mod chronicle;
+mod text;
+mod words;
+
+use std::time::Duration;
+
+use anyhow::bail;
+use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::api::ListParams;
+use similar::TextDiff;
+use tokio::time::Instant;
+
+use self::chronicle::{Chronicle, Subject};
+use crate::{Namespace, wait};
+
+/// What happened is written down by many, each when it can: so long a story may take to become what is expected.
+const PATIENCE: Duration = Duration::from_secs(20);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
+
+/// The story of a namespace, from when it was begun.
+pub struct Story {
+    namespace: Namespace,
+    chronicle: Chronicle,
+}
+
+impl Story {
+    pub(crate) async fn begin(namespace: &Namespace) -> anyhow::Result<Story> {
+        let chronicle = Chronicle::begin(&namespace.client(), namespace.name()).await?;
+        Ok(Story { namespace: namespace.clone(), chronicle })
+    }
+
+    /// Wants the whole story to be as expected, before long.
+    pub async fn tells(&self, expected: &str) -> anyhow::Result<()> {
+        self.tells_of(&chronicle::TOLD, expected).await
+    }
+
+    /// The same, of some kinds only: where it is not said which of several equal pods is chosen.
+    pub async fn tells_of(&self, kinds: &[&str], expected: &str) -> anyhow::Result<()> {
+        let expected = unindent(expected);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let told = self.text(kinds).await?;
+            if told == expected {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                let difference = TextDiff::from_lines(expected.as_str(), told.as_str());
+                bail!(
+                    "the story is another:\n{}\nthe whole of it:\n{told}",
+                    difference.unified_diff().header("expected", "told").context_radius(1)
+                );
+            }
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
+    }
+
+    /// Waits until a pod is gone, and gives it as it was seen last.
+    pub async fn end_of(&self, pod: &str) -> anyhow::Result<Pod> {
+        let what = format!("the end of {pod}");
+        let ended = wait::until(&what, async || {
+            let is_it = |subject: &Subject| subject.is_gone && subject.kind == "Pod" && subject.text("/metadata/name") == pod;
+            Ok(self.chronicle.subjects().into_iter().find(is_it))
+        });
+        Ok(serde_json::from_value(ended.await?.object)?)
+    }
+
+    async fn text(&self, kinds: &[&str]) -> anyhow::Result<String> {
+        let events: Vec<Event> = self.namespace.api().list(&ListParams::default()).await?.items;
+        let subjects = self.chronicle.subjects();
+        Ok(text::tell(self.namespace.name(), &subjects, events, kinds))
+    }
+}
+
+/// Takes away the indentation that a text has in source code.
+fn unindent(text: &str) -> String {
+    let lines = || text.lines().skip_while(|line| line.trim().is_empty());
+    let indentation = lines().next().map_or(0, |line| line.len() - line.trim_start().len());
+    let whole: String = lines().map(|line| format!("{}\n", line.get(indentation..).unwrap_or_default())).collect();
+    format!("{}\n", whole.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unindent;
+
+    #[test]
+    fn a_text_is_as_if_it_were_not_in_source_code() {
+        assert_eq!(unindent("\n    Pod app\n      Pending\n    Pod other\n    "), "Pod app\n  Pending\nPod other\n");
+    }
+}
