@@ -37,13 +37,22 @@ enum Beside {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// 100,000 simulated pods in one process: memory, time until all run, and a rollout in virtual time.
+    Simulate {
+        /// For pillion-load.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
 }
 
 impl Bench {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        if let Some(Beside::Apiserver { arguments }) = self.beside {
+        if let Some(beside) = self.beside {
             let mut command = cargo(["run", "--release", "--quiet", "--package", "pillion-load", "--"]);
-            command.args(arguments);
+            match beside {
+                Beside::Apiserver { arguments } => command.args(arguments),
+                Beside::Simulate { arguments } => command.arg("simulate").args(arguments),
+            };
             run(command)?;
             return Ok(ExitCode::SUCCESS);
         }

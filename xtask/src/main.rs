@@ -1,4 +1,4 @@
-//! Developer commands: `cargo xtask test`, `bench`, `fuzz`, `kill`, `gen`, `cluster`, `image`.
+//! Developer commands: `cargo xtask test`, `bench`, `fuzz`, `kill`, `gen`, `screenshot`, `cluster`, `image`.
 //!
 //! Needs nothing but cargo; what a tier needs besides, the tier says.
 
@@ -9,6 +9,7 @@ mod generate;
 mod house;
 mod kill;
 mod real;
+mod screenshot;
 mod tiers;
 
 use std::process::ExitCode;
@@ -30,6 +31,8 @@ enum Command {
     Kill(kill::Kill),
     /// Writes the generated files: CRDs and the reference of the command line.
     Gen(generate::Gen),
+    /// Draws the picture of `pillion up` that is in the README.
+    Screenshot(screenshot::Screenshot),
     /// A real Kubernetes on this machine, for tests.
     #[command(subcommand)]
     Cluster(ClusterCommand),
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Fuzz(fuzz) => fuzz.run(),
         Command::Kill(kill) => kill.run(),
         Command::Gen(generate) => generate.run(),
+        Command::Screenshot(screenshot) => screenshot.run(),
         Command::Cluster(command) => cli::run(command),
         Command::Image(command) => cli::image(&command),
     };

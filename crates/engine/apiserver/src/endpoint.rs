@@ -279,9 +279,7 @@ impl Endpoint {
     pub(crate) fn selectable(&self, object: &Value, field: &str) -> Option<String> {
         match (field, self) {
             ("metadata.name", _) => Some(meta::name(object).to_owned()),
-            ("metadata.namespace", _) if self.knows_namespace() => {
-                Some(meta::namespace(object).to_owned())
-            }
+            ("metadata.namespace", _) if self.knows_namespace() => Some(meta::namespace(object).to_owned()),
             (_, Endpoint::Builtin(resource)) => (resource.rules.selectable)(object, field),
             (_, Endpoint::Custom(custom)) => custom.selectable(object, field),
         }

@@ -15,7 +15,13 @@ use crate::{discovery, openapi, respond, served};
 /// What can be healthy by itself, in the order in which it is told.
 const CHECKS: [&str; 3] = ["ping", "log", "etcd"];
 
-pub(crate) fn answer(inner: &Inner, method: &Method, parts: &[String], verbose: bool, accept: &str) -> Result<Response> {
+pub(crate) fn answer(
+    inner: &Inner,
+    method: &Method,
+    parts: &[String],
+    verbose: bool,
+    accept: &str,
+) -> Result<Response> {
     let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
     match parts.as_slice() {
         [] => Ok(respond::document(&json!({"paths": index(inner)}), Output::json(true))),
@@ -48,8 +54,8 @@ fn index(inner: &Inner) -> BTreeSet<String> {
 fn health(group: &str, check: &[&str], verbose: bool) -> Result<Response> {
     let text = match check {
         [] if verbose => {
-            let checks: String = CHECKS.iter().map(|check| format!("[+]{check} ok\n")).collect();
-            format!("{checks}{group} check passed\n")
+            let checks = CHECKS.map(|check| format!("[+]{check} ok\n"));
+            format!("{}{group} check passed\n", checks.concat())
         }
         [] => "ok".to_owned(),
         [check] if CHECKS.contains(check) => "ok".to_owned(),

@@ -136,8 +136,8 @@ impl Patch<'_, '_> {
 
 /// What is to be applied.
 pub(crate) fn configuration(body: &[u8]) -> Result<Value> {
-    let parsed = decode::parse_yaml(body)
-        .map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))?;
+    let parsed =
+        decode::parse_yaml(body).map_err(|error| Refusal::bad_request(format!("error decoding YAML: {error}")))?;
     if parsed.value.is_object() {
         return Ok(parsed.value);
     }

@@ -84,7 +84,10 @@ mod tests {
             ),
             (
                 Demand { pods: 1, cpu_millis: 0, memory: 1 },
-                Some(("OutOfmemory", "Node didn't have enough resource: memory, requested: 1, used: 1024, capacity: 1024")),
+                Some((
+                    "OutOfmemory",
+                    "Node didn't have enough resource: memory, requested: 1, used: 1024, capacity: 1024",
+                )),
             ),
             (
                 Demand { pods: 2, cpu_millis: 0, memory: 0 },

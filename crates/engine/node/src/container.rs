@@ -35,7 +35,8 @@ pub(crate) async fn start<R: Runtime>(
     let image = container.image.as_deref().unwrap_or_default();
     let present = format!("Container image \"{image}\" already present on machine and can be accessed by the pod");
     config.recorder.normal(&about, "Pulled", present);
-    let sources = Sources::fetch(&config.client, &pod.namespace().unwrap_or_default(), Wanted::by_container(container)).await;
+    let sources =
+        Sources::fetch(&config.client, &pod.namespace().unwrap_or_default(), Wanted::by_container(container)).await;
     let services = if R::SIMULATED { Vec::new() } else { services(config, pod).await };
     let place = Place { host_ip: config.address.to_string(), pod_ip: pod_ip.to_owned(), capacity: config.capacity };
     let spec = match resolve(pod, container, id, &place, &services, &sources) {
@@ -97,7 +98,10 @@ fn resolve(
         limits: limits(container.resources.as_ref()),
         user,
         group,
-        termination_message_path: container.termination_message_path.clone().unwrap_or_else(|| "/dev/termination-log".into()),
+        termination_message_path: container
+            .termination_message_path
+            .clone()
+            .unwrap_or_else(|| "/dev/termination-log".into()),
         message_from_logs: container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError"),
         environment,
     })

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod, ResourceRequirements};
+use k8s_openapi::api::core::v1::{
+    ContainerState, ContainerStateTerminated, ContainerStatus, Pod, ResourceRequirements,
+};
 use pillion_lifecycle::{Attempt, ContainerFacts, Hook, State, Unhealthy};
 
 use crate::probe;
@@ -146,7 +148,8 @@ fn lost(since: Option<Timestamp>, now: Timestamp) -> State {
         code: 137,
         signal: None,
         reason: "ContainerStatusUnknown".into(),
-        message: "The container could not be located when the pod was deleted.  The container used to be Running".into(),
+        message: "The container could not be located when the pod was deleted.  The container used to be Running"
+            .into(),
     }
 }
 

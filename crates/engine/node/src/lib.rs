@@ -93,7 +93,7 @@ pub use images::{Image, ImageMap, ImageMapError};
 pub use node::Node;
 pub use process::ProcessRuntime;
 pub use runtime::{
-    ContainerId, ContainerSpec, ExecError, ExecOutput, Exit, Limits, LogOptions, Mount, Refusal, Runtime, Sandbox, Signal,
-    Started, Usage, Volume, VolumeContent, VolumeFile,
+    ContainerId, ContainerSpec, ExecError, ExecOutput, Exit, Limits, LogOptions, Mount, Refusal, Runtime, Sandbox,
+    Signal, Started, Usage, Volume, VolumeContent, VolumeFile,
 };
 pub use simulated::SimulatedRuntime;

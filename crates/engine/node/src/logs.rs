@@ -36,7 +36,12 @@ impl Query {
 }
 
 /// The attempt whose log is meant, or why there is none.
-pub(crate) fn attempt(facts: Option<&ContainerFacts>, container: &str, pod: &str, previous: bool) -> Result<u32, String> {
+pub(crate) fn attempt(
+    facts: Option<&ContainerFacts>,
+    container: &str,
+    pod: &str,
+    previous: bool,
+) -> Result<u32, String> {
     let current = facts.and_then(|facts| facts.current.as_ref());
     let before = facts.and_then(|facts| facts.previous.as_ref());
     // A container that waits for its next start has ended: that was the last state.

@@ -139,7 +139,10 @@ impl Pods {
     pub(crate) fn named(&self, namespace: &str, name: &str) -> Option<(&String, &Record)> {
         self.records
             .iter()
-            .filter(|(_, record)| record.pod.metadata.name.as_deref() == Some(name) && record.pod.namespace().as_deref() == Some(namespace))
+            .filter(|(_, record)| {
+                record.pod.metadata.name.as_deref() == Some(name)
+                    && record.pod.namespace().as_deref() == Some(namespace)
+            })
             .max_by_key(|(_, record)| (!record.gone, record.pod.metadata.creation_timestamp.clone()))
     }
 

@@ -4,6 +4,8 @@ pub(crate) mod check;
 mod grpc;
 pub(crate) mod http;
 #[cfg(test)]
+mod network_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
@@ -161,7 +163,13 @@ fn first(kind: Kind, spec: &Spec, since: Timestamp, now: Timestamp) -> Timestamp
 /// Takes the result of a probe that was under way; `None` is a probe that could not be made, and counts for nothing.
 ///
 /// `steady` probes are not repeated once they have passed.
-pub(crate) fn finish(probe: &mut Probe, spec: &Spec, passed: Option<bool>, steady: bool, now: Timestamp) -> Option<Verdict> {
+pub(crate) fn finish(
+    probe: &mut Probe,
+    spec: &Spec,
+    passed: Option<bool>,
+    steady: bool,
+    now: Timestamp,
+) -> Option<Verdict> {
     if probe.state == Progress::UnderWay {
         probe.state = Progress::Scheduled;
         let period = seconds(spec.period_seconds, 10).max(SignedDuration::from_secs(1));

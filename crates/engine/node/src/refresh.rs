@@ -9,7 +9,7 @@ use crate::runtime::Runtime;
 use crate::volumes;
 
 /// Between looks at all volumes.
-const PERIOD: Duration = Duration::from_secs(60);
+const PERIOD: Duration = Duration::from_mins(1);
 
 /// Keeps the volumes of all pods up to date, for ever.
 pub(crate) async fn keep<R: Runtime>(inner: Arc<Inner<R>>) {

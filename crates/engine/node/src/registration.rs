@@ -18,14 +18,20 @@ use crate::events;
 const KUBELET_VERSION: &str = "v1.35.8";
 
 /// Between reports that nothing has changed.
-const REPORT_PERIOD: Duration = Duration::from_secs(300);
+const REPORT_PERIOD: Duration = Duration::from_mins(5);
 
 /// Between attempts to be registered.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Each condition of a healthy node: type, status, reason, message, and the event that tells of it.
 const CONDITIONS: [(&str, &str, &str, &str, &str); 4] = [
-    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available", "NodeHasSufficientMemory"),
+    (
+        "MemoryPressure",
+        "False",
+        "KubeletHasSufficientMemory",
+        "kubelet has sufficient memory available",
+        "NodeHasSufficientMemory",
+    ),
     ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure", "NodeHasNoDiskPressure"),
     ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available", "NodeHasSufficientPID"),
     ("Ready", "True", "KubeletReady", "kubelet is posting ready status", "NodeReady"),
@@ -120,7 +126,8 @@ fn node(config: &Config, runtime_version: &str, known: Option<&NodeStatus>) -> N
 fn conditions(known: Option<&NodeStatus>, now: Timestamp) -> Vec<NodeCondition> {
     let condition = |(kind, status, reason, message, _): (&str, &str, &str, &str, &str)| {
         let before = known.and_then(|known| known.conditions.as_ref()?.iter().find(|one| one.type_ == kind));
-        let since = before.filter(|before| before.status == status).and_then(|before| before.last_transition_time.clone());
+        let since =
+            before.filter(|before| before.status == status).and_then(|before| before.last_transition_time.clone());
         NodeCondition {
             type_: kind.to_owned(),
             status: status.to_owned(),

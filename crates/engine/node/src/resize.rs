@@ -49,7 +49,7 @@ pub(crate) fn keep_granted(old: &Pod, new: &mut Pod) -> Option<Resources> {
     for container in resizable(new) {
         let own = container.resources.clone().unwrap_or_default();
         if let Some(granted) = find(&container.name)
-            && granted.as_ref() != container.resources.as_ref()
+            && granted.clone().unwrap_or_default() != own
         {
             differs = true;
             container.resources.clone_from(granted);
@@ -57,6 +57,15 @@ pub(crate) fn keep_granted(old: &Pod, new: &mut Pod) -> Option<Resources> {
         wanted.insert(container.name.clone(), own);
     }
     differs.then_some(wanted)
+}
+
+/// The pod with the resources that its status says it has: what a node granted it before this one.
+pub(crate) fn reported(pod: &Pod) -> Pod {
+    let status = pod.status.as_ref();
+    let lists = status.map(|status| [&status.container_statuses, &status.init_container_statuses]);
+    let statuses = lists.into_iter().flatten().flat_map(|list| list.iter().flatten());
+    let granted = statuses.filter_map(|status| Some((status.name.clone(), status.resources.clone()?))).collect();
+    with(pod, &granted)
 }
 
 /// The pod with the resources that it wants.
@@ -84,8 +93,11 @@ pub(crate) fn decide(demand: Demand, others: Demand, capacity: &Capacity, genera
         let message = format!("Node didn't have enough capacity: {short}");
         return Err(Pending { reason: "Infeasible", message, generation });
     }
-    admission::admit(demand, others, capacity)
-        .map_err(|rejection| Pending { reason: "Deferred", message: rejection.message, generation })
+    admission::admit(demand, others, capacity).map_err(|rejection| Pending {
+        reason: "Deferred",
+        message: rejection.message,
+        generation,
+    })
 }
 
 /// Whether every running container has what the pod was granted.
@@ -94,7 +106,8 @@ pub(crate) fn is_in_force(pod: &Pod, facts: &BTreeMap<String, ContainerFacts>) -
         let Some(attempt) = facts.current.as_ref().filter(|one| matches!(one.state, State::Running { .. })) else {
             return true;
         };
-        let granted = crate::container::find(pod, name).and_then(|container| container.resources.clone()).unwrap_or_default();
+        let granted =
+            crate::container::find(pod, name).and_then(|container| container.resources.clone()).unwrap_or_default();
         attempt.resources.as_ref().is_none_or(|given| *given == granted)
     })
 }

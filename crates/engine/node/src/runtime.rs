@@ -221,7 +221,7 @@ pub struct ExecOutput {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExecError {
     /// It took longer than it may, and was killed.
-    #[error("command timed out: {} timed out after {}s", .command.join(" "), .after.as_secs())]
+    #[error("command timed out: {:?} timed out after {}s", .command.join(" "), .after.as_secs())]
     TimedOut {
         /// The command.
         command: Vec<String>,

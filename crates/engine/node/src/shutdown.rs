@@ -1,52 +1,75 @@
 //! The end of a node: every container is stopped, and nobody is told.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::future::join_all;
+use pillion_lifecycle::State;
 use tokio::time::Instant;
 
 use crate::node::Inner;
+use crate::pods::Record;
 use crate::runtime::{ContainerId, Runtime, Signal};
 
-/// Stops all containers: TERM, and KILL for those whose time is over.
+/// What was killed is gone within this.
+const LAST: Duration = Duration::from_secs(2);
+
+/// A container that has not ended yet.
+struct Left {
+    id: ContainerId,
+    /// When its time is over.
+    deadline: Instant,
+    killed: bool,
+}
+
+/// Stops all containers: TERM, and KILL for those whose time is over. Logs stay.
 pub(crate) async fn stop_all<R: Runtime>(inner: &Inner<R>, within: Duration) {
     // Whoever ran the node lets go of the exits when it closes.
     let mut exits = inner.exits.lock().await;
-    let began = Instant::now();
-    let mut left: Vec<(Instant, ContainerId)> = running(inner, within, began);
-    let uids = inner.pods().uids();
-    let signal_all = async |ids: Vec<&ContainerId>, signal| {
-        join_all(ids.into_iter().map(|id| inner.runtime.signal(id, signal))).await;
-    };
-    signal_all(left.iter().map(|(_, id)| id).collect(), Signal::Term).await;
-    left.sort();
-    let mut ended = BTreeSet::new();
-    while let Some((deadline, _)) = left.first() {
-        match tokio::time::timeout_at(*deadline, exits.recv()).await {
-            Ok(Some(exit)) => {
-                ended.insert(exit.id);
-                left.retain(|(_, id)| !ended.contains(id));
-            }
+    let mut left = running(inner, within, Instant::now());
+    join_all(left.iter().map(|one| inner.runtime.signal(&one.id, Signal::Term))).await;
+    while let Some(deadline) = left.iter().map(|one| one.deadline).min() {
+        match tokio::time::timeout_at(deadline, exits.recv()).await {
+            Ok(Some(exit)) => left.retain(|one| one.id != exit.id),
             Ok(None) => break,
-            Err(_) => {
-                let now = Instant::now();
-                let overdue: Vec<&ContainerId> = left.iter().filter(|(at, _)| *at <= now).map(|(_, id)| id).collect();
-                signal_all(overdue, Signal::Kill).await;
-                left.retain(|(at, _)| *at > now);
-            }
+            Err(_) => kill_overdue(inner, &mut left).await,
         }
     }
-    join_all(uids.iter().map(|uid| inner.runtime.tear_down(uid))).await;
+    let (whole, torn) = ends(inner);
+    join_all(whole.iter().map(|uid| inner.runtime.release(uid))).await;
+    join_all(torn.iter().map(|uid| inner.runtime.tear_down(uid))).await;
+}
+
+/// Kills those whose time is over, and gives up on those that were killed before.
+async fn kill_overdue<R: Runtime>(inner: &Inner<R>, left: &mut Vec<Left>) {
+    let now = Instant::now();
+    left.retain(|one| one.deadline > now || !one.killed);
+    let mut kills = Vec::new();
+    for one in left.iter_mut().filter(|one| one.deadline <= now) {
+        (one.deadline, one.killed) = (now + LAST, true);
+        kills.push(inner.runtime.signal(&one.id, Signal::Kill));
+    }
+    join_all(kills).await;
+}
+
+/// The pods whose containers have all ended, and those in which one was just being started: nobody knows whether it runs.
+fn ends<R: Runtime>(inner: &Inner<R>) -> (Vec<String>, Vec<String>) {
+    let pods = inner.pods();
+    let starting = |record: &Record| {
+        let mut attempts = record.facts.values().filter_map(|facts| facts.current.as_ref());
+        attempts.any(|attempt| matches!(attempt.state, State::Starting))
+    };
+    let (torn, whole): (Vec<_>, Vec<_>) = pods.iter().partition(|(_, record)| starting(record));
+    let uids = |pods: Vec<(&String, &Record)>| pods.into_iter().map(|(uid, _)| uid.clone()).collect();
+    (uids(whole), uids(torn))
 }
 
 /// All containers that run, each with the moment at which its time is over.
-fn running<R: Runtime>(inner: &Inner<R>, within: Duration, began: Instant) -> Vec<(Instant, ContainerId)> {
+fn running<R: Runtime>(inner: &Inner<R>, within: Duration, began: Instant) -> Vec<Left> {
     let pods = inner.pods();
     let containers = pods.iter().flat_map(|(uid, record)| {
         let grace = record.pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30);
         let grace = Duration::from_secs(grace.max(0).unsigned_abs()).min(within);
-        record.running(uid).map(move |id| (began + grace, id))
+        record.running(uid).map(move |id| Left { id, deadline: began + grace, killed: false })
     });
     containers.collect()
 }

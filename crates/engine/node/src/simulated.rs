@@ -17,8 +17,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
 use crate::runtime::{
-    ContainerId, ContainerSpec, ExecError, ExecOutput, Exit, Limits, LogOptions, Refusal, Runtime, Sandbox, Signal, Started,
-    Usage, Volume,
+    ContainerId, ContainerSpec, ExecError, ExecOutput, Exit, Limits, LogOptions, Refusal, Runtime, Sandbox, Signal,
+    Started, Usage, Volume,
 };
 use script::{Behaviour, Ends};
 
@@ -128,9 +128,10 @@ impl Runtime for SimulatedRuntime {
     async fn start(&self, container: ContainerSpec) -> Result<Started, Refusal> {
         let id = container.id;
         let mut state = self.state();
-        let behaviour = state.pods.get(&id.pod_uid).map_or(Ok(Behaviour::default()), |pod| pod.behaviour(&id.container));
-        let behaviour = behaviour
-            .map_err(|error| Refusal { reason: "CreateContainerError".into(), message: error.to_string() })?;
+        let behaviour =
+            state.pods.get(&id.pod_uid).map_or(Ok(Behaviour::default()), |pod| pod.behaviour(&id.container));
+        let behaviour =
+            behaviour.map_err(|error| Refusal { reason: "CreateContainerError".into(), message: error.to_string() })?;
         let timer = self.timer(&id, behaviour.ends);
         let running = Running {
             since: self.clock.now(),

@@ -87,11 +87,8 @@ pub(crate) async fn write(client: &Client, pod: &Pod, change: Value) -> kube::Re
 pub(crate) async fn delete(client: &Client, pod: &Pod) -> kube::Result<()> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace().unwrap_or_default());
     let preconditions = Preconditions { uid: pod.metadata.uid.clone(), resource_version: None };
-    let parameters = DeleteParams {
-        grace_period_seconds: Some(0),
-        preconditions: Some(preconditions),
-        ..DeleteParams::default()
-    };
+    let parameters =
+        DeleteParams { grace_period_seconds: Some(0), preconditions: Some(preconditions), ..DeleteParams::default() };
     match pods.delete(&pod.name_any(), &parameters).await {
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         other => other.map(drop),

@@ -2,4 +2,4 @@
 
 mod cluster;
 mod lifecycle;
-mod trouble;
+pub(crate) mod trouble;

@@ -207,7 +207,8 @@ async fn selected<R: Runtime>(inner: &Inner<R>, namespace: Option<&str>, selecti
         Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
     };
     let wanted = |pod: &Pod| {
-        namespace.is_none_or(|namespace| pod.metadata.namespace.as_deref() == Some(namespace)) && selector.matches(|name| pod.labels().get(name).map(String::as_str))
+        namespace.is_none_or(|namespace| pod.metadata.namespace.as_deref() == Some(namespace))
+            && selector.matches(|name| pod.labels().get(name).map(String::as_str))
     };
     list("PodMetricsList", pod_metrics(inner, wanted).await)
 }
@@ -216,7 +217,9 @@ async fn pod<R: Runtime>(
     State(inner): State<Arc<Inner<R>>>,
     Path((namespace, name)): Path<(String, String)>,
 ) -> Response {
-    let is_it = |pod: &Pod| pod.metadata.name.as_deref() == Some(&name) && pod.metadata.namespace.as_deref() == Some(&namespace);
+    let is_it = |pod: &Pod| {
+        pod.metadata.name.as_deref() == Some(&name) && pod.metadata.namespace.as_deref() == Some(&namespace)
+    };
     match pod_metrics(&inner, is_it).await.pop() {
         Some(metrics) => Json(metrics).into_response(),
         None => not_found("pods", &format!("{namespace}/{name}")),
@@ -255,7 +258,9 @@ pub(crate) async fn resource_metrics<R: Runtime>(State(inner): State<Arc<Inner<R
         let (kind, help) = described(family);
         let _ = write!(text, "# HELP {family} [STABLE] {help}\n# TYPE {family} {kind}\n{lines}");
     }
-    text.push_str("# HELP resource_scrape_error [STABLE] 1 if there was an error while getting container metrics, 0 otherwise\n");
+    text.push_str(
+        "# HELP resource_scrape_error [STABLE] 1 if there was an error while getting container metrics, 0 otherwise\n",
+    );
     text.push_str("# TYPE resource_scrape_error gauge\nresource_scrape_error 0\n");
     text
 }
@@ -267,7 +272,9 @@ fn bytes(number: u64) -> f64 {
 
 fn described(family: &str) -> (&'static str, &'static str) {
     match family {
-        "container_cpu_usage_seconds_total" => ("counter", "Cumulative cpu time consumed by the container in core-seconds"),
+        "container_cpu_usage_seconds_total" => {
+            ("counter", "Cumulative cpu time consumed by the container in core-seconds")
+        }
         "container_memory_working_set_bytes" => ("gauge", "Current working set of the container in bytes"),
         "container_start_time_seconds" => ("gauge", "Start time of the container since unix epoch in seconds"),
         "pod_cpu_usage_seconds_total" => ("counter", "Cumulative cpu time consumed by the pod in core-seconds"),

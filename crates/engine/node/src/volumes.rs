@@ -47,7 +47,9 @@ pub(crate) enum VolumeError {
     NoSecretKey(String),
     #[error("failed to fetch token: {0}")]
     Token(String),
-    #[error("this node has no volumes of that kind: use emptyDir, configMap, secret, downwardAPI, projected or hostPath")]
+    #[error(
+        "this node has no volumes of that kind: use emptyDir, configMap, secret, downwardAPI, projected or hostPath"
+    )]
     Unsupported,
 }
 
@@ -150,7 +152,10 @@ pub(crate) fn changed<'a>(before: &Mounted, after: &'a Mounted) -> impl Iterator
 pub(crate) fn changes(pod: &Pod) -> bool {
     let mut volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     volumes.any(|volume| {
-        volume.config_map.is_some() || volume.secret.is_some() || volume.downward_api.is_some() || volume.projected.is_some()
+        volume.config_map.is_some()
+            || volume.secret.is_some()
+            || volume.downward_api.is_some()
+            || volume.projected.is_some()
     })
 }
 

@@ -70,11 +70,14 @@ struct Worker<R> {
 }
 
 /// Takes care of pods, for ever.
-pub(crate) async fn run<R: Runtime>(inner: Arc<Inner<R>>, news: UnboundedSender<News>, mut received: UnboundedReceiver<News>) {
+pub(crate) async fn run<R: Runtime>(
+    inner: Arc<Inner<R>>,
+    news: UnboundedSender<News>,
+    mut received: UnboundedReceiver<News>,
+) {
     let mut exits = inner.exits.lock().await;
     let writes = Arc::new(tokio::sync::Semaphore::new(act::WRITES));
-    let mut worker =
-        Worker { inner: Arc::clone(&inner), news, tasks: JoinSet::new(), writes, dirty: BTreeSet::new() };
+    let mut worker = Worker { inner: Arc::clone(&inner), news, tasks: JoinSet::new(), writes, dirty: BTreeSet::new() };
     let mut batch = Vec::new();
     let mut ended = Vec::new();
     loop {
@@ -165,7 +168,10 @@ impl<R: Runtime> Worker<R> {
                 ..NodeFacts::default()
             };
             let facts = facts::recovered(&pod, now);
-            pods.insert(uid.clone(), Record::new(Arc::new(pod), facts, place));
+            let wanted = resize::keep_granted(&resize::reported(&pod), &mut pod);
+            let mut record = Record::new(Arc::new(pod), facts, place);
+            record.allocation.wanted = wanted;
+            pods.insert(uid.clone(), record);
         }
         drop(pods);
         self.dirty.insert(uid);

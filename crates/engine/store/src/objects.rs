@@ -179,7 +179,7 @@ mod tests {
             ("team", "", 4),
             ("team", "a\0", 5),
             ("team", "b\0", 6),
-            ("team\0", "", 4),
+            ("team\0", "", 3),
             ("z", "a", 6),
         ] {
             assert_eq!(texts(snapshot.iter_from(namespace, name)), all[skipped..], "from {namespace}/{name:?}");

@@ -240,3 +240,92 @@ fn holder<K: Cached>(object: &K) -> Holder {
 pub(crate) fn controller_of<K: kube::Resource>(object: &K) -> Option<&OwnerReference> {
     object.owner_references().iter().find(|owner| owner.controller == Some(true))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pod::PodView;
+    use futures::FutureExt as _;
+    use kube::runtime::watcher::Event;
+    use serde_json::json;
+
+    fn pod(name: &str, version: u32, owner: &str) -> PodView {
+        let reference =
+            json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": true});
+        let owners = if owner.is_empty() { json!([]) } else { json!([reference]) };
+        let metadata = json!({
+            "name": name, "namespace": "default", "uid": name, "resourceVersion": version.to_string(), "ownerReferences": owners,
+        });
+        serde_json::from_value(json!({"metadata": metadata})).unwrap()
+    }
+
+    fn watched(events: Vec<Event<PodView>>) -> Cache<PodView> {
+        let cache = Cache::new();
+        let mut listed = BTreeSet::new();
+        for event in events {
+            cache.take(event, &mut listed);
+        }
+        cache
+    }
+
+    fn names(pods: &[Arc<PodView>]) -> Vec<String> {
+        pods.iter().map(|pod| pod.name_any()).collect()
+    }
+
+    #[test]
+    fn objects_are_found_by_their_controller_and_without_one() {
+        let cache = watched(vec![
+            Event::Apply(pod("a", 1, "set")),
+            Event::Apply(pod("b", 2, "")),
+            Event::Apply(pod("c", 3, "set")),
+        ]);
+        assert_eq!(names(&cache.owned_by("set")), ["a", "c"]);
+        assert_eq!(names(&cache.orphans("default")), ["b"]);
+        cache.written(pod("a", 4, ""));
+        assert_eq!(
+            (names(&cache.owned_by("set")), names(&cache.orphans("default"))),
+            (vec!["c".into()], vec!["a".into(), "b".into()])
+        );
+        assert_eq!(names(&cache.in_namespace("default")), ["a", "b", "c"]);
+        assert_eq!(names(&cache.in_namespace("defaul")), [""; 0]);
+    }
+
+    #[test]
+    fn a_write_is_seen_at_once_unless_the_watch_knows_better() {
+        let cache = watched(vec![Event::Apply(pod("a", 5, ""))]);
+        cache.written(pod("new", 6, ""));
+        assert!(cache.get("default", "new").is_some());
+        // Created and deleted while the answer was under way.
+        cache.written(pod("late", 4, ""));
+        assert!(cache.get("default", "late").is_none());
+        cache.written(pod("a", 3, "set"));
+        assert_eq!(names(&cache.owned_by("set")), [""; 0]);
+    }
+
+    #[test]
+    fn a_deletion_does_not_take_the_next_object_of_the_name() {
+        let mut next = pod("a", 7, "");
+        next.metadata.uid = Some("next".into());
+        let cache = watched(vec![Event::Apply(pod("a", 5, ""))]);
+        cache.written(next);
+        cache.take(Event::Delete(pod("a", 6, "")), &mut BTreeSet::new());
+        assert_eq!(cache.get("default", "a").and_then(|pod| pod.uid()).as_deref(), Some("next"));
+    }
+
+    #[test]
+    fn a_new_list_forgets_what_is_gone_and_everybody_is_told() {
+        let cache = watched(vec![Event::Apply(pod("gone", 1, "")), Event::Apply(pod("kept", 2, ""))]);
+        let mut changes = Box::pin(cache.changes());
+        let mut listed = BTreeSet::new();
+        for event in [Event::Init, Event::InitApply(pod("kept", 2, "")), Event::InitDone] {
+            cache.take(event, &mut listed);
+        }
+        let mut told = Vec::new();
+        while let Some(Some(change)) = changes.next().now_or_never() {
+            let name = |pod: Option<Arc<PodView>>| pod.map(|pod| pod.name_any());
+            told.push((name(change.old), name(change.new)));
+        }
+        let some = |name: &str| Some(name.to_owned());
+        assert_eq!(told, [(None, some("gone")), (None, some("kept")), (some("gone"), None)]);
+    }
+}

@@ -119,3 +119,22 @@ impl Retries {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_doubles_with_each_failure_until_one_succeeds() {
+        let retries = Retries::default();
+        let waits: Vec<u128> = (0..4).map(|_| retries.failed("a").as_millis()).collect();
+        assert_eq!(waits, [5, 10, 20, 40]);
+        assert_eq!(retries.failed("b").as_millis(), 5);
+        for _ in 0..60 {
+            retries.failed("a");
+        }
+        assert_eq!(retries.failed("a"), LONGEST_RETRY);
+        retries.succeeded("a");
+        assert_eq!(retries.failed("a").as_millis(), 5);
+    }
+}

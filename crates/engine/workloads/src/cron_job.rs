@@ -1,4 +1,4 @@
-//! CronJobs: Jobs at certain times.
+//! CronJob: Jobs at certain times.
 
 mod plan;
 mod schedule;
@@ -19,7 +19,6 @@ use kube::api::{Api, DeleteParams};
 use kube::runtime::reflector::ObjectRef;
 use pillion_events::Recorder;
 
-use self::plan::Told;
 pub(crate) use self::view::CronJobView;
 use crate::cache::{Change, controller_of};
 use crate::claim::controller_name;
@@ -28,7 +27,7 @@ use crate::controller::{self, Error};
 use crate::job::JobView;
 use crate::write;
 
-/// Looks after all CronJobs, until dropped.
+/// Looks after every CronJob, until dropped.
 pub(crate) async fn run(context: Context) {
     let recorder = context.recorder("cronjob-controller");
     let triggers = context.jobs.changes().flat_map(|change| stream::iter(parents(&change)));
@@ -37,7 +36,7 @@ pub(crate) async fn run(context: Context) {
     controller::run(&cron_jobs, triggers, reconcile).await;
 }
 
-/// The CronJobs that a change of a Job concerns.
+/// Each CronJob that a change of a Job concerns.
 fn parents(change: &Change<JobView>) -> Vec<ObjectRef<CronJobView>> {
     let jobs = [change.old.as_ref(), change.new.as_ref()].into_iter().flatten();
     let parent = |job: &Arc<JobView>| {
@@ -56,7 +55,7 @@ async fn reconcile(
     let plan = plan::plan(&cron_job, &jobs, context.clock.now());
     let about = write::reference(cron_job.as_ref());
     for told in &plan.told {
-        tell(&recorder, &about, told);
+        told.tell(&recorder, &about);
     }
     let controller = Shell { context: &context, recorder: &recorder, about: &about, cron_job: &cron_job };
     let mut status = plan.status;
@@ -81,14 +80,6 @@ async fn reconcile(
     }
 }
 
-fn tell(recorder: &Recorder, about: &ObjectReference, told: &Told) {
-    if told.warning {
-        recorder.warning(about, told.reason, told.message.as_str());
-    } else {
-        recorder.normal(about, told.reason, told.message.as_str());
-    }
-}
-
 /// Carries a plan out.
 struct Shell<'a> {
     context: &'a Context,
@@ -109,7 +100,9 @@ impl Shell<'_> {
             self.delete(job, status).await?;
         }
         let namespace = self.cron_job.namespace().unwrap_or_default();
-        let job = match write::create::<JobView>(&self.context.client, &namespace, &plan::job(self.cron_job, scheduled)).await {
+        let job = match write::create::<JobView>(&self.context.client, &namespace, &plan::job(self.cron_job, scheduled))
+            .await
+        {
             Ok(job) => {
                 self.recorder.normal(self.about, "SuccessfulCreate", format!("Created job {}", job.name()));
                 job

@@ -87,7 +87,8 @@ fn scales(context: &Context, pods: &[Arc<PodView>]) -> BTreeMap<String, Scale> {
         let Some(owner) = controller_of(pod.as_ref()) else { continue };
         let namespace = pod.namespace().unwrap_or_default();
         let scale = |uid: &Option<String>, replicas: Option<i32>| {
-            (uid.as_deref() == Some(&owner.uid)).then(|| Scale { of: owner.uid.clone(), replicas: replicas.unwrap_or(1) })
+            (uid.as_deref() == Some(&owner.uid))
+                .then(|| Scale { of: owner.uid.clone(), replicas: replicas.unwrap_or(1) })
         };
         let found = match owner.kind.as_str() {
             "ReplicaSet" => context.replica_sets.get(&namespace, &owner.name).and_then(|set| {
@@ -127,22 +128,30 @@ mod tests {
         let container = json!({"name": "main", "image": "main"});
         let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}});
         let spec = json!({"replicas": 3, "selector": labels, "template": template});
-        cluster.create(json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"}, "spec": spec})).await;
+        cluster
+            .create(json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"}, "spec": spec}))
+            .await;
         let spec = json!({"maxUnavailable": 1, "selector": labels});
         cluster.create(json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec})).await;
         settle(1).await;
         let status = async || {
             let status = cluster.get("policy/v1 PodDisruptionBudget", "web").await["status"].clone();
-            ["expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed"].map(|field| status[field].as_i64().unwrap())
+            ["expectedPods", "desiredHealthy", "currentHealthy", "disruptionsAllowed"]
+                .map(|field| status[field].as_i64().unwrap())
         };
         assert_eq!(status().await, [3, 2, 0, 0]);
         for pod in cluster.pods().await {
-            cluster.report(&pod, json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})).await;
+            cluster
+                .report(&pod, json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}))
+                .await;
         }
         settle(1).await;
         assert_eq!(status().await, [3, 2, 3, 1]);
         let budget = cluster.get("policy/v1 PodDisruptionBudget", "web").await;
         let condition = &budget["status"]["conditions"][0];
-        assert_eq!((&condition["type"], &condition["status"], &condition["reason"]), (&json!("DisruptionAllowed"), &json!("True"), &json!("SufficientPods")));
+        assert_eq!(
+            (&condition["type"], &condition["status"], &condition["reason"]),
+            (&json!("DisruptionAllowed"), &json!("True"), &json!("SufficientPods"))
+        );
     }
 }

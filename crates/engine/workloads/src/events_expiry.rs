@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 use futures::StreamExt as _;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Event;
+use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, Preconditions};
 use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::ResourceExt as _;
 
 use crate::context::Context;
 
@@ -110,7 +110,6 @@ fn kept(event: &Event) -> Kept {
 mod tests {
     use serde_json::json;
 
-    use super::*;
     use crate::test_cluster::{TestCluster, settle};
 
     #[tokio::test(start_paused = true)]

@@ -13,6 +13,7 @@ pub(crate) mod resources;
 #[cfg(test)]
 mod tests;
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,10 +21,11 @@ use std::time::Duration;
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::runtime::{WatchStreamExt as _, metadata_watcher, watcher};
+use kube::api::{DynamicObject, PartialObjectMeta};
+use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use pillion_events::Recorder;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 
 use self::graph::{Graph, Object, Work};
@@ -34,7 +36,7 @@ use crate::context::Context;
 const REST: Duration = Duration::from_millis(20);
 /// The first and the longest wait after a failure.
 const RETRY: Duration = Duration::from_millis(100);
-const LONGEST_RETRY: Duration = Duration::from_secs(60);
+const LONGEST_RETRY: Duration = Duration::from_mins(1);
 /// So much work is done at the same time.
 const AT_ONCE: usize = 64;
 
@@ -150,8 +152,8 @@ fn is_collected(served: &Served) -> bool {
 /// Keeps the graph as the API server has the objects of a resource.
 async fn follow(collector: Arc<Collector>, served: Arc<Served>, ready: mpsc::Sender<()>) {
     let mut ready = Some(ready);
-    let api = served.api(&collector.client, None);
-    let mut events = metadata_watcher(api, watcher::Config::default()).default_backoff().boxed();
+    let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(collector.client.clone(), &served.resource);
+    let mut events = watcher(api, watcher::Config::default()).default_backoff().boxed();
     let (mut known, mut listed) = (HashSet::new(), HashSet::new());
     loop {
         match events.try_next().await {
@@ -198,23 +200,26 @@ async fn follow_pods(context: Context, collector: Arc<Collector>, served: Arc<Se
     }
 }
 
-/// Does the work that comes, each piece once at a time, and again where it failed.
+/// Does the work that comes, each piece once at a time: again where it failed, and where it came again meanwhile.
 async fn perform(collector: &Collector, mut receiver: mpsc::UnboundedReceiver<Work>) {
+    let places = Semaphore::new(AT_ONCE);
     let mut running = FuturesUnordered::new();
-    let mut waiting: HashSet<Work> = HashSet::new();
+    let mut again: HashMap<Work, bool> = HashMap::new();
     loop {
         tokio::select! {
-            Some(work) = receiver.recv(), if running.len() < AT_ONCE => {
-                if waiting.insert(work.clone()) {
-                    running.push(attempt(collector, work, REST, 0));
+            Some(work) = receiver.recv() => match again.entry(work.clone()) {
+                Entry::Occupied(mut running) => drop(running.insert(true)),
+                Entry::Vacant(new) => {
+                    new.insert(false);
+                    running.push(attempt(collector, &places, work, REST, 0));
                 }
-            }
+            },
             Some((work, failures)) = running.next(), if !running.is_empty() => {
-                waiting.remove(&work);
-                if failures > 0 {
-                    let wait = RETRY.saturating_mul(1 << failures.min(10)).min(LONGEST_RETRY);
-                    waiting.insert(work.clone());
-                    running.push(attempt(collector, work, wait, failures));
+                let came_again = again.remove(&work).unwrap_or(false);
+                if failures > 0 || came_again {
+                    let wait = if failures == 0 { REST } else { RETRY.saturating_mul(1 << failures.min(10)).min(LONGEST_RETRY) };
+                    again.insert(work.clone(), false);
+                    running.push(attempt(collector, &places, work, wait, failures));
                 }
             }
             else => return,
@@ -223,8 +228,10 @@ async fn perform(collector: &Collector, mut receiver: mpsc::UnboundedReceiver<Wo
 }
 
 /// Answers how often the work has failed in a row; 0 when it is done.
-async fn attempt(collector: &Collector, work: Work, wait: Duration, failures: u32) -> (Work, u32) {
+async fn attempt(collector: &Collector, places: &Semaphore, work: Work, wait: Duration, failures: u32) -> (Work, u32) {
     tokio::time::sleep(wait).await;
+    // The semaphore is never closed.
+    let _place = places.acquire().await;
     let outcome = match &work {
         Work::Delete(uid) => collect::delete(collector, uid).await,
         Work::Orphan(uid) => collect::orphan(collector, uid).await,

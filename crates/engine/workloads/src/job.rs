@@ -4,12 +4,15 @@ mod backoff;
 mod indexes;
 mod orphans;
 mod plan;
+#[cfg(test)]
+mod plan_tests;
 mod pods;
 mod policy;
 mod removal;
 mod template;
 #[cfg(test)]
 mod tests;
+mod told;
 mod track;
 mod tracked;
 mod view;
@@ -19,11 +22,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::JobStatus;
-use k8s_openapi::api::core::v1::ObjectReference;
 
 use self::backoff::Backoff;
 use self::plan::Snapshot;
-use self::track::Told;
+pub(crate) use self::told::Told;
 pub(crate) use self::view::JobView;
 use crate::claim;
 use crate::context::Context;
@@ -57,17 +59,6 @@ impl State {
     fn backoffs(&self) -> MutexGuard<'_, HashMap<String, Backoff>> {
         self.backoffs.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn tell(&self, about: &ObjectReference, news: &[Told]) {
-        let recorder = &self.control.recorder;
-        for told in news {
-            if told.warning {
-                recorder.warning(about, &told.reason, told.message.as_str());
-            } else {
-                recorder.normal(about, &told.reason, told.message.as_str());
-            }
-        }
-    }
 }
 
 async fn reconcile(state: Arc<State>, job: Arc<JobView>) -> Result<Option<Duration>, Error> {
@@ -80,14 +71,17 @@ async fn reconcile(state: Arc<State>, job: Arc<JobView>) -> Result<Option<Durati
     }
     let context = &state.context;
     let selects = job.selects();
-    let pods = claim::children(&context.client, job.as_ref(), &context.pods, |_| true, |pod| selects(&pod.metadata)).await?;
+    let pods =
+        claim::children(&context.client, job.as_ref(), &context.pods, |_| true, |pod| selects(&pod.metadata)).await?;
     let backoff = state.backoffs().get(job.uid()).copied().unwrap_or_default();
     let snapshot = Snapshot { job: &job, pods: &pods, backoff, now: context.clock.now() };
     let plan = plan::plan(&snapshot);
     let (done, failure) = pods::perform(&state, &job, &plan.action).await;
     let tracking = track::track(&snapshot, &plan, done);
     let about = write::reference(job.as_ref());
-    state.tell(&about, &tracking.told);
+    for told in &tracking.told {
+        told.tell(&state.control.recorder, &about);
+    }
 
     let mut current = JobView::clone(&job);
     if tracking.status != current.status {
@@ -100,7 +94,9 @@ async fn reconcile(state: Arc<State>, job: Arc<JobView>) -> Result<Option<Durati
     if status != current.status {
         write_status(&state, current, status).await?;
     }
-    state.tell(&about, &news);
+    for told in &news {
+        told.tell(&state.control.recorder, &about);
+    }
     match failure.or(not_released) {
         Some(error) => Err(error),
         None => Ok(plan.wake),

@@ -30,10 +30,10 @@
 //! ```
 //!
 //! ```text
-//!                   ┌─▶ Cache<PodView> ─┐                        ┌─▶ writes ─▶ API server
-//!  API server watch ┼─▶ Cache<ReplicaSet> ┼─▶ plan(snapshot, now) ┼─▶ events
-//!                   └─▶ …               ─┘        ▲              └─▶ the caches, at once
-//!                                                 └── every few milliseconds at most, for each object
+//!                   ┌─▶ Cache<PodView> ────┐                         ┌─▶ writes ─▶ API server
+//!  API server watch ┼─▶ Cache<ReplicaSet> ─┼─▶ plan(snapshot, now) ──┼─▶ events
+//!                   └─▶ Cache<…> ──────────┘   every few ms at most, └─▶ the caches, at once
+//!                                              for each object
 //! ```
 //!
 //! # Invariants
@@ -47,31 +47,31 @@ mod claim;
 mod context;
 mod controller;
 mod controllers;
+mod cron_job;
 mod daemon_set;
 mod deployment;
-mod cron_job;
+mod disruption;
+mod events_expiry;
+mod garbage;
 mod hash;
 mod history;
 mod job;
 mod kinds;
-mod disruption;
-mod events_expiry;
-mod ttl_after_finished;
-mod service_account;
-mod scheduler;
-mod node_lifecycle;
 mod namespace;
-mod garbage;
+mod node_lifecycle;
 mod pod;
 mod pod_control;
 mod replica_set;
 mod scaled;
+mod scheduler;
+mod service_account;
 mod stateful_set;
 #[cfg(test)]
 mod test_cluster;
 #[cfg(test)]
 mod test_kubelet;
 mod triggers;
+mod ttl_after_finished;
 mod write;
 
 pub use controllers::{Config, run};

@@ -54,7 +54,8 @@ async fn empty(client: &Client, namespace: &str) -> Findings {
         }
     };
     let is_pods = |served: &Served| served.resource.group.is_empty() && served.resource.plural == "pods";
-    let (pods, others): (Vec<Served>, Vec<Served>) = served.into_iter().filter(|served| served.namespaced).partition(is_pods);
+    let (pods, others): (Vec<Served>, Vec<Served>) =
+        served.into_iter().filter(|served| served.namespaced).partition(is_pods);
     for served in &pods {
         clear(client, namespace, served, &mut findings).await;
     }
@@ -83,7 +84,7 @@ async fn try_clear(client: &Client, namespace: &str, served: &Served) -> kube::R
         api.delete_collection(&how, &ListParams::default()).await?;
     } else {
         for object in api.list_metadata(&ListParams::default()).await? {
-            unless_gone(api.delete(&object.name_any(), &how).await)?;
+            write::unless_gone(api.delete(&object.name_any(), &how).await)?;
         }
     }
     let left = api.list_metadata(&ListParams::default()).await?;
@@ -111,15 +112,8 @@ async fn finalize(client: &Client, mut namespace: Namespace) -> Result<(), Error
     }
     let api: Api<Namespace> = Api::all(client.clone());
     let name = namespace.name_any();
-    unless_gone(api.replace_subresource("finalize", &name, &PostParams::default(), &namespace).await)?;
+    write::unless_gone(api.replace_subresource("finalize", &name, &PostParams::default(), &namespace).await)?;
     Ok(())
-}
-
-fn unless_gone<T>(outcome: kube::Result<T>) -> kube::Result<()> {
-    match outcome {
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        other => other.map(drop),
-    }
 }
 
 /// Names, each with how often it was found.
@@ -147,7 +141,8 @@ mod tests {
         settle(3).await;
         let going = serde_json::to_value(namespaces.get("old").await.unwrap()).unwrap();
         assert_eq!(going["status"]["phase"], "Terminating");
-        let messages: Vec<&Value> = going["status"]["conditions"].as_array().unwrap().iter().map(|condition| &condition["message"]).collect();
+        let messages: Vec<&Value> =
+            going["status"]["conditions"].as_array().unwrap().iter().map(|condition| &condition["message"]).collect();
         assert_eq!(
             messages,
             [

@@ -26,9 +26,9 @@ const LEASES: &str = "kube-node-lease";
 pub(crate) async fn run(context: Context) {
     let leases: Cache<Lease> = Cache::new();
     let watch = leases.clone().keep(Api::namespaced(context.client.clone(), LEASES));
-    let renewed = leases.changes().filter_map(|change| {
-        std::future::ready(change.new.map(|lease| ObjectRef::<Node>::new(&lease.name_any())))
-    });
+    let renewed = leases
+        .changes()
+        .filter_map(|change| std::future::ready(change.new.map(|lease| ObjectRef::<Node>::new(&lease.name_any()))));
     let recorder = context.recorder("node-controller");
     let nodes = context.nodes.clone();
     let reconcile = move |node| reconcile(context.clone(), leases.clone(), recorder.clone(), node);
@@ -72,7 +72,8 @@ mod tests {
     async fn a_new_node_takes_pods_when_it_is_ready_and_none_when_it_is_silent() {
         let cluster = TestCluster::start().await;
         let ready = json!({"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:01Z"});
-        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"conditions": [ready]}});
+        let node =
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"conditions": [ready]}});
         cluster.create(node).await;
         settle(1).await;
         assert_eq!(cluster.list("v1 Node", "").await[0]["spec"]["taints"], Value::Null);

@@ -14,6 +14,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use pillion_events::Recorder;
 use serde_json::{Value, json};
@@ -89,7 +90,10 @@ impl Scheduler {
         }
         let pod = change.new.as_ref().filter(|pod| is_pending(pod))?;
         // Writing why it waits changes the pod too.
-        let same = |old: &Arc<PodView>| is_pending(old) && old.metadata.generation == pod.metadata.generation;
+        let same = |old: &Arc<PodView>| {
+            let (old_metadata, metadata) = (&old.metadata, &pod.metadata);
+            is_pending(old) && old_metadata.uid == metadata.uid && old_metadata.generation == metadata.generation
+        };
         if change.old.as_ref().is_some_and(same) {
             return None;
         }
@@ -142,7 +146,12 @@ impl Scheduler {
         let Some(pod) = failed else { return };
         self.state.remove(pod.metadata.uid.as_deref().unwrap_or_default());
         let (namespace, name) = key(&pod);
-        if self.context.pods.get(&namespace, &name).is_some_and(|now| now.metadata.uid == pod.metadata.uid && is_pending(&now)) {
+        if self
+            .context
+            .pods
+            .get(&namespace, &name)
+            .is_some_and(|now| now.metadata.uid == pod.metadata.uid && is_pending(&now))
+        {
             self.state.wait(&pod);
         }
         self.retry_soon();
@@ -157,7 +166,8 @@ async fn perform(context: Context, recorder: Recorder, task: Task) -> Option<Arc
     let about = write::reference(pod.as_ref());
     match task.decision {
         Decision::Bind(node) => {
-            let binding = json!({"metadata": {"name": name, "uid": pod.metadata.uid}, "target": {"kind": "Node", "name": node}});
+            let binding =
+                json!({"metadata": {"name": name, "uid": pod.metadata.uid}, "target": {"kind": "Node", "name": node}});
             match pods.create_subresource::<_, Value>("binding", &name, &PostParams::default(), &binding).await {
                 Ok(_) => {
                     recorder.normal(&about, "Scheduled", format!("Successfully assigned {namespace}/{name} to {node}"));
@@ -188,7 +198,7 @@ fn condition(pod: &PodView, message: &str, context: &Context) -> Option<Value> {
         return None;
     }
     let since = known.filter(|known| known.status == "False").and_then(|known| known.last_transition_time.clone());
-    let since = since.unwrap_or(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(context.clock.now()));
+    let since = since.unwrap_or(Time(context.clock.now()));
     Some(json!({"status": {"conditions": [{
         "type": "PodScheduled",
         "status": "False",

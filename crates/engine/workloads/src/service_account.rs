@@ -1,4 +1,4 @@
-//! What every namespace has from its beginning: the ServiceAccount `default`, and the certificate by which pods trust the API server.
+//! What every namespace has from its beginning: the account `default`, and the certificate by which pods trust the API server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use std::time::Duration;
 use futures::{Stream, StreamExt as _, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, PartialObjectMeta, PostParams};
 use kube::runtime::reflector::ObjectRef;
-use kube::runtime::{WatchStreamExt as _, metadata_watcher, watcher};
+use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
 
 use crate::cache::Cached;
@@ -32,7 +32,7 @@ pub(crate) async fn run(context: Context) {
 /// The namespaces in which an object of this name has been changed or deleted.
 fn touched<K: Cached>(client: &Client, name: &str) -> impl Stream<Item = ObjectRef<Namespace>> + Send + use<K> {
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let events = metadata_watcher(Api::<K>::all(client.clone()), config).default_backoff();
+    let events = watcher(Api::<PartialObjectMeta<K>>::all(client.clone()), config).default_backoff();
     events.filter_map(|event| {
         let object = match event {
             Ok(watcher::Event::Apply(object) | watcher::Event::Delete(object)) => Some(object),

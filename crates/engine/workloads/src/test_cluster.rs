@@ -74,7 +74,11 @@ impl TestCluster {
 
     /// The names of the pods in the namespace `default`.
     pub(crate) async fn pods(&self) -> Vec<String> {
-        self.list("v1 Pod", "default").await.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+        self.list("v1 Pod", "default")
+            .await
+            .iter()
+            .map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     /// Changes an object of the namespace `default`.
@@ -92,7 +96,8 @@ impl TestCluster {
     pub(crate) async fn finish(&self, pod: &str, exit_code: i32) {
         let phase = if exit_code == 0 { "Succeeded" } else { "Failed" };
         let ended = json!({"terminated": {"exitCode": exit_code, "finishedAt": self.clock.now().strftime("%FT%TZ").to_string()}});
-        let container = json!({"name": "main", "image": "main", "imageID": "", "ready": false, "restartCount": 0, "state": ended});
+        let container =
+            json!({"name": "main", "image": "main", "imageID": "", "ready": false, "restartCount": 0, "state": ended});
         self.report(pod, json!({"phase": phase, "containerStatuses": [container]})).await;
     }
 

@@ -55,7 +55,8 @@ mod tests {
             .iter()
             .map(|kind| json!({"type": kind, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}))
             .collect();
-        serde_json::from_value(json!({"spec": {"ttlSecondsAfterFinished": ttl}, "status": {"conditions": conditions}})).unwrap()
+        serde_json::from_value(json!({"spec": {"ttlSecondsAfterFinished": ttl}, "status": {"conditions": conditions}}))
+            .unwrap()
     }
 
     #[test]
@@ -77,7 +78,9 @@ mod tests {
         let cluster = TestCluster::start().await;
         let pod = json!({"restartPolicy": "Never", "containers": [{"name": "main", "image": "main"}]});
         let spec = json!({"ttlSecondsAfterFinished": 30, "template": {"spec": pod}});
-        cluster.create(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "brief"}, "spec": spec})).await;
+        cluster
+            .create(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "brief"}, "spec": spec}))
+            .await;
         settle(1).await;
         cluster.finish(&cluster.pods().await[0], 0).await;
         settle(28).await;

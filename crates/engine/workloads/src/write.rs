@@ -56,6 +56,14 @@ pub(crate) fn controller_reference<K: Cached>(object: &K) -> OwnerReference {
     }
 }
 
+/// What is gone already need not be changed or deleted.
+pub(crate) fn unless_gone<T>(outcome: kube::Result<T>) -> kube::Result<()> {
+    match outcome {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        other => other.map(drop),
+    }
+}
+
 /// Whether the refusal has a cause of this name.
 pub(crate) fn has_cause(error: &kube::Error, reason: &str) -> bool {
     let kube::Error::Api(status) = error else { return false };

@@ -10,7 +10,6 @@ pub(crate) mod persistent_volume;
 pub(crate) mod persistent_volume_claim;
 pub(crate) mod pod_template;
 pub(crate) mod replication_controller;
-mod resource_name;
 pub(crate) mod resource_quota;
 pub(crate) mod secret;
 pub mod service;

@@ -47,6 +47,7 @@ mod priority_class;
 mod quantities;
 mod rbac;
 pub mod resource;
+mod resource_name;
 mod rules;
 mod selector;
 mod storage_class;

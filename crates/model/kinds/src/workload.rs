@@ -1,12 +1,12 @@
 //! What kinds with a pod template have in common.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::field::{Error, Path};
 use crate::format::{dns_label, non_negative};
 use crate::pod;
 use crate::selector;
-use crate::value::{has, int, object_mut, pointer_mut, same, set, sorted, text};
+use crate::value::{has, int, object_mut, pointer_mut, same, set, sorted, take, text};
 
 /// Fills in the defaults of the pod template in a spec.
 pub(crate) fn default_template(spec: &mut Value) {
@@ -18,6 +18,20 @@ pub(crate) fn prepare_template(object: &mut Value) {
     if let Some(template) = pointer_mut(object_mut(object, "spec"), "template") {
         pod::prepare_template(template);
     }
+}
+
+/// A new `ReplicaSet` or `ReplicationController` has no replicas yet.
+pub(crate) fn prepare_create_replicas(object: &mut Value) {
+    set(object, "status", json!({"replicas": 0}));
+    first_generation(object);
+    prepare_template(object);
+}
+
+/// The status stays, and changes of the spec count.
+pub(crate) fn prepare_update(new: &mut Value, old: &Value) {
+    take(new, old, &["status"]);
+    prepare_template(new);
+    count_spec_changes(new, old);
 }
 
 /// Checks a pod template as that of a pod to be.
@@ -118,6 +132,15 @@ pub(crate) fn validate_part(
     if count > int(status, whole) {
         errors.push(Error::invalid(&path.child(part), count, detail));
     }
+}
+
+/// Refuses a status in which parts are larger than all replicas, or more of them available than ready.
+pub(crate) fn validate_replicas(status: &Value, parts: &[&str], path: &Path, errors: &mut Vec<Error>) {
+    for part in parts {
+        validate_part(status, part, "replicas", "cannot be greater than status.replicas", path, errors);
+    }
+    let detail = "cannot be greater than readyReplicas";
+    validate_part(status, "availableReplicas", "readyReplicas", detail, path, errors);
 }
 
 /// The count of name collisions only grows.

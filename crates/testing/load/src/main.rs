@@ -1,4 +1,5 @@
-//! The embedded API server beside kube-apiserver with etcd, on one machine, in one run, under the same load.
+//! The embedded API server beside kube-apiserver with etcd, on one machine, in one run, under the same load; and what many simulated
+//! pods cost.
 //!
 //! ```text
 //!  serve (a child, in memory) ─┐
@@ -18,6 +19,7 @@ mod pods;
 mod process;
 mod serve;
 mod server;
+mod simulate;
 mod watch;
 mod write;
 
@@ -49,6 +51,8 @@ enum Command {
         /// Where to keep objects, instead of in memory.
         data: Option<PathBuf>,
     },
+    /// Many simulated pods in one process, in virtual time.
+    Simulate(simulate::Simulate),
 }
 
 /// How much load.
@@ -93,6 +97,10 @@ fn main() -> anyhow::Result<ExitCode> {
         return Ok(code);
     }
     let arguments = Arguments::parse();
+    if let Some(Command::Simulate(simulate)) = &arguments.command {
+        simulate.run()?;
+        return Ok(ExitCode::SUCCESS);
+    }
     // An error means that it was told before, which is as good.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

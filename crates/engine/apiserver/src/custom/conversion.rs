@@ -95,10 +95,9 @@ fn converted_objects<'a>(
 /// A webhook may change everything but what the object is: labels and annotations are all it may touch in metadata.
 fn checked(index: usize, mut new: Value, old: &Value, wanted: &str) -> std::result::Result<Value, String> {
     let text = |object: &Value, key: &str| object[key].as_str().unwrap_or_default().to_owned();
-    for (what, expected, received) in [
-        ("groupVersion", wanted.to_owned(), text(&new, "apiVersion")),
-        ("kind", text(old, "kind"), text(&new, "kind")),
-    ] {
+    for (what, expected, received) in
+        [("groupVersion", wanted.to_owned(), text(&new, "apiVersion")), ("kind", text(old, "kind"), text(&new, "kind"))]
+    {
         if expected != received {
             return Err(format!(
                 "returned invalid object at index {index}: invalid {what} (expected {expected}, received {received})"

@@ -90,7 +90,8 @@ pub(crate) fn resource_of_container(
         }),
         _ => return Err(unsupported()),
     };
-    let divisor = selector.divisor.as_ref().and_then(|text| text.0.parse().ok()).filter(|divisor: &Quantity| !divisor.is_zero());
+    let divisor =
+        selector.divisor.as_ref().and_then(|text| text.0.parse().ok()).filter(|divisor: &Quantity| !divisor.is_zero());
     let divisor = divisor.unwrap_or(ONE);
     let amount = amount.unwrap_or(Quantity::ZERO);
     let (amount, divisor) = if resource == "cpu" {

@@ -22,7 +22,8 @@ fn pod(container: Value) -> Pod {
 fn sources() -> Sources {
     let mut sources = Sources::default();
     sources.put_config_map(
-        serde_json::from_value(json!({"metadata": {"name": "settings"}, "data": {"COLOR": "blue", "SIZE": "3"}})).unwrap(),
+        serde_json::from_value(json!({"metadata": {"name": "settings"}, "data": {"COLOR": "blue", "SIZE": "3"}}))
+            .unwrap(),
     );
     sources.put_secret(
         serde_json::from_value(json!({"metadata": {"name": "keys"}, "data": {"TOKEN": "aHVzaA=="}})).unwrap(),
@@ -42,7 +43,8 @@ fn made(container: Value) -> Result<Vec<(String, String)>, EnvironmentError> {
 }
 
 fn shown(variables: &[(String, String)]) -> String {
-    variables.iter().map(|(name, value)| format!("{name}={value}\n")).collect()
+    let lines: Vec<String> = variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    lines.join("\n")
 }
 
 #[test]

@@ -69,7 +69,8 @@ async fn once<R: Runtime>(runtime: &R, id: &ContainerId, container: &Container, 
     }
     if let Some(grpc) = &spec.grpc {
         let service = grpc.service.as_deref().unwrap_or_default();
-        return super::grpc::check(&address(pod_ip, u16::try_from(grpc.port).unwrap_or_default()), service, timeout).await;
+        return super::grpc::check(&address(pod_ip, u16::try_from(grpc.port).unwrap_or_default()), service, timeout)
+            .await;
     }
     Outcome::Error(format!("missing probe handler for {}", container.name))
 }
@@ -132,7 +133,12 @@ pub(crate) fn port(port: &IntOrString, container: &Container) -> Result<u16, Str
 }
 
 impl Request {
-    pub(crate) fn new(get: &HTTPGetAction, container: &Container, pod_ip: &str, purpose: &str) -> Result<Request, String> {
+    pub(crate) fn new(
+        get: &HTTPGetAction,
+        container: &Container,
+        pod_ip: &str,
+        purpose: &str,
+    ) -> Result<Request, String> {
         let host = get.host.as_deref().filter(|host| !host.is_empty()).unwrap_or(pod_ip);
         let path = get.path.as_deref().unwrap_or_default();
         let headers = get.http_headers.iter().flatten().map(|header| (header.name.clone(), header.value.clone()));

@@ -88,7 +88,9 @@ fn judge(trailers: &HeaderMap, body: &[u8]) -> Outcome {
                 "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {said}"
             ));
         }
-        _ => return Outcome::Failure(format!("error: health rpc probe failed: rpc error: code = {code} desc = {said}")),
+        _ => {
+            return Outcome::Failure(format!("error: health rpc probe failed: rpc error: code = {code} desc = {said}"));
+        }
     }
     // Five bytes frame the message: field 1 is a number; a message without it says 0.
     let status = match body.get(5..) {

@@ -58,10 +58,10 @@ impl Request {
             let (authority, path) = rest.find('/').map_or((rest, "/"), |at| rest.split_at(at));
             let uri: hyper::http::uri::Authority = authority.parse().ok()?;
             next.port = uri.port_u16().unwrap_or(if next.https { 443 } else { 80 });
-            next.path = path.to_owned();
+            path.clone_into(&mut next.path);
             (uri.host().trim_matches(['[', ']']) == self.host).then_some(next)
         } else if location.starts_with('/') && !location.starts_with("//") {
-            next.path = location.to_owned();
+            location.clone_into(&mut next.path);
             Some(next)
         } else {
             None
@@ -109,7 +109,10 @@ async fn once(request: &Request) -> Result<Answer, String> {
     exchange(stream, request).await
 }
 
-async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, request: &Request) -> Result<Answer, String> {
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: &Request,
+) -> Result<Answer, String> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
     let exchange = async {
         let response = sender.send_request(message(request)?).await.map_err(|error| sentence(&error))?;
@@ -136,7 +139,8 @@ async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, 
 }
 
 fn message(request: &Request) -> Result<hyper::Request<Empty<Bytes>>, String> {
-    let mut message = hyper::Request::get(request.path.as_str()).body(Empty::new()).map_err(|error| error.to_string())?;
+    let mut message =
+        hyper::Request::get(request.path.as_str()).body(Empty::new()).map_err(|error| error.to_string())?;
     let headers = message.headers_mut();
     for (name, value) in &request.headers {
         let name = HeaderName::try_from(name.as_str()).map_err(|error| error.to_string())?;

@@ -14,8 +14,7 @@ fn pod(container: Value) -> Pod {
 }
 
 fn running(since: i64, started: bool) -> BTreeMap<String, ContainerFacts> {
-    let state =
-        State::Running { since: at(since), post_start: Hook::NotBegun, started, ready: false, unhealthy: None };
+    let state = State::Running { since: at(since), post_start: Hook::NotBegun, started, ready: false, unhealthy: None };
     let attempt = Attempt {
         number: 0,
         tries: 1,
@@ -64,7 +63,8 @@ fn readiness_and_liveness_wait_for_startup() {
 
 #[test]
 fn verdicts_come_with_the_threshold_and_results_in_a_row_count() {
-    let spec = Spec { success_threshold: Some(2), failure_threshold: Some(3), period_seconds: Some(10), ..Spec::default() };
+    let spec =
+        Spec { success_threshold: Some(2), failure_threshold: Some(3), period_seconds: Some(10), ..Spec::default() };
     let results = [
         (Some(true), None),
         (Some(true), Some(Verdict::Ready(true))),

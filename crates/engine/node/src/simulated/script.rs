@@ -33,7 +33,9 @@ impl Default for Ends {
 pub(super) enum ScriptError {
     #[error("annotation pillion.dev/simulate: `{0}` names no container: write `NAME: 30s exit 1`")]
     NoName(String),
-    #[error("annotation pillion.dev/simulate: `{word}` of `{container}` is not understood: write a time such as `30s`, `forever`, `exit CODE`, `OOMKilled`, `ignores TERM` or `uses CPU MEMORY`")]
+    #[error(
+        "annotation pillion.dev/simulate: `{word}` of `{container}` is not understood: write a time such as `30s`, `forever`, `exit CODE`, `OOMKilled`, `ignores TERM` or `uses CPU MEMORY`"
+    )]
     Unknown { container: String, word: String },
     #[error("annotation pillion.dev/simulate: `{word}` of `{container}` wants {what} after it")]
     Incomplete { container: String, word: &'static str, what: &'static str },
@@ -69,10 +71,12 @@ fn read(behaviour: &mut Behaviour, container: &str, words: &str) -> Result<(), S
                 _ => return Err(incomplete("ignores", "`TERM`")),
             },
             "uses" => {
-                let quantities: Option<(Quantity, Quantity)> = words.next().zip(words.next()).and_then(|(cpu, memory)| {
-                    Some((cpu.parse().ok()?, memory.parse().ok()?))
-                });
-                let (cpu, memory) = quantities.ok_or_else(|| incomplete("uses", "an amount of CPU and one of memory"))?;
+                let quantities: Option<(Quantity, Quantity)> = words
+                    .next()
+                    .zip(words.next())
+                    .and_then(|(cpu, memory)| Some((cpu.parse().ok()?, memory.parse().ok()?)));
+                let (cpu, memory) =
+                    quantities.ok_or_else(|| incomplete("uses", "an amount of CPU and one of memory"))?;
                 behaviour.cpu_millis = u64::try_from(cpu.milli_value()).unwrap_or_default();
                 behaviour.memory = u64::try_from(memory.value()).unwrap_or_default();
             }
@@ -123,7 +127,10 @@ mod tests {
     fn a_wrong_script_is_refused_with_its_mend() {
         let table = [
             ("main", "`main` names no container: write `NAME: 30s exit 1`"),
-            ("main: soon", "`soon` of `main` is not understood: write a time such as `30s`, `forever`, `exit CODE`, `OOMKilled`, `ignores TERM` or `uses CPU MEMORY`"),
+            (
+                "main: soon",
+                "`soon` of `main` is not understood: write a time such as `30s`, `forever`, `exit CODE`, `OOMKilled`, `ignores TERM` or `uses CPU MEMORY`",
+            ),
             ("main: 1s exit", "`exit` of `main` wants a code after it"),
             ("main: ignores", "`ignores` of `main` wants `TERM` after it"),
             ("main: uses 1", "`uses` of `main` wants an amount of CPU and one of memory after it"),

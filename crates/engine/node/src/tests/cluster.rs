@@ -107,14 +107,12 @@ impl<R: Runtime> Cluster<R> {
 
     /// Waits until the pod is as wanted; the answer is when that was, in seconds since the beginning.
     pub(super) async fn until(&self, name: &str, wanted: impl Fn(&Value) -> bool) -> i64 {
-        for _ in 0..5_000 {
-            let pod = self.get(name).await.unwrap_or_default();
-            if wanted(&pod) {
-                return self.seconds();
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        panic!("pod {name} never came there: {:#}", self.get(name).await.unwrap_or_default()["status"]);
+        let wanted = |pod: Option<&Pod>| wanted(&pod.map_or(Value::Null, |pod| json!(pod)));
+        let waiting = kube::runtime::wait::await_condition(self.pods(), name, wanted);
+        let came = tokio::time::timeout(Duration::from_mins(10), waiting).await.is_ok();
+        let status = if came { Value::Null } else { self.get(name).await.unwrap_or_default()["status"].take() };
+        assert!(came, "pod {name} never came there: {status:#}");
+        self.seconds()
     }
 
     pub(super) async fn until_phase(&self, name: &str, phase: &str) -> i64 {

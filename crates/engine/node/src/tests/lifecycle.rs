@@ -89,12 +89,18 @@ async fn native_sidecars_start_first_and_end_last() {
     cluster.create_annotated("job", "prepare: 5s, main: 20s", spec).await;
     cluster.until("job", |pod| state(pod, "prepare") == "running").await;
     let pod = cluster.get("job").await.unwrap();
-    assert_eq!((state(&pod, "proxy"), state(&pod, "main")), ("waiting PodInitializing".into(), "waiting PodInitializing".into()));
+    assert_eq!(
+        (state(&pod, "proxy"), state(&pod, "main")),
+        ("waiting PodInitializing".into(), "waiting PodInitializing".into())
+    );
     assert_eq!(cluster.until("job", |pod| state(pod, "main") == "running").await, 5);
     assert_eq!(state(&cluster.get("job").await.unwrap(), "proxy"), "running");
     assert_eq!(cluster.until_phase("job", "Succeeded").await, 25);
     let pod = cluster.get("job").await.unwrap();
-    assert_eq!((state(&pod, "proxy"), state(&pod, "main")), ("terminated Error 143".into(), "terminated Completed 0".into()));
+    assert_eq!(
+        (state(&pod, "proxy"), state(&pod, "main")),
+        ("terminated Error 143".into(), "terminated Completed 0".into())
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -138,9 +144,10 @@ async fn a_pod_that_was_removed_by_force_ends_without_a_word() {
         let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
         serde_json::from_slice::<Value>(&body).unwrap()["items"].as_array().unwrap().len()
     };
-    tokio::time::sleep(Duration::from_secs(29)).await;
+    // However short the grace period, a container has two seconds.
+    tokio::time::sleep(Duration::from_millis(1900)).await;
     assert_eq!(known().await, 1);
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
     assert_eq!(known().await, 0);
 }
 
@@ -153,7 +160,7 @@ async fn a_node_that_comes_back_runs_the_pods_again() {
     cluster.until_phase("web", "Running").await;
     cluster.node.shutdown(Duration::from_secs(10)).await;
     let before = cluster.get("web").await.unwrap();
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(cluster.get("web").await.unwrap(), before, "nothing was written");
 
     let again = cluster::on(cluster.server.clone(), SimulatedRuntime::new(cluster.clock));
@@ -165,13 +172,28 @@ async fn a_node_that_comes_back_runs_the_pods_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_no_longer_than_it_may() {
+    let cluster = cluster::simulated().await;
+    let spec = |grace: i64| json!({"terminationGracePeriodSeconds": grace, "containers": [{"name": "main"}]});
+    cluster.create_annotated("short", "main: forever ignores TERM", spec(5)).await;
+    cluster.create_annotated("long", "main: forever ignores TERM", spec(300)).await;
+    cluster.until_phase("short", "Running").await;
+    cluster.until_phase("long", "Running").await;
+    cluster.node.shutdown(Duration::from_secs(20)).await;
+    assert_eq!(cluster.seconds(), 20);
+    assert_eq!(cluster.get("long").await.unwrap()["status"]["phase"], "Running");
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_written_when_nothing_happens() {
     let cluster = cluster::simulated().await;
     let probe = json!({"httpGet": {"port": 80}, "periodSeconds": 1});
-    cluster.create("web", json!({"containers": [{"name": "main", "readinessProbe": probe, "livenessProbe": probe}]})).await;
+    cluster
+        .create("web", json!({"containers": [{"name": "main", "readinessProbe": probe, "livenessProbe": probe}]}))
+        .await;
     cluster.until("web", |pod| condition(pod, "Ready")["status"] == "True").await;
     let before = cluster.get("web").await;
-    tokio::time::sleep(Duration::from_secs(3600)).await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
     assert_eq!(cluster.get("web").await, before);
 }
 
@@ -180,7 +202,7 @@ async fn simulated_use_is_told_by_the_metrics_api() {
     let cluster = cluster::simulated().await;
     cluster.create_annotated("web", "main: forever uses 250m 64Mi", one()).await;
     cluster.until_phase("web", "Running").await;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     let get = async |path: &str| -> Value {
         let request = axum::http::Request::get(path).body(Vec::new()).unwrap();
         cluster.client.request(request).await.unwrap()

@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::cluster::{self, Cluster, condition, state};
-use crate::runtime::{
-    ContainerId, ContainerSpec, ExecError, ExecOutput, Exit, Limits, LogOptions, Refusal, Runtime, Sandbox, Signal, Started,
-    Usage, Volume,
-};
 use crate::SimulatedRuntime;
+use crate::runtime::{
+    ContainerId, ContainerSpec, ExecError, ExecOutput, Exit, Limits, LogOptions, Refusal, Runtime, Sandbox, Signal,
+    Started, Usage, Volume,
+};
 
 /// A simulated runtime in which commands can fail, and which remembers what it was given.
-struct Scripted {
+pub(crate) struct Scripted {
     inner: SimulatedRuntime,
     script: Arc<Script>,
 }
@@ -30,6 +30,12 @@ struct Script {
     codes: Mutex<BTreeMap<String, i32>>,
     limits: Mutex<Vec<Limits>>,
     volumes: Mutex<Vec<Volume>>,
+}
+
+impl Default for Scripted {
+    fn default() -> Scripted {
+        Scripted { inner: SimulatedRuntime::new(pillion_clock::Clock::system()), script: Arc::default() }
+    }
 }
 
 impl Script {
@@ -121,12 +127,18 @@ async fn a_container_whose_variables_cannot_be_had_waits_for_them() {
     cluster.create("web", spec).await;
     cluster.until("web", |pod| state(pod, "main") == "waiting CreateContainerConfigError").await;
     let pod = cluster.get("web").await.unwrap();
-    assert_eq!(pod["status"]["containerStatuses"][0]["state"]["waiting"]["message"], "configmap \"settings\" not found");
+    assert_eq!(
+        pod["status"]["containerStatuses"][0]["state"]["waiting"]["message"],
+        "configmap \"settings\" not found"
+    );
     assert_eq!(pod["status"]["phase"], "Pending");
     make_config_map(&cluster, "settings", json!({"A": "1"})).await;
     cluster.until_phase("web", "Running").await;
     let events = cluster.events("web").await;
-    assert!(events.contains("Warning Failed spec.containers{main}: Error: configmap \"settings\" not found"), "{events}");
+    assert!(
+        events.contains("Warning Failed spec.containers{main}: Error: configmap \"settings\" not found"),
+        "{events}"
+    );
     assert_eq!(cluster.get("web").await.unwrap()["status"]["containerStatuses"][0]["restartCount"], 0);
 }
 
@@ -140,7 +152,10 @@ async fn a_pod_whose_volume_cannot_be_made_waits_for_it() {
     cluster.create("web", spec).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     let pod = cluster.get("web").await.unwrap();
-    assert_eq!((state(&pod, "main").as_str(), &pod["status"]["phase"]), ("waiting ContainerCreating", &json!("Pending")));
+    assert_eq!(
+        (state(&pod, "main").as_str(), &pod["status"]["phase"]),
+        ("waiting ContainerCreating", &json!("Pending"))
+    );
     make_config_map(&cluster, "settings", json!({})).await;
     // Attempts come at 0, 0.5, 1.5, 3.5 seconds.
     assert_eq!(cluster.until_phase("web", "Running").await, 3);
@@ -164,7 +179,9 @@ async fn volumes_hold_what_they_project_and_follow_it() {
     let shown = || -> Vec<String> {
         let volumes = std::mem::take(&mut *script.volumes.lock().unwrap());
         let files = volumes.into_iter().flat_map(|volume| match volume.content {
-            crate::VolumeContent::Files(files) => files.into_iter().map(|(path, file)| (volume.name.clone(), path, file)).collect(),
+            crate::VolumeContent::Files(files) => {
+                files.into_iter().map(|(path, file)| (volume.name.clone(), path, file)).collect()
+            }
             _ => Vec::new(),
         });
         let line = |(volume, path, file): (String, String, crate::VolumeFile)| {
@@ -181,9 +198,9 @@ async fn volumes_hold_what_they_project_and_follow_it() {
     tokio::time::sleep(Duration::from_secs(61)).await;
     assert_eq!(shown(), ["settings a/color 400 green"]);
     // The token is renewed after four fifths of its hour.
-    tokio::time::sleep(Duration::from_secs(2700)).await;
+    tokio::time::sleep(Duration::from_mins(45)).await;
     assert!(shown().is_empty());
-    tokio::time::sleep(Duration::from_secs(240)).await;
+    tokio::time::sleep(Duration::from_mins(4)).await;
     assert_eq!(shown(), ["self name 644 web", "self token 644 3 parts"]);
 }
 
@@ -223,7 +240,10 @@ async fn readiness_follows_its_probe() {
     script.set("is ready", 1);
     assert_eq!(cluster.until("web", ready("False")).await, 20);
     let events = cluster.events("web").await;
-    assert!(events.contains("Warning Unhealthy spec.containers{main}: Readiness probe failed: said so (x4)"), "{events}");
+    assert!(
+        events.contains("Warning Unhealthy spec.containers{main}: Readiness probe failed: said so (x4)"),
+        "{events}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,7 +260,10 @@ async fn a_container_that_fails_its_liveness_probe_is_restarted() {
     // Failures at 20, 30 and 40 seconds, and five seconds of grace.
     assert_eq!(cluster.until("web", restarted).await, 45);
     let events = cluster.events("web").await;
-    assert!(events.contains("Warning Unhealthy spec.containers{main}: Liveness probe failed: said so (x3)"), "{events}");
+    assert!(
+        events.contains("Warning Unhealthy spec.containers{main}: Liveness probe failed: said so (x3)"),
+        "{events}"
+    );
     let killing = "Normal Killing spec.containers{main}: Container main failed liveness probe, will be restarted";
     assert!(events.contains(killing), "{events}");
     let pod = cluster.get("web").await.unwrap();
@@ -272,7 +295,9 @@ async fn hooks_run_after_the_start_and_before_the_stop() {
     assert_eq!(cluster.until_gone("web").await, 8);
 
     script.set("hello", 1);
-    cluster.create("bad", pod_of(json!({"name": "main", "lifecycle": {"postStart": {"exec": command("hello")}}}))).await;
+    cluster
+        .create("bad", pod_of(json!({"name": "main", "lifecycle": {"postStart": {"exec": command("hello")}}})))
+        .await;
     cluster.until("bad", |pod| state(pod, "main").starts_with("waiting CrashLoopBackOff")).await;
     let events = cluster.events("bad").await;
     assert!(events.contains("Warning FailedPostStartHook spec.containers{main}: PostStartHook failed"), "{events}");
@@ -290,7 +315,9 @@ async fn a_running_pod_is_given_other_resources() {
     cluster.until_phase("other", "Running").await;
 
     cluster.patch("web", Some("resize"), resize("2")).await;
-    let has = |cpu: &'static str| move |pod: &Value| pod["status"]["containerStatuses"][0]["resources"]["limits"]["cpu"] == cpu;
+    let has = |cpu: &'static str| {
+        move |pod: &Value| pod["status"]["containerStatuses"][0]["resources"]["limits"]["cpu"] == cpu
+    };
     cluster.until("web", has("2")).await;
     assert_eq!(script.limits.lock().unwrap().as_slice(), [Limits { cpu_millis: Some(2000), memory: None }]);
     assert_eq!(cluster.get("web").await.unwrap()["status"]["containerStatuses"][0]["restartCount"], 0);

@@ -34,12 +34,14 @@ pub(super) fn content(
     if let Some(source) = &spec.config_map {
         let optional = source.optional == Some(true);
         let map = sources.config_map(&source.name, optional)?;
-        return of_config_map(map.as_deref(), source.items.as_deref(), source.default_mode, optional).map(VolumeContent::Files);
+        return of_config_map(map.as_deref(), source.items.as_deref(), source.default_mode, optional)
+            .map(VolumeContent::Files);
     }
     if let Some(source) = &spec.secret {
         let optional = source.optional == Some(true);
         let secret = sources.secret(source.secret_name.as_deref().unwrap_or_default(), optional)?;
-        return of_secret(secret.as_deref(), source.items.as_deref(), source.default_mode, optional).map(VolumeContent::Files);
+        return of_secret(secret.as_deref(), source.items.as_deref(), source.default_mode, optional)
+            .map(VolumeContent::Files);
     }
     if let Some(source) = &spec.downward_api {
         let items = source.items.as_deref().unwrap_or_default();
@@ -96,7 +98,8 @@ fn of_config_map(
     let text = map.into_iter().flat_map(|map| map.data.iter().flatten());
     let binary = map.into_iter().flat_map(|map| map.binary_data.iter().flatten());
     let text = text.map(|(key, value)| (key.as_str(), Bytes::from(value.clone())));
-    let values: BTreeMap<&str, Bytes> = binary.map(|(key, value)| (key.as_str(), value.0.clone().into())).chain(text).collect();
+    let values: BTreeMap<&str, Bytes> =
+        binary.map(|(key, value)| (key.as_str(), value.0.clone().into())).chain(text).collect();
     chosen(values, items, mode, optional, VolumeError::NoConfigKey)
 }
 

@@ -75,7 +75,9 @@ impl<R: Runtime> Worker<R> {
     fn post_start(&mut self, scene: Scene) {
         let id = scene.id.clone();
         let run = |inner: Arc<Inner<R>>| async move {
-            inner.hook(&scene, |lifecycle| lifecycle.post_start.as_ref(), "FailedPostStartHook", "PostStartHook failed").await
+            inner
+                .hook(&scene, |lifecycle| lifecycle.post_start.as_ref(), "FailedPostStartHook", "PostStartHook failed")
+                .await
         };
         self.spawn(run, |hook| News::Container(id, Fact::PostStart(hook)));
     }

@@ -105,7 +105,8 @@ impl<R: Runtime> Worker<R> {
             Ok(()) => {
                 recorder.normal(&about, "ResizeStarted", resize::message("Pod resize started", &pod, generation, None));
                 record.pod = Arc::new(pod);
-                record.allocation = resize::Allocation { in_progress: Some(generation), ..resize::Allocation::default() };
+                record.allocation =
+                    resize::Allocation { in_progress: Some(generation), ..resize::Allocation::default() };
                 record.admission = Admission::Admitted(demand);
                 pods.used = used.without(own).with(demand);
                 pods.deferred.remove(uid);
@@ -114,13 +115,16 @@ impl<R: Runtime> Worker<R> {
                 if record.allocation.pending.as_ref() != Some(&pending) {
                     let what = format!("Pod resize {}", pending.reason);
                     let message = resize::message(&what, &pod, generation, Some(&pending.message));
-                    recorder.warning(&about, if pending.reason == "Deferred" { "ResizeDeferred" } else { "ResizeInfeasible" }, message);
+                    recorder.warning(
+                        &about,
+                        if pending.reason == "Deferred" { "ResizeDeferred" } else { "ResizeInfeasible" },
+                        message,
+                    );
                 }
-                if pending.reason == "Deferred" {
-                    record.allocation.pending = Some(pending);
+                let deferred = pending.reason == "Deferred";
+                record.allocation.pending = Some(pending);
+                if deferred {
                     pods.deferred.insert(uid.to_owned());
-                } else {
-                    record.allocation.pending = Some(pending);
                 }
             }
         }

@@ -7,22 +7,15 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::CronJobStatus;
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use pillion_kinds::schedule::Schedule;
 use serde_json::{Value, json};
 
 use super::schedule::{Missed, due, wait, zone};
 use super::view::CronJobView;
-use crate::job::JobView;
+use crate::job::{JobView, Told};
 use crate::write::controller_reference;
-
-/// An event about the CronJob.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Told {
-    pub(super) warning: bool,
-    pub(super) reason: &'static str,
-    pub(super) message: String,
-}
 
 /// What is to be done.
 #[derive(Debug, Default)]
@@ -40,23 +33,16 @@ pub(super) struct Plan {
     pub(super) wake: Option<Duration>,
 }
 
-impl Plan {
-    fn tell(&mut self, warning: bool, reason: &'static str, message: String) {
-        self.told.push(Told { warning, reason, message });
-    }
-}
-
 /// Decides.
 pub(super) fn plan(cron_job: &CronJobView, jobs: &[Arc<JobView>], now: Timestamp) -> Plan {
     let mut plan = Plan { status: cron_job.status.clone(), ..Plan::default() };
-    look_at_jobs(cron_job, jobs, &mut plan);
+    look_at_jobs(jobs, &mut plan);
     if cron_job.metadata.deletion_timestamp.is_none() {
         look_at_time(cron_job, now, &mut plan);
     }
-    for (limit, kind) in [
-        (cron_job.spec.successful_jobs_history_limit, "Complete"),
-        (cron_job.spec.failed_jobs_history_limit, "Failed"),
-    ] {
+    for (limit, kind) in
+        [(cron_job.spec.successful_jobs_history_limit, "Complete"), (cron_job.spec.failed_jobs_history_limit, "Failed")]
+    {
         if let Some(limit) = limit {
             plan.expired.extend(oldest(jobs, kind, limit));
         }
@@ -65,21 +51,21 @@ pub(super) fn plan(cron_job: &CronJobView, jobs: &[Arc<JobView>], now: Timestamp
 }
 
 /// Forgets active Jobs that have ended or are gone.
-fn look_at_jobs(cron_job: &CronJobView, jobs: &[Arc<JobView>], plan: &mut Plan) {
+fn look_at_jobs(jobs: &[Arc<JobView>], plan: &mut Plan) {
     let mut active = plan.status.active.take().unwrap_or_default();
     for job in jobs {
         let known = active.iter().position(|active| active.uid.as_deref() == Some(job.uid()));
         match (job.finished(), known) {
             (None, None) => {
                 let message = format!("Saw a job that the controller did not create or forgot: {}", job.name());
-                plan.tell(true, "UnexpectedJob", message);
+                plan.told.push(Told::warning("UnexpectedJob", message));
             }
             (None, Some(_)) => {}
             (Some(condition), known) => {
                 if let Some(known) = known {
                     active.remove(known);
                     let message = format!("Saw completed job: {}, condition: {}", job.name(), condition.type_);
-                    plan.tell(false, "SawCompletedJob", message);
+                    plan.told.push(Told::normal("SawCompletedJob", message));
                 }
                 if condition.type_ == "Complete" {
                     let last = plan.status.last_successful_time.take();
@@ -92,13 +78,11 @@ fn look_at_jobs(cron_job: &CronJobView, jobs: &[Arc<JobView>], plan: &mut Plan) 
         let there = jobs.iter().any(|job| active.uid.as_deref() == Some(job.uid()));
         if !there {
             let name = active.name.as_deref().unwrap_or_default();
-            plan.tell(false, "MissingJob", format!("Active job went missing: {name}"));
+            plan.told.push(Told::normal("MissingJob", format!("Active job went missing: {name}")));
         }
         there
     });
-    // What the server does not know as a list is not made one.
-    let listed = cron_job.status.active.is_some() && !active.is_empty();
-    plan.status.active = listed.then_some(active);
+    plan.status.active = (!active.is_empty()).then_some(active);
 }
 
 /// Finds the start that is due, if one is and may be made.
@@ -106,7 +90,8 @@ fn look_at_time(cron_job: &CronJobView, now: Timestamp, plan: &mut Plan) {
     let spec = &cron_job.spec;
     let Some(zone) = zone(cron_job) else {
         let name = spec.time_zone.as_deref().unwrap_or_default();
-        plan.tell(true, "UnknownTimeZone", format!("invalid timeZone: {name:?}: unknown time zone {name}"));
+        plan.told
+            .push(Told::warning("UnknownTimeZone", format!("invalid timeZone: {name:?}: unknown time zone {name}")));
         return;
     };
     if spec.suspend == Some(true) {
@@ -116,14 +101,15 @@ fn look_at_time(cron_job: &CronJobView, now: Timestamp, plan: &mut Plan) {
         Ok(schedule) => schedule,
         Err(complaint) => {
             let message = format!("unparseable schedule: {:?} : {complaint}", spec.schedule);
-            plan.tell(true, "UnparseableSchedule", message);
+            plan.told.push(Told::warning("UnparseableSchedule", message));
             return;
         }
     };
     let due = match due(cron_job, &schedule, &zone, now, true) {
         Ok(due) => due,
         Err(complaint) => {
-            plan.tell(true, "InvalidSchedule", format!("invalid schedule: {} : {complaint}", spec.schedule));
+            plan.told
+                .push(Told::warning("InvalidSchedule", format!("invalid schedule: {} : {complaint}", spec.schedule)));
             return;
         }
     };
@@ -131,13 +117,13 @@ fn look_at_time(cron_job: &CronJobView, now: Timestamp, plan: &mut Plan) {
     let Some(scheduled) = due.at else { return };
     if due.missed == Missed::Many {
         let message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
-        plan.tell(true, "TooManyMissedTimes", message.to_owned());
+        plan.told.push(Told::warning("TooManyMissedTimes", message));
     }
     start(cron_job, scheduled, now, plan);
     if plan.start.is_some() {
         // The next one is that after the one that starts now.
         let mut started = cron_job.clone();
-        started.status.last_schedule_time = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(scheduled));
+        started.status.last_schedule_time = Some(Time(scheduled));
         plan.wake = wait(&started, &schedule, &zone, now);
     }
 }
@@ -146,7 +132,7 @@ fn start(cron_job: &CronJobView, scheduled: Timestamp, now: Timestamp, plan: &mu
     let deadline = cron_job.spec.starting_deadline_seconds.map(SignedDuration::from_secs);
     if deadline.is_some_and(|deadline| now.duration_since(scheduled) > deadline) {
         let time = scheduled.to_zoned(TimeZone::UTC).strftime("%a, %d %b %Y %H:%M:%S %z").to_string();
-        plan.tell(true, "MissSchedule", format!("Missed scheduled time to start a job: {time}"));
+        plan.told.push(Told::warning("MissSchedule", format!("Missed scheduled time to start a job: {time}")));
         return;
     }
     let name = job_name(cron_job, scheduled);
@@ -158,7 +144,7 @@ fn start(cron_job: &CronJobView, scheduled: Timestamp, now: Timestamp, plan: &mu
     match cron_job.spec.concurrency_policy.as_deref() {
         Some("Forbid") if !active.is_empty() => {
             let message = "Not starting job because prior execution is running and concurrency policy is Forbid";
-            plan.tell(false, "JobAlreadyActive", message.to_owned());
+            plan.told.push(Told::normal("JobAlreadyActive", message));
             return;
         }
         Some("Replace") => plan.replaced = active.iter().filter_map(|job| job.name.clone()).collect(),
@@ -236,21 +222,84 @@ mod tests {
     fn a_job_starts_when_it_is_due_and_the_policy_allows() {
         let running = [job("j", None, RUNNING)];
         for (what, spec, status, jobs, now, start, replaced, reasons) in [
-            ("not due", json!({}), json!({"lastScheduleTime": "2016-05-19T09:00:00Z"}), &[][..], "09:59:59", None, vec![], vec![]),
+            (
+                "not due",
+                json!({}),
+                json!({"lastScheduleTime": "2016-05-19T09:00:00Z"}),
+                &[][..],
+                "09:59:59",
+                None,
+                vec![],
+                vec![],
+            ),
             ("due", json!({}), json!({}), &[][..], "09:00:01", Some("09:00:00"), vec![], vec![]),
             ("suspended", json!({"suspend": true}), json!({}), &[][..], "09:00:01", None, vec![], vec![]),
             ("too late", json!({"startingDeadlineSeconds": 30}), json!({}), &[][..], "09:00:31", None, vec![], vec![]),
-            ("allowed", json!({"concurrencyPolicy": "Allow"}), active("j"), &running[..], "10:00:00", Some("10:00:00"), vec![], vec![]),
-            ("forbidden", json!({"concurrencyPolicy": "Forbid"}), active("j"), &running[..], "10:00:00", None, vec![], vec!["JobAlreadyActive"]),
-            ("replaced", json!({"concurrencyPolicy": "Replace"}), active("j"), &running[..], "10:00:00", Some("10:00:00"), vec!["j"], vec![]),
-            ("made before", json!({}), json!({"lastScheduleTime": "2016-05-19T10:00:00Z"}), &[][..], "10:00:00", None, vec![], vec![]),
-            ("unknown zone", json!({"timeZone": "Nowhere"}), json!({}), &[][..], "09:00:01", None, vec![], vec!["UnknownTimeZone"]),
-            ("many missed", json!({"schedule": "* * * * *"}), json!({}), &[][..], "10:00:00", Some("10:00:00"), vec![], vec!["TooManyMissedTimes"]),
+            (
+                "allowed",
+                json!({"concurrencyPolicy": "Allow"}),
+                active("j"),
+                &running[..],
+                "10:00:00",
+                Some("10:00:00"),
+                vec![],
+                vec![],
+            ),
+            (
+                "forbidden",
+                json!({"concurrencyPolicy": "Forbid"}),
+                active("j"),
+                &running[..],
+                "10:00:00",
+                None,
+                vec![],
+                vec!["JobAlreadyActive"],
+            ),
+            (
+                "replaced",
+                json!({"concurrencyPolicy": "Replace"}),
+                active("j"),
+                &running[..],
+                "10:00:00",
+                Some("10:00:00"),
+                vec!["j"],
+                vec![],
+            ),
+            (
+                "made before",
+                json!({}),
+                json!({"lastScheduleTime": "2016-05-19T10:00:00Z"}),
+                &[][..],
+                "10:00:00",
+                None,
+                vec![],
+                vec![],
+            ),
+            (
+                "unknown zone",
+                json!({"timeZone": "Nowhere"}),
+                json!({}),
+                &[][..],
+                "09:00:01",
+                None,
+                vec![],
+                vec!["UnknownTimeZone"],
+            ),
+            (
+                "many missed",
+                json!({"schedule": "* * * * *"}),
+                json!({}),
+                &[][..],
+                "10:00:00",
+                Some("10:00:00"),
+                vec![],
+                vec!["TooManyMissedTimes"],
+            ),
         ] {
             let plan = plan(&cron_job(spec, status), jobs, at(now));
             assert_eq!(plan.start, start.map(at), "{what}");
             assert_eq!(plan.replaced, replaced, "{what}");
-            assert_eq!(plan.told.iter().map(|told| told.reason).collect::<Vec<_>>(), reasons, "{what}");
+            assert_eq!(plan.told.iter().map(|told| told.reason.as_str()).collect::<Vec<_>>(), reasons, "{what}");
         }
     }
 

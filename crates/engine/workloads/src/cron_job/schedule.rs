@@ -104,7 +104,7 @@ mod tests {
         .unwrap()
     }
 
-    /// The cases of Kubernetes' TestMostRecentScheduleTime, with its times.
+    /// The cases of Kubernetes' test of `mostRecentScheduleTime`, and more of their kind.
     #[test]
     fn the_last_start_that_is_due_is_found() {
         use Missed::{Few, Many, None as NoneMissed};

@@ -1,4 +1,4 @@
-//! CronJobs over an API server, in virtual time.
+//! A CronJob over an API server, in virtual time.
 
 use serde_json::{Value, json};
 

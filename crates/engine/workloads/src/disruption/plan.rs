@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatus};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
 
@@ -55,9 +55,9 @@ pub(super) fn plan(
         }
     };
     let (disrupted, wake) = disrupted(&known, pods, now);
-    let healthy = pods
-        .iter()
-        .filter(|pod| pod.metadata.deletion_timestamp.is_none() && !disrupted.contains_key(&pod.name_any()) && pod.is_ready());
+    let healthy = pods.iter().filter(|pod| {
+        pod.metadata.deletion_timestamp.is_none() && !disrupted.contains_key(&pod.name_any()) && pod.is_ready()
+    });
     let healthy = i32::try_from(healthy.count()).unwrap_or(i32::MAX);
     let allowed = if expected <= 0 { 0 } else { (healthy - desired).max(0) };
     let (status, reason) = if allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
@@ -83,13 +83,13 @@ fn expectation(
 ) -> Result<(i32, i32), String> {
     let spec = budget.spec.clone().unwrap_or_default();
     if let Some(most) = &spec.max_unavailable {
-        let expected = expected_scale(&spec.selector, pods, scales, warnings)?;
+        let expected = expected_scale(spec.selector.as_ref(), pods, scales, warnings)?;
         return Ok((expected, (expected - scaled(Some(most), expected, true)).max(0)));
     }
     match &spec.min_available {
         Some(IntOrString::Int(least)) => Ok((i32::try_from(pods.len()).unwrap_or(i32::MAX), *least)),
         Some(least) => {
-            let expected = expected_scale(&spec.selector, pods, scales, warnings)?;
+            let expected = expected_scale(spec.selector.as_ref(), pods, scales, warnings)?;
             Ok((expected, scaled(Some(least), expected, true)))
         }
         None => Ok((0, 0)),
@@ -97,7 +97,7 @@ fn expectation(
 }
 
 fn expected_scale(
-    selector: &Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector>,
+    selector: Option<&LabelSelector>,
     pods: &[Arc<PodView>],
     scales: &BTreeMap<String, Scale>,
     warnings: &mut Vec<(&'static str, String)>,
@@ -115,7 +115,7 @@ fn expected_scale(
         controllers.insert(&scale.of, scale.replicas);
     }
     if unmanaged {
-        let selector = selector.as_ref().map(printed).unwrap_or_default();
+        let selector = selector.map(printed).unwrap_or_default();
         warnings.push(("UnmanagedPods", format!(
             "Pods selected by this PodDisruptionBudget (selector: {selector}) were found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please set \".spec.minAvailable\" field of the PDB to an integer value."
         )));
@@ -124,11 +124,14 @@ fn expected_scale(
 }
 
 /// A selector as Go prints it.
-fn printed(selector: &k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector) -> String {
+fn printed(selector: &LabelSelector) -> String {
     let labels = selector.match_labels.iter().flatten().map(|(name, value)| format!("{name}: {value},"));
     let expressions = selector.match_expressions.iter().flatten().map(|requirement| {
         let values = requirement.values.as_deref().unwrap_or_default().join(" ");
-        format!("LabelSelectorRequirement{{Key:{},Operator:{},Values:[{values}],}},", requirement.key, requirement.operator)
+        format!(
+            "LabelSelectorRequirement{{Key:{},Operator:{},Values:[{values}],}},",
+            requirement.key, requirement.operator
+        )
     });
     format!(
         "&LabelSelector{{MatchLabels:map[string]string{{{}}},MatchExpressions:[]LabelSelectorRequirement{{{}}},}}",
@@ -194,7 +197,10 @@ mod tests {
         let owners: Vec<Value> =
             owner.iter().map(|uid| json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": uid, "uid": uid, "controller": true})).collect();
         let status = json!({"conditions": [{"type": "Ready", "status": if ready { "True" } else { "False" }}]});
-        Arc::new(serde_json::from_value(json!({"metadata": {"name": name, "ownerReferences": owners}, "status": status})).unwrap())
+        Arc::new(
+            serde_json::from_value(json!({"metadata": {"name": name, "ownerReferences": owners}, "status": status}))
+                .unwrap(),
+        )
     }
 
     fn budget(spec: Value, status: Value) -> PodDisruptionBudget {
@@ -224,7 +230,8 @@ mod tests {
         ] {
             let plan = plan(&budget(spec.clone(), status(disrupted)), &pods, &scales, now());
             let status = plan.status;
-            let found = [status.expected_pods, status.desired_healthy, status.current_healthy, status.disruptions_allowed];
+            let found =
+                [status.expected_pods, status.desired_healthy, status.current_healthy, status.disruptions_allowed];
             assert_eq!(found, counts, "{spec}");
             assert_eq!(status.observed_generation, Some(2));
         }
@@ -234,12 +241,23 @@ mod tests {
     fn pods_without_a_controller_cannot_be_counted_by_share() {
         let selector = json!({"matchLabels": {"app": "web"}});
         let bare = [pod("bare", None, true)];
-        let told = plan(&budget(json!({"maxUnavailable": 1, "selector": selector}), status(json!({}))), &bare, &BTreeMap::new(), now());
+        let told = plan(
+            &budget(json!({"maxUnavailable": 1, "selector": selector}), status(json!({}))),
+            &bare,
+            &BTreeMap::new(),
+            now(),
+        );
         assert_eq!(told.status.disruptions_allowed, 0);
         assert!(told.warnings[0].1.starts_with("Pods selected by this PodDisruptionBudget (selector: &LabelSelector{MatchLabels:map[string]string{app: web,},MatchExpressions:[]LabelSelectorRequirement{},}) were found to be unmanaged."));
         let strange = [pod("strange", Some("unknown"), true)];
         let told = plan(&budget(json!({"maxUnavailable": 1}), status(json!({}))), &strange, &BTreeMap::new(), now());
-        assert_eq!(told.warnings, [("CalculateExpectedPodCountFailed", "Failed to calculate the number of expected pods: found no controllers for pod \"strange\"".to_owned())]);
+        assert_eq!(
+            told.warnings,
+            [(
+                "CalculateExpectedPodCountFailed",
+                "Failed to calculate the number of expected pods: found no controllers for pod \"strange\"".to_owned()
+            )]
+        );
         assert_eq!(told.status.conditions.unwrap()[0].reason, "SyncFailed");
     }
 }

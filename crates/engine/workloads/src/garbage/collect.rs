@@ -12,6 +12,7 @@ use super::graph::{FOREGROUND, ORPHAN, Object};
 use super::plan::{self, Action, Owner};
 use super::resources::Served;
 use crate::controller::Error;
+use crate::write;
 
 /// Lets an object go if it should, or finish going if it can.
 pub(super) async fn delete(collector: &Collector, uid: &str) -> Result<(), Error> {
@@ -46,7 +47,9 @@ pub(super) async fn delete(collector: &Collector, uid: &str) -> Result<(), Error
         Action::Delete { how, unblock } => {
             if unblock {
                 let mut references = latest.owner_references.clone().unwrap_or_default();
-                references.iter_mut().for_each(|reference| reference.block_owner_deletion = Some(false));
+                for reference in &mut references {
+                    reference.block_owner_deletion = Some(false);
+                }
                 change(&api, &latest, json!({"ownerReferences": references})).await?;
             }
             let resource_version = latest.resource_version.clone().filter(|_| !unblock);
@@ -56,7 +59,7 @@ pub(super) async fn delete(collector: &Collector, uid: &str) -> Result<(), Error
                 preconditions: Some(preconditions),
                 ..DeleteParams::default()
             };
-            unless_gone(api.delete(&object.name, &how).await)
+            Ok(write::unless_gone(api.delete(&object.name, &how).await)?)
         }
     }
 }
@@ -65,7 +68,9 @@ pub(super) async fn delete(collector: &Collector, uid: &str) -> Result<(), Error
 fn unfinished(collector: &Collector, blocking: Vec<super::Work>) -> Vec<super::Work> {
     let graph = collector.graph();
     let waits = |work: &super::Work| match work {
-        super::Work::Delete(uid) => graph.get(uid).is_some_and(|object| object.deletes_dependents() || object.just_goes()),
+        super::Work::Delete(uid) => {
+            graph.get(uid).is_some_and(|object| object.deletes_dependents() || object.just_goes())
+        }
         super::Work::Orphan(_) => false,
     };
     blocking.into_iter().filter(|work| !waits(work)).collect()
@@ -176,12 +181,5 @@ async fn change(api: &Api<DynamicObject>, latest: &ObjectMeta, mut metadata: Val
     metadata["resourceVersion"] = json!(latest.resource_version);
     let patch = Patch::Merge(json!({"metadata": metadata}));
     let name = latest.name.as_deref().unwrap_or_default();
-    unless_gone(api.patch_metadata(name, &PatchParams::default(), &patch).await)
-}
-
-fn unless_gone<T>(outcome: kube::Result<T>) -> Result<(), Error> {
-    match outcome {
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        other => other.map(drop).map_err(Error::from),
-    }
+    Ok(write::unless_gone(api.patch_metadata(name, &PatchParams::default(), &patch).await)?)
 }

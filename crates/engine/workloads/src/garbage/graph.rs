@@ -104,7 +104,8 @@ impl Graph {
             work.push(Work::Delete(object.uid.clone()));
         }
         if old.is_none() || old_owners != object.owners {
-            let doubtful = |owner: &OwnerReference| self.owner_of(&object, owner).is_none_or(Object::deletes_dependents);
+            let doubtful =
+                |owner: &OwnerReference| self.owner_of(&object, owner).is_none_or(Object::deletes_dependents);
             if object.owners.iter().any(doubtful) {
                 work.push(Work::Delete(object.uid.clone()));
             }

@@ -23,7 +23,10 @@ pub(super) enum Action {
     /// It keeps only these owners.
     KeepOwners(Vec<OwnerReference>),
     /// It goes; before, it stops blocking its owners if it would wait for itself.
-    Delete { how: PropagationPolicy, unblock: bool },
+    Delete {
+        how: PropagationPolicy,
+        unblock: bool,
+    },
 }
 
 /// What becomes of an object whose owners are like this, in the order of its owner references.
@@ -32,7 +35,7 @@ pub(super) fn plan(graph: &Graph, uid: &str, latest: &ObjectMeta, owners: &[Owne
     if references.is_empty() {
         return Action::Nothing;
     }
-    let of = |state: Owner| owners.iter().any(|owner| *owner == state);
+    let of = |state: Owner| owners.contains(&state);
     if of(Owner::Solid) {
         if !of(Owner::Absent) && !of(Owner::Waiting) {
             return Action::Nothing;
@@ -82,9 +85,7 @@ mod tests {
     }
 
     fn metadata(uid: &str, owners: &[&str], more: Value) -> ObjectMeta {
-        let owner = |uid: &&str| {
-            json!({"apiVersion": "v1", "kind": "Thing", "name": uid, "uid": uid, "blockOwnerDeletion": true})
-        };
+        let owner = |uid: &&str| json!({"apiVersion": "v1", "kind": "Thing", "name": uid, "uid": uid, "blockOwnerDeletion": true});
         let owners: Vec<Value> = owners.iter().map(owner).collect();
         let mut metadata = json!({"uid": uid, "name": uid, "namespace": "default", "ownerReferences": owners});
         for (field, value) in more.as_object().unwrap() {

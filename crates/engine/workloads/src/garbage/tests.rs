@@ -57,6 +57,22 @@ async fn an_owner_waits_for_dependents_that_block_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_owner_of_many_goes_after_the_last_of_them() {
+    let cluster = TestCluster::start().await;
+    let owner = cluster.create(map("owner", &[])).await;
+    for number in 0..40 {
+        let child = cluster.create(map(&format!("child-{number}"), &[&owner])).await;
+        cluster.create(map(&format!("grandchild-{number}"), &[&child])).await;
+    }
+    settle(1).await;
+    cluster.delete(MAP, "owner", &DeleteParams::foreground()).await;
+    settle(5).await;
+    let left = cluster.list(MAP, "default").await;
+    let left: Vec<&Value> = left.iter().map(|map| &map["metadata"]["name"]).collect();
+    assert_eq!(left, ["kube-root-ca.crt"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn orphans_forget_their_owner() {
     let cluster = TestCluster::start().await;
     let owner = cluster.create(map("owner", &[])).await;

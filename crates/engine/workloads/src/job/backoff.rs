@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::pod::{ContainerStatus, PodView};
 
 const FIRST: Duration = Duration::from_secs(10);
-const LONGEST: Duration = Duration::from_secs(600);
+const LONGEST: Duration = Duration::from_mins(10);
 
 /// The failures of a Job since its last success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,7 +91,8 @@ mod tests {
 
     fn finished(second: i64) -> PodView {
         let end = at(second).to_string();
-        let status = json!({"containerStatuses": [{"name": "a", "state": {"terminated": {"exitCode": 1, "finishedAt": end}}}]});
+        let status =
+            json!({"containerStatuses": [{"name": "a", "state": {"terminated": {"exitCode": 1, "finishedAt": end}}}]});
         serde_json::from_value(json!({"status": status})).unwrap()
     }
 

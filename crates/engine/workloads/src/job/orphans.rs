@@ -17,9 +17,11 @@ const AT_ONCE: usize = 64;
 /// Takes the finalizer from such pods, for ever.
 pub(super) async fn run(state: &State) {
     let pods = state.context.pods.clone();
-    let of_ended_jobs = state.context.jobs.changes().flat_map(move |change| {
-        stream::iter(ended(&change).map(|uid| pods.owned_by(uid)).unwrap_or_default())
-    });
+    let of_ended_jobs = state
+        .context
+        .jobs
+        .changes()
+        .flat_map(move |change| stream::iter(ended(&change).map(|uid| pods.owned_by(uid)).unwrap_or_default()));
     let changed = state.context.pods.changes().filter_map(|change| std::future::ready(change.new));
     stream::select(of_ended_jobs, changed)
         .filter(|pod| std::future::ready(is_tracked(pod) && !is_awaited(state, pod)))

@@ -341,7 +341,7 @@ fn create(
     let per_index = job.spec.backoff_limit_per_index.is_some();
     let wait = if per_index || missing == 0 { Duration::ZERO } else { plan.backoff.remaining(now) };
     if !wait.is_zero() {
-        plan.wake = earlier(plan.wake, wait.max(EARLIEST));
+        plan.wake = Some(earlier(plan.wake, wait.max(EARLIEST)));
         return Action::Create(Vec::new());
     }
     if !job.is_indexed() {
@@ -356,7 +356,9 @@ fn create(
     }
     let indexes = taken.first_absent(missing, job.spec.completions.unwrap_or_default());
     if !per_index {
-        return Action::Create(indexes.into_iter().map(|index| NewPod { index: Some(index), failures: None }).collect());
+        return Action::Create(
+            indexes.into_iter().map(|index| NewPod { index: Some(index), failures: None }).collect(),
+        );
     }
     let mut new = Vec::new();
     let mut shortest: Option<Duration> = None;
@@ -369,17 +371,17 @@ fn create(
         if wait.is_zero() {
             new.push(NewPod { index: Some(index), failures: Some(next_failures(job, last)) });
         } else {
-            shortest = earlier(shortest, wait);
+            shortest = Some(earlier(shortest, wait));
         }
     }
     if let Some(wait) = shortest {
-        plan.wake = earlier(plan.wake, wait.max(EARLIEST));
+        plan.wake = Some(earlier(plan.wake, wait.max(EARLIEST)));
     }
     Action::Create(new)
 }
 
-fn earlier(known: Option<Duration>, other: Duration) -> Option<Duration> {
-    Some(known.map_or(other, |known| known.min(other)))
+fn earlier(known: Option<Duration>, other: Duration) -> Duration {
+    known.map_or(other, |known| known.min(other))
 }
 
 /// The failure counts of the successor of a failed pod.

@@ -25,8 +25,9 @@ pub(super) fn failure(policy: Option<&PodFailurePolicy>, pod: &PodView) -> Failu
     let pod_name = format!("{}/{}", namespace.unwrap_or_default(), name.unwrap_or_default());
     for (index, rule) in rules.iter().enumerate() {
         let why = if let Some(requirement) = &rule.on_exit_codes {
-            exit_code(pod, requirement)
-                .map(|(container, code)| format!("Container {container} for pod {pod_name} failed with exit code {code}"))
+            exit_code(pod, requirement).map(|(container, code)| {
+                format!("Container {container} for pod {pod_name} failed with exit code {code}")
+            })
         } else {
             let patterns = rule.on_pod_conditions.as_deref().unwrap_or_default();
             let matching = pod.status.conditions.iter().find(|condition| {
@@ -49,10 +50,7 @@ pub(super) fn failure(policy: Option<&PodFailurePolicy>, pod: &PodView) -> Failu
 }
 
 /// The first container that ended with a code that is meant.
-fn exit_code<'a>(
-    pod: &'a PodView,
-    requirement: &PodFailurePolicyOnExitCodesRequirement,
-) -> Option<(&'a str, i32)> {
+fn exit_code<'a>(pod: &'a PodView, requirement: &PodFailurePolicyOnExitCodesRequirement) -> Option<(&'a str, i32)> {
     pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses).find_map(|status| {
         let code = terminated_with(status)?;
         let named = requirement.container_name.as_ref().is_none_or(|name| *name == status.name);
@@ -98,7 +96,9 @@ mod tests {
     }
 
     fn exited(container: &str, code: i32) -> PodView {
-        pod(json!({"phase": "Failed", "containerStatuses": [{"name": container, "state": {"terminated": {"exitCode": code}}}]}))
+        pod(
+            json!({"phase": "Failed", "containerStatuses": [{"name": container, "state": {"terminated": {"exitCode": code}}}]}),
+        )
     }
 
     #[test]
@@ -119,7 +119,10 @@ mod tests {
             (exited("main", 1), Failure::Counts),
             (exited("main", 2), Failure::Counts),
             (exited("main", 3), Failure::FailsIndex),
-            (exited("main", 4), fails("Container main for pod default/p failed with exit code 4 matching FailJob rule at index 3")),
+            (
+                exited("main", 4),
+                fails("Container main for pod default/p failed with exit code 4 matching FailJob rule at index 3"),
+            ),
             (exited("other", 4), Failure::Counts),
             (misconfigured, fails("Pod default/p has condition ConfigIssue matching FailJob rule at index 4")),
         ] {

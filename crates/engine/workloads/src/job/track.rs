@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::plan::{AT_ONCE, Action, Counts, Plan, Snapshot, condition, name, number};
 use super::policy::{self, Failure};
+use super::told::Told;
 use super::tracked::{has_failed, index, is_tracked, uid, valid_index};
 use super::view::JobView;
 use crate::pod::PodView;
@@ -31,18 +32,6 @@ pub(super) struct Tracking {
     finished: Option<JobCondition>,
     terminating: i32,
     more: bool,
-}
-
-/// An event about the Job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Told {
-    pub(super) warning: bool,
-    pub(super) reason: String,
-    pub(super) message: String,
-}
-
-fn told(warning: bool, reason: &str, message: &str) -> Told {
-    Told { warning, reason: reason.to_owned(), message: message.to_owned() }
 }
 
 /// What the status says once the plan's action is done.
@@ -136,7 +125,7 @@ fn suspend_or_resume(job: &JobView, status: &mut JobStatus, now: Timestamp) -> O
         Some(at) => conditions[at] = new,
         None => conditions.push(new),
     }
-    Some(if is { told(false, "Resumed", "Job resumed") } else { told(false, "Suspended", "Job suspended") })
+    Some(if is { Told::normal("Resumed", "Job resumed") } else { Told::normal("Suspended", "Job suspended") })
 }
 
 /// Names finished pods in the status, and lets them go once it is written.
@@ -230,22 +219,33 @@ fn move_counters(status: &mut JobStatus, tracked: &HashSet<String>) {
 
 impl Tracking {
     /// What the status says once the finalizers of these pods, by uid, are gone, and what there is to tell of the end.
-    pub(super) fn conclude(&self, written: JobStatus, released: &HashSet<String>, now: Timestamp, completions: Option<i32>) -> (JobStatus, Vec<Told>) {
+    pub(super) fn conclude(
+        &self,
+        written: JobStatus,
+        released: &HashSet<String>,
+        now: Timestamp,
+        completions: Option<i32>,
+    ) -> (JobStatus, Vec<Told>) {
         let mut status = written;
         let tracked: HashSet<String> = self.tracked.difference(released).cloned().collect();
         move_counters(&mut status, &tracked);
-        let waits = self.more || self.terminating > 0 || status.uncounted_terminated_pods.as_ref().is_some_and(|uncounted| named(uncounted) > 0);
+        let waits = self.more
+            || self.terminating > 0
+            || status.uncounted_terminated_pods.as_ref().is_some_and(|uncounted| named(uncounted) > 0);
         let Some(finished) = self.finished.clone().filter(|_| !waits) else { return (status, Vec::new()) };
         let mut news = Vec::new();
         if finished.type_ == "Complete" {
             status.completion_time = Some(Time(now));
             if completions.is_some_and(|completions| status.succeeded.unwrap_or(0) > completions) {
-                news.push(told(true, "TooManySucceededPods", "Too many succeeded pods running after completion count reached"));
+                news.push(Told::warning(
+                    "TooManySucceededPods",
+                    "Too many succeeded pods running after completion count reached",
+                ));
             }
-            news.push(told(false, "Completed", "Job completed"));
+            news.push(Told::normal("Completed", "Job completed"));
         } else {
             let (reason, message) = (finished.reason.as_deref(), finished.message.as_deref());
-            news.push(told(true, reason.unwrap_or_default(), message.unwrap_or_default()));
+            news.push(Told::warning(reason.unwrap_or_default(), message.unwrap_or_default()));
         }
         status.conditions.get_or_insert_default().push(finished);
         (status, news)

@@ -6,6 +6,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::Counts;
 
+/// The type of a condition, what is wrong with its reason and message, and what it says when all is well.
+type Said = (&'static str, Option<(&'static str, String)>, &'static str, &'static str);
+
 /// What was found in a namespace that goes.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
@@ -57,7 +60,11 @@ impl Findings {
             match conditions.iter_mut().find(|condition| condition.type_ == kind) {
                 None => conditions.push(new),
                 Some(old) => {
-                    let since = if old.status == new.status { old.last_transition_time.clone() } else { new.last_transition_time };
+                    let since = if old.status == new.status {
+                        old.last_transition_time.clone()
+                    } else {
+                        new.last_transition_time
+                    };
                     *old = NamespaceCondition { last_transition_time: since, ..new };
                 }
             }
@@ -65,8 +72,7 @@ impl Findings {
         conditions
     }
 
-    /// Of each condition: its type, what is wrong with reason and message, and what it says when all is well.
-    fn all(&self) -> [(&'static str, Option<(&'static str, String)>, &'static str, &'static str); 5] {
+    fn all(&self) -> [Said; 5] {
         let discovery = self.discovery_failure.clone().map(|message| ("DiscoveryFailed", message));
         let failures = (!self.failures.is_empty()).then(|| {
             let mut messages = self.failures.clone();
@@ -131,7 +137,10 @@ mod tests {
         assert_eq!(first.len(), 5);
         assert_eq!(first[3].message.as_deref(), Some("Some resources are remaining: pods. has 2 resource instances"));
         let second = Findings::default().conditions(&first, at(2));
-        assert_eq!((second[3].status.as_str(), second[3].last_transition_time.as_ref().map(|time| time.0)), ("False", Some(at(2))));
+        assert_eq!(
+            (second[3].status.as_str(), second[3].last_transition_time.as_ref().map(|time| time.0)),
+            ("False", Some(at(2)))
+        );
         assert_eq!(second[0], first[0]);
     }
 }

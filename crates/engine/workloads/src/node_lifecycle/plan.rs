@@ -39,7 +39,8 @@ pub(super) fn plan(node: &Node, renewed: Option<Timestamp>, now: Timestamp) -> P
     let created = node.metadata.creation_timestamp.as_ref().map(|at| at.0);
     let last = heard.max(renewed).or(created).unwrap_or(now);
     let rest = GRACE - now.duration_since(last);
-    let silent = !rest.is_positive() && conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status != "Unknown");
+    let silent = !rest.is_positive()
+        && conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status != "Unknown");
     Plan {
         taints: taints(node, conditions),
         conditions: silent.then(|| unknown(conditions, now)),
@@ -55,7 +56,7 @@ fn unknown(conditions: &[NodeCondition], now: Timestamp) -> Vec<NodeCondition> {
     let mut conditions = conditions.to_vec();
     for condition in conditions.iter_mut().filter(|condition| OBSERVED.contains(&condition.type_.as_str())) {
         if condition.status != "Unknown" {
-            condition.status = "Unknown".to_owned();
+            "Unknown".clone_into(&mut condition.status);
             condition.last_transition_time = Some(Time(now));
         }
         condition.reason = Some("NodeStatusUnknown".to_owned());
@@ -117,7 +118,8 @@ mod tests {
 
     #[test]
     fn taints_follow_conditions_and_cordons() {
-        let tainted = json!({"taints": [{"key": NOT_READY, "effect": "NoSchedule"}, {"key": "mine", "effect": "NoSchedule"}]});
+        let tainted =
+            json!({"taints": [{"key": NOT_READY, "effect": "NoSchedule"}, {"key": "mine", "effect": "NoSchedule"}]});
         let cordoned = json!({"unschedulable": true});
         for (spec, conditions, keys) in [
             (tainted.clone(), ready("True"), Some(vec!["mine"])),
@@ -126,10 +128,15 @@ mod tests {
             (json!({}), ready("False"), Some(vec![NOT_READY])),
             (json!({}), ready("Unknown"), Some(vec!["node.kubernetes.io/unreachable"])),
             (cordoned, ready("True"), Some(vec![UNSCHEDULABLE])),
-            (json!({}), json!([{"type": "DiskPressure", "status": "True"}]), Some(vec!["node.kubernetes.io/disk-pressure"])),
+            (
+                json!({}),
+                json!([{"type": "DiskPressure", "status": "True"}]),
+                Some(vec!["node.kubernetes.io/disk-pressure"]),
+            ),
         ] {
             let plan = plan(&node(spec.clone(), conditions.clone()), None, at(0));
-            let found: Option<Vec<String>> = plan.taints.map(|taints| taints.into_iter().map(|taint| taint.key).collect());
+            let found: Option<Vec<String>> =
+                plan.taints.map(|taints| taints.into_iter().map(|taint| taint.key).collect());
             assert_eq!(found, keys.map(|keys| keys.into_iter().map(str::to_owned).collect()), "{spec} {conditions}");
         }
     }

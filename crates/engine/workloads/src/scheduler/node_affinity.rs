@@ -32,9 +32,10 @@ impl Wanted {
         let selected = self.labels.iter().all(|(name, value)| labels.get(name) == Some(value));
         let name = node.metadata.name.as_deref().unwrap_or_default();
         selected
-            && self.affinity.as_ref().is_none_or(|selector| {
-                selector.node_selector_terms.iter().any(|term| term_matches(term, labels, name))
-            })
+            && self
+                .affinity
+                .as_ref()
+                .is_none_or(|selector| selector.node_selector_terms.iter().any(|term| term_matches(term, labels, name)))
     }
 
     /// The only nodes that can be meant, if the pod names them.
@@ -46,7 +47,8 @@ impl Wanted {
 }
 
 fn names_of(term: &NodeSelectorTerm) -> Option<BTreeSet<&str>> {
-    let fields = term.match_fields.iter().flatten().filter(|field| field.key == "metadata.name" && field.operator == "In");
+    let fields =
+        term.match_fields.iter().flatten().filter(|field| field.key == "metadata.name" && field.operator == "In");
     let sets = fields.map(|field| field.values.iter().flatten().map(String::as_str).collect::<BTreeSet<&str>>());
     sets.reduce(|one, other| one.intersection(&other).copied().collect())
 }
@@ -98,7 +100,8 @@ mod tests {
     #[test]
     fn a_node_must_have_the_labels_and_match_one_term() {
         let node: Node =
-            serde_json::from_value(json!({"metadata": {"name": "one", "labels": {"disk": "ssd", "cores": "8"}}})).unwrap();
+            serde_json::from_value(json!({"metadata": {"name": "one", "labels": {"disk": "ssd", "cores": "8"}}}))
+                .unwrap();
         let expression = |key: &str, operator: &str, values: Value| {
             affinity(json!([{"matchExpressions": [{"key": key, "operator": operator, "values": values}]}]))
         };
@@ -116,7 +119,11 @@ mod tests {
             ("no number", expression("disk", "Gt", json!(["4"])), false),
             ("no terms", affinity(json!([])), false),
             ("an empty term", affinity(json!([{}])), false),
-            ("the name", affinity(json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["one"]}]}])), true),
+            (
+                "the name",
+                affinity(json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["one"]}]}])),
+                true,
+            ),
             (
                 "one of two terms",
                 affinity(json!([

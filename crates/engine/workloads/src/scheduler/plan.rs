@@ -70,7 +70,8 @@ pub(super) fn plan(demand: &Demand, rooms: &[Room<'_>]) -> Decision {
     let names = demand.wanted.names();
     if names.as_ref().is_some_and(std::collections::BTreeSet::is_empty) {
         let unresolvable = Rejection { reasons: Vec::new(), resolvable: false };
-        let rejections: Vec<Rejection> = rooms.iter().map(|_| Rejection { reasons: Vec::new(), ..unresolvable }).collect();
+        let rejections: Vec<Rejection> =
+            rooms.iter().map(|_| Rejection { reasons: Vec::new(), ..unresolvable }).collect();
         return Decision::Wait(message(rooms.len(), Some("pod affinity terms conflict"), &rejections));
     }
     let mut best: Option<(i128, &str)> = None;
@@ -105,7 +106,9 @@ fn fit(demand: &Demand, room: &Room<'_>) -> Result<(), Rejection> {
         effect: "NoSchedule".to_owned(),
         ..Taint::default()
     };
-    if spec.is_some_and(|spec| spec.unschedulable == Some(true)) && !taints::tolerates(&demand.tolerations, &unschedulable) {
+    if spec.is_some_and(|spec| spec.unschedulable == Some(true))
+        && !taints::tolerates(&demand.tolerations, &unschedulable)
+    {
         return rejected("node(s) were unschedulable");
     }
     let taints = spec.and_then(|spec| spec.taints.as_deref()).unwrap_or_default();
@@ -123,12 +126,11 @@ fn fit(demand: &Demand, room: &Room<'_>) -> Result<(), Rejection> {
 }
 
 fn conflict(a: &Port, b: &Port) -> bool {
-    let address = |port: &Port| port.host_ip.clone().filter(|ip| !ip.is_empty()).unwrap_or_else(|| "0.0.0.0".to_owned());
+    let address =
+        |port: &Port| port.host_ip.clone().filter(|ip| !ip.is_empty()).unwrap_or_else(|| "0.0.0.0".to_owned());
     let protocol = |port: &Port| port.protocol.clone().unwrap_or_else(|| "TCP".to_owned());
     let (one, other) = (address(a), address(b));
-    a.host_port == b.host_port
-        && protocol(a) == protocol(b)
-        && (one == other || one == "0.0.0.0" || other == "0.0.0.0")
+    a.host_port == b.host_port && protocol(a) == protocol(b) && (one == other || one == "0.0.0.0" || other == "0.0.0.0")
 }
 
 fn allocatable(node: &Node) -> Amounts {
@@ -225,8 +227,7 @@ mod tests {
 
     const NOT_HELPFUL: &str =
         "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.";
-    const NO_VICTIMS: &str =
-        "no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.";
+    const NO_VICTIMS: &str = "no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.";
 
     #[test]
     fn a_pod_that_fits_goes_to_the_node_with_the_most_room() {
@@ -253,7 +254,12 @@ mod tests {
                 format!("1 Insufficient example.com/gpu. {NOT_HELPFUL}"),
             ),
             (cpu("1"), node("n", cordoned), Usage::default(), format!("1 node(s) were unschedulable. {NOT_HELPFUL}")),
-            (cpu("1"), node("n", tainted), Usage::default(), format!("1 node(s) had untolerated taint(s). {NOT_HELPFUL}")),
+            (
+                cpu("1"),
+                node("n", tainted),
+                Usage::default(),
+                format!("1 node(s) had untolerated taint(s). {NOT_HELPFUL}"),
+            ),
             (
                 demand(json!({"nodeSelector": {"a": "b"}})),
                 node("n", json!({})),

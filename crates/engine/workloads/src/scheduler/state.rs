@@ -167,7 +167,11 @@ impl State {
 fn shape(pod: &PodView) -> Shape {
     let spec = &pod.spec;
     json!([
-        spec.node_selector, spec.affinity, spec.tolerations, spec.overhead, spec.resources,
+        spec.node_selector,
+        spec.affinity,
+        spec.tolerations,
+        spec.overhead,
+        spec.resources,
         spec.init_containers.iter().map(|c| (&c.restart_policy, &c.resources, &c.ports)).collect::<Vec<_>>(),
         spec.containers.iter().map(|c| (&c.resources, &c.ports)).collect::<Vec<_>>(),
     ])

@@ -17,7 +17,9 @@ pub(crate) fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
         same(&toleration.effect, &taint.effect)
             && same(&toleration.key, &taint.key)
             && match toleration.operator.as_deref().unwrap_or_default() {
-                "" | "Equal" => toleration.value.as_deref().unwrap_or_default() == taint.value.as_deref().unwrap_or_default(),
+                "" | "Equal" => {
+                    toleration.value.as_deref().unwrap_or_default() == taint.value.as_deref().unwrap_or_default()
+                }
                 "Exists" => true,
                 _ => false,
             }
@@ -32,7 +34,9 @@ mod tests {
 
     #[test]
     fn a_toleration_is_for_the_taints_that_it_describes() {
-        let taint = |effect: &str| vec![serde_json::from_value::<Taint>(json!({"key": "a", "value": "b", "effect": effect})).unwrap()];
+        let taint = |effect: &str| {
+            vec![serde_json::from_value::<Taint>(json!({"key": "a", "value": "b", "effect": effect})).unwrap()]
+        };
         for (toleration, effect, admitted) in [
             (json!({"key": "a", "value": "b", "effect": "NoSchedule"}), "NoSchedule", true),
             (json!({"key": "a", "value": "c"}), "NoSchedule", false),

@@ -14,7 +14,9 @@ async fn add_node(cluster: &TestCluster) {
     let resources = json!({"cpu": "2", "memory": "4Gi", "pods": "10"});
     let ready = json!({"type": "Ready", "status": "True"});
     let status = json!({"capacity": resources, "allocatable": resources, "conditions": [ready]});
-    cluster.create(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "machine"}, "status": status})).await;
+    cluster
+        .create(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "machine"}, "status": status}))
+        .await;
 }
 
 async fn node_of(cluster: &TestCluster, pod: &str) -> Value {
@@ -53,7 +55,10 @@ async fn a_pod_waits_until_there_is_room() {
     let third = cluster.get("v1 Pod", "third").await;
     assert_eq!(third["spec"]["nodeName"], Value::Null);
     let condition = &third["status"]["conditions"][0];
-    assert_eq!((&condition["type"], &condition["status"], &condition["reason"]), (&json!("PodScheduled"), &json!("False"), &json!("Unschedulable")));
+    assert_eq!(
+        (&condition["type"], &condition["status"], &condition["reason"]),
+        (&json!("PodScheduled"), &json!("False"), &json!("Unschedulable"))
+    );
     assert_eq!(
         condition["message"],
         "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."

@@ -138,12 +138,8 @@ fn validate_status(new: &Value, old: &Value) -> Vec<Error> {
         "collisionCount",
     ];
     workload::validate_counts(status, &counts, &path, &mut errors);
-    for part in ["updatedReplicas", "readyReplicas", "availableReplicas"] {
-        let detail = "cannot be greater than status.replicas";
-        workload::validate_part(status, part, "replicas", detail, &path, &mut errors);
-    }
-    let detail = "cannot be greater than readyReplicas";
-    workload::validate_part(status, "availableReplicas", "readyReplicas", detail, &path, &mut errors);
+    let parts = ["updatedReplicas", "readyReplicas", "availableReplicas"];
+    workload::validate_replicas(status, &parts, &path, &mut errors);
     workload::validate_collision_count(new, old, &mut errors);
     errors
 }

@@ -1,20 +1,20 @@
 //! `ReplicaSets`.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::field::{Error, Path};
 use crate::metadata::{self, subdomain_name};
 use crate::resource::Rules;
 use crate::rules::WITH_STATUS;
 use crate::selector;
-use crate::value::{fill, object_mut, set, take};
-use crate::workload::{self, count_spec_changes, default_template, first_generation};
+use crate::value::{fill, object_mut};
+use crate::workload::{self, default_template};
 
 pub(crate) const RULES: Rules = Rules {
     default,
-    prepare_create,
+    prepare_create: workload::prepare_create_replicas,
     validate,
-    prepare_update,
+    prepare_update: workload::prepare_update,
     validate_update,
     validate_status,
     warnings: workload::warnings,
@@ -25,18 +25,6 @@ fn default(set: &mut Value) {
     let spec = object_mut(set, "spec");
     default_template(spec);
     fill(spec, "replicas", 1);
-}
-
-fn prepare_create(replica_set: &mut Value) {
-    set(replica_set, "status", json!({"replicas": 0}));
-    first_generation(replica_set);
-    workload::prepare_template(replica_set);
-}
-
-fn prepare_update(new: &mut Value, old: &Value) {
-    take(new, old, &["status"]);
-    workload::prepare_template(new);
-    count_spec_changes(new, old);
 }
 
 fn validate(set: &Value) -> Vec<Error> {
@@ -70,11 +58,7 @@ fn validate_status(new: &Value, old: &Value) -> Vec<Error> {
         "terminatingReplicas",
     ];
     workload::validate_counts(status, &counts, &path, &mut errors);
-    for part in ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"] {
-        let detail = "cannot be greater than status.replicas";
-        workload::validate_part(status, part, "replicas", detail, &path, &mut errors);
-    }
-    let detail = "cannot be greater than readyReplicas";
-    workload::validate_part(status, "availableReplicas", "readyReplicas", detail, &path, &mut errors);
+    let parts = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+    workload::validate_replicas(status, &parts, &path, &mut errors);
     errors
 }

@@ -12,13 +12,13 @@ use crate::resource::Rules;
 use crate::rules::WITH_STATUS;
 use crate::selector::{self, validate_labels};
 use crate::value::{fill, fill_text, int, items_mut, list, object_mut, pointer_mut, remove, same, set, take, text};
-use crate::workload::{self, count_spec_changes, default_template, first_generation};
+use crate::workload::{self, default_template, first_generation};
 
 pub(crate) const RULES: Rules = Rules {
     default,
     prepare_create,
     validate,
-    prepare_update,
+    prepare_update: workload::prepare_update,
     validate_update,
     validate_status,
     warnings,
@@ -56,12 +56,6 @@ fn prepare_create(stateful_set: &mut Value) {
     set(stateful_set, "status", json!({"replicas": 0, "availableReplicas": 0}));
     first_generation(stateful_set);
     workload::prepare_template(stateful_set);
-}
-
-fn prepare_update(new: &mut Value, old: &Value) {
-    take(new, old, &["status"]);
-    workload::prepare_template(new);
-    count_spec_changes(new, old);
 }
 
 fn validate(stateful_set: &Value) -> Vec<Error> {

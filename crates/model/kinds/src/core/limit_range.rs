@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use pillion_quantity::Quantity;
 use serde_json::Value;
 
-use super::resource_name;
 use crate::field::{Error, Path};
 use crate::format::{check, qualified_name};
 use crate::metadata::{self, subdomain_name};
 use crate::quantities::quantity;
 use crate::resource::Rules;
+use crate::resource_name;
 use crate::rules::STORED;
 use crate::value::{entries, fill, has, is_empty, items_mut, list, object_mut, text};
 
@@ -112,7 +112,7 @@ fn validate_values(limit: &Value, kind: &str, path: &Path, errors: &mut Vec<Erro
             validate_ratio(ratio, min, max, &path.child("maxLimitRequestRatio").key(name), errors);
         }
         if let (Some(default), Some(request)) = (default, request)
-            && !resource_name::is_overcommit_allowed(name)
+            && !resource_name::may_overcommit(name)
             && default != request
         {
             let detail = format!("default value {default} must equal to defaultRequest value {request} in {name}");

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::resource_name;
 use crate::address::{self, validate_network};
 use crate::field::{Error, Path};
 use crate::format::{check, label_value, qualified_name};
 use crate::metadata::{self, subdomain_name};
 use crate::quantities;
 use crate::resource::Rules;
+use crate::resource_name;
 use crate::rules::WITH_STATUS;
 use crate::value::{entries, fill, has, list, object_mut, remove, take, text};
 

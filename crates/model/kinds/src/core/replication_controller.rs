@@ -1,19 +1,19 @@
 //! `ReplicationControllers`. They are kept, and nothing is replicated.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::field::{Error, Path};
 use crate::metadata::{self, subdomain_name};
 use crate::resource::Rules;
 use crate::rules::WITH_STATUS;
-use crate::value::{entries, fill, has, int, is_empty, object_mut, pointer_mut, set, take};
-use crate::workload::{self, count_spec_changes, first_generation};
+use crate::value::{entries, fill, has, int, is_empty, object_mut, pointer_mut, set};
+use crate::workload;
 
 pub(crate) const RULES: Rules = Rules {
     default,
-    prepare_create,
+    prepare_create: workload::prepare_create_replicas,
     validate,
-    prepare_update,
+    prepare_update: workload::prepare_update,
     validate_update,
     validate_status,
     warnings: workload::warnings,
@@ -38,18 +38,6 @@ fn default(controller: &mut Value) {
         }
     }
     fill(object_mut(controller, "spec"), "replicas", 1);
-}
-
-fn prepare_create(controller: &mut Value) {
-    set(controller, "status", json!({"replicas": 0}));
-    first_generation(controller);
-    workload::prepare_template(controller);
-}
-
-fn prepare_update(new: &mut Value, old: &Value) {
-    take(new, old, &["status"]);
-    workload::prepare_template(new);
-    count_spec_changes(new, old);
 }
 
 fn validate(controller: &Value) -> Vec<Error> {
@@ -89,12 +77,8 @@ fn validate_status(new: &Value, old: &Value) -> Vec<Error> {
     let (status, path) = (&new["status"], Path::new("status"));
     let counts = ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"];
     workload::validate_counts(status, &counts, &path, &mut errors);
-    for part in ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"] {
-        let detail = "cannot be greater than status.replicas";
-        workload::validate_part(status, part, "replicas", detail, &path, &mut errors);
-    }
-    let detail = "cannot be greater than readyReplicas";
-    workload::validate_part(status, "availableReplicas", "readyReplicas", detail, &path, &mut errors);
+    let parts = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+    workload::validate_replicas(status, &parts, &path, &mut errors);
     errors
 }
 

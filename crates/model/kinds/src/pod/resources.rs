@@ -1,4 +1,4 @@
-//! Lists of resources: reading, adding, and what their names mean.
+//! Lists of resources: reading and adding.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use pillion_quantity::Quantity;
 use serde_json::Value;
 
 use super::read::{entries, is_sidecar, list};
-use super::validation::format;
+use crate::resource_name::is_huge_page;
 
 /// Amounts by the name of the resource.
 pub(crate) type ResourceList = BTreeMap<String, Quantity>;
@@ -66,26 +66,6 @@ fn raise(total: &mut ResourceList, other: &ResourceList) {
 /// Whether the amount is no whole number, rounded to thousandths as Kubernetes looks at it.
 pub(crate) fn is_fractional(amount: Quantity) -> bool {
     amount.milli_value() % 1000 != 0
-}
-
-/// `hugepages-2Mi`.
-pub(crate) fn is_huge_page(name: &str) -> bool {
-    name.starts_with("hugepages-")
-}
-
-/// Whether more may be promised than there is: true of Kubernetes' own resources but huge pages.
-pub(crate) fn may_overcommit(name: &str) -> bool {
-    is_native(name) && !is_huge_page(name)
-}
-
-/// Whether the resource is Kubernetes' own.
-pub(crate) fn is_native(name: &str) -> bool {
-    !name.contains('/') || name.contains("kubernetes.io/")
-}
-
-/// `example.com/gpu`.
-pub(crate) fn is_extended(name: &str) -> bool {
-    !is_native(name) && !name.starts_with("requests.") && format::qualified_name(&format!("requests.{name}")).is_empty()
 }
 
 /// Whether the resource can be set for a whole pod (KEP-2837).

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::Object;
-use crate::pod::resources::{ResourceList, aggregate, is_huge_page, is_pod_level, may_overcommit};
+use crate::pod::resources::{ResourceList, aggregate, is_pod_level};
+use crate::resource_name::{is_huge_page, may_overcommit};
 
 /// Completes `spec.resources` where it says something already. Runs after the containers' own requests are complete.
 pub(super) fn apply(spec: &mut Object) {

@@ -9,57 +9,25 @@ use super::format;
 use super::report::{Errors, Report};
 use crate::field::{Error, Path};
 use crate::pod::read::{is_windows, list, part, text};
-use crate::pod::resources::{
-    ResourceList, aggregate, amounts, is_extended, is_fractional, is_huge_page, is_native, is_pod_level, may_overcommit,
-};
-
-/// Kubernetes' own resources that have no domain in their name.
-const STANDARD: [&str; 20] = [
-    "cpu",
-    "memory",
-    "ephemeral-storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "storage",
-    "requests.storage",
-    "services.nodeports",
-    "services.loadbalancers",
-];
-
-/// Of those, the ones that are counted.
-const COUNTED: [&str; 9] = [
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "services.nodeports",
-    "services.loadbalancers",
-];
+use crate::pod::resources::{ResourceList, aggregate, amounts, is_fractional, is_pod_level};
+use crate::resource_name::{self, is_huge_page, may_overcommit};
 
 /// Checks the resources of one container. `claims` are those of the pod that it may name.
 pub(super) fn validate(errors: &mut Errors, resources: &Value, claims: &BTreeSet<&str>, path: &Path) {
     let (limits, requests) = (amounts(resources, "limits"), amounts(resources, "requests"));
-    validate_amounts(errors, &limits, &requests, validate_container_name, path);
+    validate_amounts(errors, &limits, &requests, resource_name::validate_of_container, path);
     validate_claims(errors, resources, claims, &path.child("claims"));
 }
 
 /// Checks what running the pod itself costs.
 pub(super) fn validate_overhead(errors: &mut Errors, spec: &Value, path: &Path) {
-    validate_amounts(errors, &amounts(spec, "overhead"), &ResourceList::new(), validate_container_name, path);
+    validate_amounts(
+        errors,
+        &amounts(spec, "overhead"),
+        &ResourceList::new(),
+        resource_name::validate_of_container,
+        path,
+    );
 }
 
 /// Checks the resources of a whole pod (KEP-2837).
@@ -112,19 +80,19 @@ fn validate_amounts(
     errors: &mut Errors,
     limits: &ResourceList,
     requests: &ResourceList,
-    validate_name: fn(&mut Errors, &str, &Path),
+    validate_name: fn(&str, &Path, &mut Errors),
     path: &Path,
 ) {
     let (limits_path, requests_path) = (path.child("limits"), path.child("requests"));
     for (name, limit) in limits {
         let path = limits_path.key(name);
-        validate_name(errors, name, &path);
+        validate_name(name, &path, errors);
         validate_value(errors, name, *limit, &path);
         validate_huge_page(errors, name, *limit, &path);
     }
     for (name, request) in requests {
         let path = requests_path.key(name);
-        validate_name(errors, name, &path);
+        validate_name(name, &path, errors);
         validate_value(errors, name, *request, &path);
         match limits.get(name) {
             Some(limit) if request != limit && !may_overcommit(name) => {
@@ -148,34 +116,8 @@ fn validate_amounts(
     }
 }
 
-/// Checks the name of any resource. True if nothing is wrong with it.
-fn validate_any_name(errors: &mut Errors, name: &str, path: &Path) -> bool {
-    let objections = format::qualified_name(name);
-    if !objections.is_empty() {
-        errors.each(path, name, objections);
-        return false;
-    }
-    let is_standard = STANDARD.contains(&name) || is_huge_page(name) || name.starts_with("requests.hugepages-");
-    if !name.contains('/') && !is_standard {
-        errors.invalid(path, name, "must be a standard resource type or fully qualified");
-        return false;
-    }
-    true
-}
-
-fn validate_container_name(errors: &mut Errors, name: &str, path: &Path) {
-    validate_any_name(errors, name, path);
-    if !name.contains('/') {
-        if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !is_huge_page(name) {
-            errors.invalid(path, name, "must be a standard resource for containers");
-        }
-    } else if !is_native(name) && !is_extended(name) {
-        errors.invalid(path, name, "doesn't follow extended resource name standard");
-    }
-}
-
-fn validate_pod_name(errors: &mut Errors, name: &str, path: &Path) {
-    if validate_any_name(errors, name, path) && !is_pod_level(name) {
+fn validate_pod_name(name: &str, path: &Path, errors: &mut Errors) {
+    if resource_name::validate(name, path, errors) && !is_pod_level(name) {
         errors.unsupported(path, name, &["cpu", "hugepages-", "memory"]);
     }
 }
@@ -185,7 +127,7 @@ pub(super) fn validate_value(errors: &mut Errors, name: &str, amount: Quantity, 
     if amount.is_negative() {
         errors.invalid(path, amount.to_string(), "must be greater than or equal to 0");
     }
-    if (COUNTED.contains(&name) || is_extended(name)) && is_fractional(amount) {
+    if resource_name::is_whole(name) && is_fractional(amount) {
         errors.invalid(path, amount.to_string(), "must be an integer");
     }
 }

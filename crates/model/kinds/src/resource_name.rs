@@ -17,54 +17,56 @@ const COUNTED: [&str; 9] = [
     "services.loadbalancers",
 ];
 
-fn is_huge_pages(name: &str) -> bool {
+/// `hugepages-2Mi`.
+pub(crate) fn is_huge_page(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
-/// Whether Kubernetes itself knows the resource.
-pub(super) fn is_native(name: &str) -> bool {
+/// Whether the resource is Kubernetes' own.
+fn is_native(name: &str) -> bool {
     !name.contains('/') || name.contains("kubernetes.io/")
 }
 
-pub(super) fn is_overcommit_allowed(name: &str) -> bool {
-    is_native(name) && !is_huge_pages(name)
+/// Whether more may be promised than there is: true of Kubernetes' own resources but huge pages.
+pub(crate) fn may_overcommit(name: &str) -> bool {
+    is_native(name) && !is_huge_page(name)
 }
 
+/// `example.com/gpu`.
 fn is_extended(name: &str) -> bool {
     !is_native(name) && !name.starts_with("requests.") && qualified_name(&format!("requests.{name}")).is_empty()
 }
 
 /// Whether there are no parts of the resource.
-pub(super) fn is_whole(name: &str) -> bool {
+pub(crate) fn is_whole(name: &str) -> bool {
     COUNTED.contains(&name) || is_extended(name)
 }
 
 /// Whether a quota may bound the resource.
-pub(super) fn is_quota(name: &str) -> bool {
+pub(crate) fn is_quota(name: &str) -> bool {
     let plain = name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).unwrap_or(name);
     COMPUTE.contains(&plain)
         || COUNTED.contains(&name)
         || name == "requests.storage"
-        || is_huge_pages(name)
+        || is_huge_page(name)
         || name.starts_with("requests.hugepages-")
 }
 
-/// Refuses a name that is neither one of Kubernetes' own nor has a domain.
-pub(super) fn validate(name: &str, path: &Path, errors: &mut Vec<Error>) {
-    let complaints = qualified_name(name);
-    if !complaints.is_empty() {
-        return check(complaints, name, path, errors);
-    }
-    if !name.contains('/') && !is_quota(name) && name != "storage" {
+/// Refuses a name that is neither one of Kubernetes' own nor has a domain. True if nothing is wrong with it.
+pub(crate) fn validate(name: &str, path: &Path, errors: &mut Vec<Error>) -> bool {
+    let before = errors.len();
+    check(qualified_name(name), name, path, errors);
+    if errors.len() == before && !name.contains('/') && !is_quota(name) && name != "storage" {
         errors.push(Error::invalid(path, name, "must be a standard resource type or fully qualified"));
     }
+    errors.len() == before
 }
 
 /// Refuses a name of something that no container has.
-pub(super) fn validate_of_container(name: &str, path: &Path, errors: &mut Vec<Error>) {
+pub(crate) fn validate_of_container(name: &str, path: &Path, errors: &mut Vec<Error>) {
     validate(name, path, errors);
     if !name.contains('/') {
-        if !COMPUTE.contains(&name) && !is_huge_pages(name) {
+        if !COMPUTE.contains(&name) && !is_huge_page(name) {
             errors.push(Error::invalid(path, name, "must be a standard resource for containers"));
         }
     } else if !is_native(name) && !is_extended(name) {
@@ -73,7 +75,7 @@ pub(super) fn validate_of_container(name: &str, path: &Path, errors: &mut Vec<Er
 }
 
 /// Refuses a name of something that no quota bounds.
-pub(super) fn validate_of_quota(name: &str, path: &Path, errors: &mut Vec<Error>) {
+pub(crate) fn validate_of_quota(name: &str, path: &Path, errors: &mut Vec<Error>) {
     validate(name, path, errors);
     if !name.contains('/') && !is_quota(name) {
         errors.push(Error::invalid(path, name, "must be a standard resource for quota"));
