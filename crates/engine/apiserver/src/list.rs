@@ -314,3 +314,37 @@ fn raw(call: &Call<'_>, metadata: &Value, items: &[Stored]) -> Vec<u8> {
 fn kind_prefix(kind: &str, api_version: &str) -> String {
     format!(r#"{{"kind":{},"apiVersion":{},"#, Value::from(kind), Value::from(api_version))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_read_as_it_was_written() {
+        let token =
+            ContinueToken { v: "meta.k8s.io/v1".to_owned(), rv: 7, start: "web\0".to_owned(), before: Some(500) };
+        let read = parse_token(&encode(&token)).unwrap();
+        assert_eq!((read.rv, read.start.as_str(), read.before), (7, "web\0", Some(500)));
+        // kube-apiserver's own does not count.
+        let foreign = parse_token("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6LTEsInN0YXJ0IjoiYlx1MDAwMCJ9").unwrap();
+        assert_eq!((foreign.rv, foreign.start.as_str(), foreign.before), (-1, "b\0", None));
+    }
+
+    #[test]
+    fn a_token_that_is_no_base64_is_refused_in_gos_words() {
+        for (text, at) in [("!!", 0), ("ab!d", 2), ("abcde", 4)] {
+            let refusal = parse_token(text).err().unwrap();
+            let why = format!("illegal base64 data at input byte {at}");
+            assert_eq!(refusal.message, format!("invalid continue token: continue key is not valid: {why}"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_token_leads_nowhere_else() {
+        for (start, clean) in
+            [("a", true), ("/a", true), ("a/b\0", true), ("../a", false), ("a//b", false), ("a/.", false)]
+        {
+            assert_eq!(is_clean(start), clean, "{start:?}");
+        }
+    }
+}

@@ -15,6 +15,7 @@ use crate::{body, meta};
 pub(crate) mod call;
 mod matching;
 mod response;
+mod service;
 
 pub(crate) use matching::{Match, matches_constraints, matches_namespace, matches_object};
 

@@ -94,7 +94,7 @@ fn resolve(
         command: words(&container.command),
         args: words(&container.args),
         working_directory: container.working_dir.clone().filter(|path| !path.is_empty()),
-        mounts: mounts(container, value)?,
+        mounts: mounts(pod, container, value)?,
         limits: limits(container.resources.as_ref()),
         user,
         group,
@@ -107,7 +107,11 @@ fn resolve(
     })
 }
 
-fn mounts<'a>(container: &Container, value: impl Fn(&str) -> Option<&'a str>) -> Result<Vec<Mount>, ConfigError> {
+fn mounts<'a>(
+    pod: &Pod,
+    container: &Container,
+    value: impl Fn(&str) -> Option<&'a str>,
+) -> Result<Vec<Mount>, ConfigError> {
     let mounts = container.volume_mounts.iter().flatten().map(|mount| {
         let sub_path = match mount.sub_path_expr.as_deref().filter(|path| !path.is_empty()) {
             None => mount.sub_path.clone().filter(|path| !path.is_empty()),
@@ -126,10 +130,18 @@ fn mounts<'a>(container: &Container, value: impl Fn(&str) -> Option<&'a str>) ->
                 Some(path)
             }
         };
-        let read_only = mount.read_only.unwrap_or_default();
+        let read_only = mount.read_only == Some(true) || is_projection(pod, &mount.name);
         Ok(Mount { volume: mount.name.clone(), path: mount.mount_path.clone(), sub_path, read_only })
     });
     mounts.collect()
+}
+
+/// Whether a volume shows objects of the API server. Such a volume is never written to by containers, whatever their mounts say.
+fn is_projection(pod: &Pod, volume: &str) -> bool {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    volumes.filter(|known| known.name == volume).any(|known| {
+        known.config_map.is_some() || known.secret.is_some() || known.downward_api.is_some() || known.projected.is_some()
+    })
 }
 
 /// What a container may use, in the units of runtimes.

@@ -70,6 +70,7 @@ mod lease;
 mod logs;
 mod node;
 mod pods;
+mod ports;
 mod probe;
 mod process;
 mod refresh;

@@ -40,6 +40,8 @@ pub(crate) struct Record {
     pub(crate) stage: Stage,
     /// A status is on its way to the API server.
     pub(crate) writing: bool,
+    /// Somebody else has written a phase that is to be taken back.
+    pub(crate) overwritten: bool,
     /// The API server has it no more; only its containers are left.
     pub(crate) gone: bool,
     pub(crate) ending: Ending,
@@ -88,6 +90,7 @@ impl Record {
             mounted: None,
             stage: Stage::Active,
             writing: false,
+            overwritten: false,
             gone: false,
             ending: Ending::NotYet,
             wake_at: None,

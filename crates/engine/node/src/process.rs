@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -333,6 +333,13 @@ impl Runtime for ProcessRuntime {
         let usage = process.usage().await?;
         let (since, at) = (process.since(), Clock::system().now());
         Some(Usage { cpu: usage.cpu, working_set: usage.working_set, since, at })
+    }
+
+    async fn listeners(&self, container: &ContainerId) -> Vec<SocketAddr> {
+        match self.process(container) {
+            Some(process) => process.listeners().await,
+            None => Vec::new(),
+        }
     }
 
     async fn logs(&self, container: &ContainerId, options: LogOptions) -> Result<BoxStream<'static, Bytes>, Refusal> {

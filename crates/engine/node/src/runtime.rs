@@ -1,7 +1,7 @@
 //! What runs containers for a node: processes of this machine, or nothing but a clock.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +50,11 @@ pub trait Runtime: Send + Sync + 'static {
 
     /// What a running container uses; `None` when it does not run.
     fn usage(&self, container: &ContainerId) -> impl Future<Output = Option<Usage>> + Send;
+
+    /// Where a running container listens for TCP connections; nowhere when there is nothing real behind it.
+    fn listeners(&self, _container: &ContainerId) -> impl Future<Output = Vec<SocketAddr>> + Send {
+        std::future::ready(Vec::new())
+    }
 
     /// What a container has written, as lines in the form that `options` want.
     fn logs(

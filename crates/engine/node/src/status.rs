@@ -26,7 +26,10 @@ pub(crate) fn patch(old: Option<&PodStatus>, new: &PodStatus) -> Option<Value> {
             Some((_, key)) => keyed(before, value, key),
             None => value.clone(),
         };
-        patch.insert(name.clone(), change);
+        // Others may have put their entries between ours: the order is nothing to write.
+        if change.as_array().is_none_or(|entries| !entries.is_empty()) || value.as_array().is_none_or(Vec::is_empty) {
+            patch.insert(name.clone(), change);
+        }
     }
     for name in old.keys().filter(|name| !new.contains_key(*name)) {
         patch.insert(name.clone(), Value::Null);

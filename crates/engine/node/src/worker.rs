@@ -19,6 +19,7 @@ use crate::node::Inner;
 use crate::pods::{Ending, Record, Sandbox};
 use crate::probe::{self, Kind};
 use crate::resize;
+use crate::ports;
 use crate::runtime::{ContainerId, Exit, Refusal, Runtime};
 use crate::volumes::{self, Mounted};
 use crate::watch::slim;
@@ -143,6 +144,10 @@ impl<R: Runtime> Worker<R> {
 
     fn exited(&mut self, exit: Exit) {
         let (id, now) = (exit.id.clone(), self.inner.config.clock.now());
+        if exit.code != 0 && !R::SIMULATED {
+            let (inner, id) = (Arc::clone(&self.inner), id.clone());
+            self.tasks.spawn(async move { ports::tell_clash(&inner, &id).await });
+        }
         self.happened(&id, Fact::Ended(exit), now);
     }
 
@@ -153,6 +158,10 @@ impl<R: Runtime> Worker<R> {
         if let Some(record) = pods.get_mut(&uid) {
             if record.gone || version(&pod) <= version(&record.pod) {
                 return;
+            }
+            if !record.writing && is_ended_from_outside(&record.pod, &pod) {
+                record.overwritten = true;
+                pod.status.get_or_insert_default().phase = phase(&record.pod).map(str::to_owned);
             }
             let wanted = resize::keep_granted(&record.pod, &mut pod);
             if wanted.is_none() {
@@ -240,23 +249,40 @@ impl<R: Runtime> Worker<R> {
     }
 
     fn written(&mut self, uid: &str, outcome: kube::Result<Pod>, now: Timestamp) {
+        let failed = match outcome {
+            Ok(pod) => {
+                // What comes back is the node's own, so it is taken while the node still writes.
+                self.changed(*slim(pod), now);
+                self.dirty.insert(uid.to_owned());
+                None
+            }
+            // The watch tells the rest.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => None,
+            Err(error) => Some(error),
+        };
         let mut pods = self.inner.pods();
         let Some(record) = pods.get_mut(uid) else { return };
         record.writing = false;
-        match outcome {
-            Ok(pod) => {
-                drop(pods);
-                self.changed(*slim(pod), now);
-                self.dirty.insert(uid.to_owned());
-            }
-            // The watch tells the rest.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
-            Err(error) => {
-                tracing::debug!(%error, "the status of a pod was not written");
-                pods.wake(uid, now.checked_add(RETRY).ok());
-            }
+        if let Some(error) = failed {
+            tracing::debug!(%error, "the status of a pod was not written");
+            pods.wake(uid, now.checked_add(RETRY).ok());
         }
     }
+}
+
+/// Whether somebody else has written that the pod has ended, and nothing besides. As the kubelet, the node looks at what others
+/// write into a status only when something else has changed with it.
+fn is_ended_from_outside(old: &Pod, new: &Pod) -> bool {
+    let is_terminal = |pod: &Pod| matches!(phase(pod), Some("Succeeded" | "Failed"));
+    let rest = |pod: &Pod| {
+        let meta = &pod.metadata;
+        (meta.labels.clone(), meta.annotations.clone(), meta.deletion_timestamp.clone(), meta.generation)
+    };
+    is_terminal(new) && !is_terminal(old) && rest(old) == rest(new)
+}
+
+fn phase(pod: &Pod) -> Option<&str> {
+    pod.status.as_ref()?.phase.as_deref()
 }
 
 fn version(pod: &Pod) -> u64 {
@@ -275,8 +301,12 @@ impl<R: Runtime> Inner<R> {
                 volumes::pause(tries)
             }
             Unprepared::Runtime(refusal) => {
-                let message = format!("Failed to create pod sandbox: {}", refusal.message);
-                self.config.recorder.warning(&about, "FailedCreatePodSandBox", message);
+                if refusal.reason == "FailedMount" {
+                    self.config.recorder.warning(&about, "FailedMount", refusal.message.as_str());
+                } else {
+                    let message = format!("Failed to create pod sandbox: {}", refusal.message);
+                    self.config.recorder.warning(&about, "FailedCreatePodSandBox", message);
+                }
                 SANDBOX_RETRY
             }
         }

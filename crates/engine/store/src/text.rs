@@ -122,6 +122,13 @@ mod tests {
     }
 
     #[test]
+    fn an_object_that_etcd_would_not_take_is_refused() {
+        let object = |size: usize| Text::new(map(json!({"metadata": {}, "data": "x".repeat(size)})));
+        assert!(object(LARGEST_OBJECT - 100).is_ok());
+        assert!(matches!(object(LARGEST_OBJECT), Err(WriteError::TooLarge)));
+    }
+
+    #[test]
     fn the_version_is_set_where_it_was_or_at_the_end_of_metadata() {
         for (object, expected) in [
             (

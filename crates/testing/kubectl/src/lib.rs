@@ -42,11 +42,15 @@
 //! - A difference that is no longer one fails the test.
 //! - What is different in every run (uids, times, ages, addresses, generated names) becomes a word: see `words.rs`.
 
+mod compare;
 mod embedded;
 mod play;
 mod session;
+mod up;
 mod words;
 
+pub use compare::both_print_the_same;
 pub use embedded::Embedded;
 pub use play::{Server, play};
 pub use session::{Difference, Session, Step};
+pub use up::Up;

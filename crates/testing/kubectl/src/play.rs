@@ -46,7 +46,7 @@ impl Place {
             "kubectl config set-context --current --namespace=$NS",
             // Where no controller makes it, pods need it all the same.
             "kubectl create -f - <<< '{apiVersion: v1, kind: Namespace, metadata: {name: '$NS'}}'",
-            "kubectl create -f - <<< '{apiVersion: v1, kind: ServiceAccount, metadata: {name: default}}'",
+            "kubectl create -f - <<< '{apiVersion: v1, kind: ServiceAccount, metadata: {name: default}}' || until_it_does kubectl get serviceaccount default",
         ] {
             let printed = place.run(command)?;
             ensure!(!printed.contains("[exit"), "{command}\n{printed}");

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, ensure};
-use pillion_kubectl::{Embedded, Server, Session, play};
-use similar::TextDiff;
+use anyhow::Context as _;
+use pillion_kubectl::{Embedded, Server, both_print_the_same};
 
 macro_rules! sessions {
     ($($name:ident),+ $(,)?) => {
@@ -20,7 +19,7 @@ macro_rules! sessions {
             let held = [$(concat!(stringify!($name), ".console")),+];
             for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/sessions")).unwrap() {
                 let name = file.unwrap().file_name().into_string().unwrap();
-                assert!(name == "manifests" || held.contains(&name.as_str()), "{name} has no test");
+                assert!(["manifests", "running"].contains(&name.as_str()) || held.contains(&name.as_str()), "{name} has no test");
             }
         }
     };
@@ -54,40 +53,8 @@ sessions! {
 async fn both_servers_make_kubectl_print_the_same(name: &str) -> anyhow::Result<()> {
     let kubeconfig = std::env::var_os("KUBECONFIG")
         .context("no cluster: run this with `cargo xtask cluster run --control-plane-only -- …`")?;
-    let real = Server { kubeconfig: kubeconfig.into() };
     let server = Embedded::start().await?;
-    let embedded = Server { kubeconfig: server.kubeconfig() };
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("sessions/{name}.console"));
-    let session = Session::parse(&std::fs::read_to_string(&file).with_context(|| file.display().to_string())?)?;
-
-    // One name for both, so that tables have the same columns.
-    let namespace = format!("shop-{}", std::iter::repeat_with(fastrand::lowercase).take(5).collect::<String>());
-    let printed = |server: Server| {
-        let (session, namespace) = (session.clone(), namespace.clone());
-        tokio::task::spawn_blocking(move || play(&server, &session, &namespace))
-    };
-    let (by_real, by_embedded) = tokio::join!(printed(real), printed(embedded));
-
-    let (by_real, by_embedded) = (by_real??, by_embedded??);
-
-    let mut recorded = session.clone().recorded(&by_real);
-    if std::env::var_os("UPDATE_SESSIONS").is_some() {
-        recorded = recorded.recorded_differences(&by_embedded);
-        std::fs::write(&file, recorded.to_string())?;
-    } else {
-        same("a real server", &session, &recorded)?;
-    }
-    for step in recorded.steps() {
-        let same = step.embedded.as_ref().is_some_and(|embedded| embedded.printed == step.printed);
-        ensure!(!same, "{:?} is no difference any more: take it out", step.command);
-    }
-    let wanted = recorded.as_embedded();
-    same("the embedded server", &wanted, &wanted.clone().recorded(&by_embedded))
-}
-
-fn same(server: &str, wanted: &Session, printed: &Session) -> anyhow::Result<()> {
-    let (wanted, printed) = (wanted.to_string(), printed.to_string());
-    let diff = TextDiff::from_lines(&wanted, &printed);
-    ensure!(wanted == printed, "with {server} kubectl prints (+) not what is expected (-):\n{}", diff.unified_diff());
-    Ok(())
+    let embedded = Server { kubeconfig: server.kubeconfig() };
+    both_print_the_same(&file, Server { kubeconfig: kubeconfig.into() }, embedded).await
 }

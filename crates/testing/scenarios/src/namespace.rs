@@ -76,7 +76,12 @@ impl Namespace {
         let parameters = LogParams { container: Some(container.to_owned()), ..LogParams::default() };
         let mut log = String::new();
         let found = wait::until("the log", async || {
-            log = self.api::<Pod>().logs(pod, &parameters).await?;
+            match self.api::<Pod>().logs(pod, &parameters).await {
+                Ok(written) => log = written,
+                // The container has not begun.
+                Err(kube::Error::Api(status)) if status.code == 400 => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
             Ok((log == expected).then_some(()))
         })
         .await;

@@ -7,7 +7,6 @@ macro_rules! scenarios {
         $each! {
             configuration::a_container_waits_for_its_config_map,
             configuration::a_pod_waits_for_its_volume,
-            configuration::an_image_that_is_not_there_is_waited_for,
             containers::a_container_leaves_a_message,
             containers::a_container_that_crashes_is_backed_off,
             containers::a_pod_fails_at_its_deadline,

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Namespace as KubeNamespace;
+use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Node};
 use kube::api::{Api, DeleteParams, PostParams};
 use kube::{Client, Config};
 use pillion_apiserver::ApiServer;
 use pillion_clock::Clock;
 use pillion_cluster::image::{PAUSE, SCENARIOS, SHELL};
-use pillion_embedded::{Containers, Embedded};
+use pillion_embedded::{Containers, Embedded, NODE};
 use pillion_node::ImageMap;
 use pillion_store::{Options, Store};
 use serde_json::json;
@@ -20,6 +20,7 @@ use tempfile::TempDir;
 
 use crate::diagnostics;
 use crate::namespace::Namespace;
+use crate::wait;
 
 /// When time begins in an embedded cluster: 2026-01-01T00:00:00Z.
 const BEGINNING: i64 = 1_767_225_600;
@@ -96,7 +97,14 @@ impl TestCluster {
 
     async fn whole(config: pillion_embedded::Config, folder: Option<TempDir>) -> anyhow::Result<TestCluster> {
         let embedded = Embedded::start(config).await?;
-        Ok(TestCluster { client: embedded.client(), engine: Engine::Whole(Arc::new((embedded, folder))) })
+        let client = embedded.client();
+        let is_open = |node: &Node| {
+            let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+            let is_ready = conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
+            is_ready && node.spec.as_ref().is_some_and(|spec| spec.taints.is_none())
+        };
+        wait::for_object(Api::<Node>::all(client.clone()), NODE, "ready", is_open).await?;
+        Ok(TestCluster { client, engine: Engine::Whole(Arc::new((embedded, folder))) })
     }
 
     /// A client with all rights.

@@ -13,6 +13,9 @@ use crate::call::Call;
 use crate::read;
 use crate::status::{Refusal, Result};
 
+/// A kubelet refuses in a few words.
+const LARGEST_REFUSAL: usize = 64 * 1024;
+
 /// `pods/log`
 pub(super) async fn log(call: &Call<'_>) -> Result<Response> {
     let pod = read::stored(call).await?;
@@ -25,7 +28,19 @@ pub(super) async fn log(call: &Call<'_>) -> Result<Response> {
     }
     let path = format!("/containerLogs/{}/{}/{container}", call.namespace(), call.name());
     let query = call.raw_query.as_deref().unwrap_or_default();
-    ask(call, node, &path, query).await
+    let response = ask(call, node, &path, query).await?;
+    if response.status().is_success() {
+        return Ok(response);
+    }
+    // What the kubelet refuses is told as any refusal of this server.
+    let code = response.status();
+    let body = axum::body::to_bytes(response.into_body(), LARGEST_REFUSAL).await.unwrap_or_default();
+    let message = String::from_utf8_lossy(&body).into_owned();
+    Err(match code {
+        StatusCode::BAD_REQUEST => Refusal::bad_request(message),
+        StatusCode::NOT_FOUND => Refusal::new(code, "NotFound", message, Value::Null),
+        _ => Refusal::internal(message),
+    })
 }
 
 /// The container that is meant: the one that is named, or the only one.

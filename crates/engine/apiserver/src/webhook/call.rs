@@ -8,15 +8,16 @@ use axum::http::{Request, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http_body_util::BodyExt as _;
+use hyper_rustls::FixedServerNameResolver;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use pillion_patch::decode;
-use pillion_store::Key;
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::Value;
 use tower::ServiceExt as _;
 
+use super::service;
 use crate::server::Inner;
 use crate::status::Refusal;
 
@@ -33,8 +34,9 @@ pub(crate) enum Failure {
 
 /// Sends `body` to the webhook of a `clientConfig` and reads its JSON answer. The error says what happened, after "failed to call webhook".
 pub(crate) async fn post(inner: &Inner, config: &Value, body: &Value, timeout_seconds: u64) -> Result<Value, String> {
-    let (url, shown) = address(inner, config, timeout_seconds)?;
-    let call = exchange(inner, config, &url, body.to_string());
+    let address = address(inner, config, timeout_seconds)?;
+    let call = exchange(inner, config, &address, body.to_string());
+    let shown = &address.shown;
     let failed = |why: String| format!("failed to call webhook: Post {shown:?}: {why}");
     match tokio::time::timeout(Duration::from_secs(timeout_seconds), call).await {
         Err(_) => Err(failed("context deadline exceeded".to_owned())),
@@ -51,44 +53,55 @@ enum CallError {
     Answer(String),
 }
 
-/// The URL, and how messages show it.
-fn address(inner: &Inner, config: &Value, timeout_seconds: u64) -> Result<(String, String), String> {
+/// Where a webhook is.
+struct Address {
+    url: String,
+    /// How messages show it.
+    shown: String,
+    /// What the certificate of a Service is for; the URL is that of a pod behind it then.
+    service: Option<String>,
+}
+
+fn address(inner: &Inner, config: &Value, timeout_seconds: u64) -> Result<Address, String> {
     let with_timeout = |url: &str| format!("{url}?timeout={timeout_seconds}s");
     if let Some(url) = config["url"].as_str() {
-        return Ok((with_timeout(url), with_timeout(url)));
+        return Ok(Address { url: with_timeout(url), shown: with_timeout(url), service: None });
     }
     let service = &config["service"];
     let text = |key: &str| service[key].as_str().unwrap_or_default();
     let (namespace, name) = (text("namespace"), text("name"));
-    let port = service["port"].as_u64().unwrap_or(443);
+    let port = service["port"].as_u64().and_then(|port| u16::try_from(port).ok()).unwrap_or(443);
     let path = text("path");
     let slash = if path.starts_with('/') { "" } else { "/" };
-    let url = with_timeout(&format!("https://{name}.{namespace}.svc:{port}{slash}{path}"));
-    if inner.webhook(&url).is_none() {
-        let there = inner.store.get(&Key::new("services", namespace, name)).is_some();
-        let why = if there {
-            format!("no endpoints available for service {name:?}")
-        } else {
-            format!("service {name:?} not found")
-        };
-        return Err(format!("failed to call webhook: Post {url:?}: {why}"));
+    let host = format!("{name}.{namespace}.svc");
+    let url = |authority: &str| with_timeout(&format!("https://{authority}{slash}{path}"));
+    let shown = url(&format!("{host}:{port}"));
+    if inner.webhook(&shown).is_some() {
+        return Ok(Address { url: shown.clone(), shown, service: None });
     }
-    Ok((url.clone(), url))
+    match service::endpoint(&inner.store, namespace, name, port) {
+        Ok(pod) => Ok(Address { url: url(&pod.to_string()), shown, service: Some(host) }),
+        Err(why) => Err(format!("failed to call webhook: Post {shown:?}: {why}")),
+    }
 }
 
-async fn exchange(inner: &Inner, config: &Value, url: &str, body: String) -> Result<Value, CallError> {
-    let request = Request::post(url)
+async fn exchange(inner: &Inner, config: &Value, address: &Address, body: String) -> Result<Value, CallError> {
+    let mut request = Request::post(&address.url);
+    if let Some(host) = &address.service {
+        request = request.header(header::HOST, host);
+    }
+    let request = request
         .header(header::CONTENT_TYPE, "application/json")
         .header(header::ACCEPT, "application/json, */*")
         .header(header::USER_AGENT, "kube-apiserver-admission")
         .body(Body::from(body))
         .map_err(|error| CallError::Connection(error.to_string()))?;
-    let response = match inner.webhook(url) {
+    let response = match inner.webhook(&address.url) {
         Some(service) => match service.oneshot(request).await {
             Ok(response) => response,
             Err(never) => match never {},
         },
-        None => over_https(config, request).await?,
+        None => over_https(config, address.service.as_deref(), request).await?,
     };
     let status = response.status();
     let bytes = axum::body::to_bytes(response.into_body(), LARGEST_ANSWER)
@@ -113,9 +126,18 @@ async fn exchange(inner: &Inner, config: &Value, url: &str, body: String) -> Res
     Ok(parsed.value)
 }
 
-async fn over_https(config: &Value, request: Request<Body>) -> Result<axum::response::Response, CallError> {
+async fn over_https(
+    config: &Value,
+    service: Option<&str>,
+    request: Request<Body>,
+) -> Result<axum::response::Response, CallError> {
     let tls = tls(config).map_err(CallError::Connection)?;
-    let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_only().enable_http1().build();
+    let mut builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_only();
+    if let Some(service) = service {
+        let name = ServerName::try_from(service.to_owned()).map_err(|error| CallError::Connection(error.to_string()))?;
+        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    let connector = builder.enable_http1().build();
     let client: Client<_, Body> = Client::builder(TokioExecutor::new()).build(connector);
     let host = request.uri().authority().map(ToString::to_string).unwrap_or_default();
     let response = client.request(request).await.map_err(|error| CallError::Connection(cause(&error, &host)))?;

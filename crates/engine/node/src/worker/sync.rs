@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pillion_lifecycle::{self as lifecycle, Plan, Snapshot, Stage};
+use serde_json::json;
 
 use super::Worker;
 use crate::admission::{self, Demand, Rejection};
@@ -172,7 +173,11 @@ impl<R: Runtime> Worker<R> {
         if record.writing {
             return;
         }
-        if let Some(change) = status::patch(record.pod.status.as_ref(), status) {
+        let mut change = status::patch(record.pod.status.as_ref(), status);
+        if std::mem::take(&mut record.overwritten) {
+            change.get_or_insert_with(|| json!({}))["phase"] = json!(status.phase);
+        }
+        if let Some(change) = change {
             record.writing = true;
             self.write(uid, Arc::clone(&record.pod), change);
         } else if ended && !preparing && record.is_deleted() && record.ending == Ending::NotYet {

@@ -61,16 +61,16 @@ pub async fn volumes_are_made_of_everything(namespace: &Namespace) -> anyhow::Re
 /// A ConfigMap that changes is changed in running pods, after a while.
 pub async fn a_volume_follows_its_config_map(namespace: &Namespace) -> anyhow::Result<()> {
     configure(namespace).await?;
-    let line = "cat /settings/mode; while ! grep -q slow /settings/mode; do sleep 1; done; cat /settings/mode";
+    let line = "cat /settings/mode; echo; while ! grep -q slow /settings/mode; do sleep 1; done; cat /settings/mode; echo";
     let main = with(shell("main", line), mounts(&[("settings", "/settings")]));
     let volume = json!({"name": "settings", "configMap": {"name": "settings"}});
     namespace.create::<Pod>(app(json!({"restartPolicy": "Never", "containers": [main], "volumes": [volume]}))).await?;
-    namespace.log_is("app", "main", "fast").await?;
+    namespace.log_is("app", "main", "fast\n").await?;
     let change = Patch::Merge(json!({"data": {"mode": "slow"}}));
     namespace.api::<ConfigMap>().patch("settings", &PatchParams::default(), &change).await?;
     // A kubelet looks once a minute, unless something else happens to the pod.
     let touch = Patch::Merge(json!({"metadata": {"annotations": {"touched": "yes"}}}));
     namespace.api::<Pod>().patch("app", &PatchParams::default(), &touch).await?;
     namespace.wait_for_pod("app", "done", |pod| phase(pod) == "Succeeded").await?;
-    namespace.log_is("app", "main", "fastslow").await
+    namespace.log_is("app", "main", "fast\nslow\n").await
 }

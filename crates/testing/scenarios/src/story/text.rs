@@ -16,7 +16,7 @@ pub(super) fn tell(namespace: &str, subjects: &[Subject], mut events: Vec<Event>
     for (rank, kind) in kinds.iter().enumerate() {
         for subject in subjects.iter().filter(|subject| subject.kind == *kind) {
             let mut lines = if *kind == "Pod" { pod(subject) } else { workload(subject) };
-            lines.extend(events_of(subject, &events));
+            lines.extend(events_of(subject, &events, &words));
             if subject.is_gone {
                 lines.push("gone".to_owned());
             }
@@ -126,15 +126,13 @@ fn conditions(subject: &Subject) -> Vec<String> {
     conditions.into_iter().flatten().map(line).collect()
 }
 
-/// The events of an object in their order. Those of one reason that follow each other are sorted: pods that are made
-/// together are told of in any order.
-fn events_of(subject: &Subject, events: &[Event]) -> Vec<String> {
+/// The events of an object in their order. Pods that are made together are told of in any order: those events are sorted.
+fn events_of(subject: &Subject, events: &[Event], words: &Words) -> Vec<String> {
     let uid = subject.text("/metadata/uid");
-    let mut told: Vec<(&str, String)> = Vec::new();
-    for event in events.iter().filter(|event| event.involved_object.uid.as_deref() == Some(uid)) {
-        told.push((event.reason.as_deref().unwrap_or_default(), line(event)));
-    }
-    told.chunk_by_mut(|(one, _), (other, _)| one == other).for_each(|same| same.sort());
+    let own = events.iter().filter(|event| event.involved_object.uid.as_deref() == Some(uid));
+    let mut told: Vec<(bool, String)> =
+        own.map(|event| (event.reason.as_deref() == Some("SuccessfulCreate"), words.replace(&line(event)))).collect();
+    told.chunk_by_mut(|(one, _), (other, _)| *one && *other).for_each(<[_]>::sort);
     told.into_iter().map(|(_, line)| line).collect()
 }
 
