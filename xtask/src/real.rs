@@ -65,7 +65,8 @@ fn on(cluster: &Cluster) -> anyhow::Result<()> {
 
 /// The program that was built.
 fn pillion() -> anyhow::Result<std::path::PathBuf> {
-    let metadata: serde_json::Value = serde_json::from_str(&output(cargo(["metadata", "--no-deps", "--format-version", "1"]))?)?;
+    let metadata: serde_json::Value =
+        serde_json::from_str(&output(cargo(["metadata", "--no-deps", "--format-version", "1"]))?)?;
     let target = metadata["target_directory"].as_str().context("cargo has a target directory")?;
     Ok(std::path::Path::new(target).join("debug/pillion"))
 }

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
+use std::num::NonZeroU16;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
@@ -23,11 +25,15 @@ const COLUMNS: u16 = 122;
 const WIDTH: u16 = 8;
 const HEIGHT: u16 = 17;
 /// Longer than the quickstart takes.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
-/// Draws docs/images/up.svg: `pillion up examples/quickstart` while its Job is half done.
+/// Draws `pillion up examples/quickstart` while its Job is half done.
 #[derive(Args)]
-pub(crate) struct Screenshot {}
+pub(crate) struct Screenshot {
+    /// Where to.
+    #[arg(default_value = "docs/images/up.svg")]
+    path: PathBuf,
+}
 
 impl Screenshot {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
@@ -38,7 +44,7 @@ impl Screenshot {
         let picture = watch(terminal.master);
         kill(Pid::from_raw(i32::try_from(child.id())?), Signal::SIGINT)?;
         child.wait()?;
-        let path = root().join("docs/images/up.svg");
+        let path = root().join(self.path);
         std::fs::write(&path, picture?)?;
         println!("{}", path.display());
         Ok(ExitCode::SUCCESS)
@@ -54,7 +60,8 @@ fn start(terminal: OwnedFd) -> anyhow::Result<Child> {
 /// Reads what is written to the terminal until the moment that is worth a picture.
 fn watch(terminal: OwnedFd) -> anyhow::Result<String> {
     let written = read(terminal);
-    let mut parser = Parser::new(ROWS, COLUMNS, 0);
+    let size = NonZeroU16::new(ROWS).zip(NonZeroU16::new(COLUMNS)).context("a terminal has a size")?;
+    let mut parser = Parser::new(size.0, size.1, 0);
     let deadline = Instant::now() + PATIENCE;
     loop {
         let patience = deadline.saturating_duration_since(Instant::now());
@@ -64,7 +71,11 @@ fn watch(terminal: OwnedFd) -> anyhow::Result<String> {
         parser.process(&bytes);
         let text = parser.screen().contents();
         // One pod of the Job is done, its proxy with it, and the other one works.
-        if text.contains("Running 1/2") && text.contains("✔ main") && text.contains("● main") && text.contains("✔ proxy") {
+        if text.contains("Running 1/2")
+            && text.contains("✔ main")
+            && text.contains("● main")
+            && text.contains("✔ proxy")
+        {
             return Ok(svg(parser.screen()));
         }
     }

@@ -119,16 +119,14 @@ impl Making {
         }
     }
 
-    /// Starts one container after the other, as far as it goes without waiting for one.
+    /// Starts one container; the next follows when this one runs and its `postStart` hook is through, or when it was refused.
     fn start(&mut self, subject: &Subject<'_>, views: &[View<'_>]) {
         for view in views {
             match gate(view, subject.now()) {
                 Gate::Open(back_off) => {
                     let (container, image) = (view.name.to_owned(), view.image.to_owned());
                     self.actions.push(Action::Start { container, attempt: next_attempt(view), image, back_off });
-                    if view.has_post_start() {
-                        return;
-                    }
+                    return;
                 }
                 Gate::Shut { until, seconds } => {
                     self.wake(Some(until));

@@ -38,8 +38,8 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::Client;
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use pillion_clock::Clock;
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
@@ -180,7 +180,8 @@ impl Writer {
         self.number += 1;
         // In virtual time many events have the same nanosecond; the number keeps their names apart.
         let nanoseconds = told.at.as_nanosecond().unsigned_abs();
-        let name = format!("{}.{:x}", told.about.name.as_deref().unwrap_or_default(), nanoseconds + u128::from(self.number));
+        let name =
+            format!("{}.{:x}", told.about.name.as_deref().unwrap_or_default(), nanoseconds + u128::from(self.number));
         Event {
             metadata: ObjectMeta { name: Some(name), namespace: Some(namespace), ..ObjectMeta::default() },
             involved_object: told.about,

@@ -140,7 +140,10 @@ fn mounts<'a>(
 fn is_projection(pod: &Pod, volume: &str) -> bool {
     let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
     volumes.filter(|known| known.name == volume).any(|known| {
-        known.config_map.is_some() || known.secret.is_some() || known.downward_api.is_some() || known.projected.is_some()
+        known.config_map.is_some()
+            || known.secret.is_some()
+            || known.downward_api.is_some()
+            || known.projected.is_some()
     })
 }
 

@@ -1,7 +1,7 @@
 //! What images run. They are not pulled: a file says which command of this machine stands for an image.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -49,18 +49,13 @@ pub struct Image {
 #[derive(Debug, thiserror::Error)]
 pub enum ImageMapError {
     /// It cannot be read.
-    #[error("cannot read the images file {path}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    #[error("it cannot be read")]
+    Read(#[source] std::io::Error),
     /// It is no YAML, or no map.
-    #[error("the images file must be a YAML or JSON map of image names to what they run: {0}")]
+    #[error("it must be a YAML or JSON map of image names to what they run: {0}")]
     Syntax(String),
     /// What it says of an image is wrong.
-    #[error("image \"{image}\" in the images file: {problem}")]
+    #[error("image \"{image}\": {problem}")]
     Image {
         /// The name as it is in the file.
         image: String,
@@ -73,7 +68,7 @@ impl ImageMap {
     /// Reads a file of YAML or JSON.
     pub fn read(path: &Path) -> Result<ImageMap, ImageMapError> {
         let text = std::fs::read_to_string(path);
-        ImageMap::parse(&text.map_err(|source| ImageMapError::Read { path: path.to_owned(), source })?)
+        ImageMap::parse(&text.map_err(ImageMapError::Read)?)
     }
 
     /// Parses YAML or JSON.
@@ -164,16 +159,14 @@ localhost:5000/app: {command: [app]}
     #[test]
     fn what_is_wrong_is_said() {
         let error = |text: &str| ImageMap::parse(text).unwrap_err().to_string();
-        assert!(
-            error("nginx: {comand: [x]}").starts_with("image \"nginx\" in the images file: unknown field `comand`")
-        );
+        assert!(error("nginx: {comand: [x]}").starts_with("image \"nginx\": unknown field `comand`"));
         assert_eq!(
             error("nginx: {args: [x]}"),
-            "image \"nginx\" in the images file: give it a command, such as {command: [sleep, infinity]}"
+            "image \"nginx\": give it a command, such as {command: [sleep, infinity]}"
         );
-        assert!(error("- nginx").starts_with("the images file must be a YAML or JSON map of image names"));
+        assert!(error("- nginx").starts_with("it must be a YAML or JSON map of image names"));
         assert_eq!(ImageMap::parse("").unwrap(), ImageMap::default());
         let missing = ImageMap::read(Path::new("/no/such")).unwrap_err();
-        assert_eq!(missing.to_string(), "cannot read the images file /no/such");
+        assert_eq!(missing.to_string(), "it cannot be read");
     }
 }

@@ -10,13 +10,12 @@ use pillion_clock::Clock;
 use tokio::task::JoinSet;
 
 use crate::context::Context;
+use crate::cron_job;
 use crate::daemon_set;
 use crate::deployment;
-use crate::garbage;
-use crate::cron_job;
-use crate::ttl_after_finished;
-use crate::events_expiry;
 use crate::disruption;
+use crate::events_expiry;
+use crate::garbage;
 use crate::job;
 use crate::namespace;
 use crate::node_lifecycle;
@@ -24,6 +23,7 @@ use crate::replica_set;
 use crate::scheduler;
 use crate::service_account;
 use crate::stateful_set;
+use crate::ttl_after_finished;
 
 /// What the controllers are given.
 pub struct Config {

@@ -39,7 +39,7 @@ const BEAT: Duration = Duration::from_millis(100);
 /// Where the manager lives, as far as the API server is concerned.
 const MANAGER_NAMESPACE: &str = "pillion-system";
 /// After Ctrl-C nothing runs longer than this, whatever a pod's grace period says.
-const LONGEST_GRACE: Duration = Duration::from_secs(60);
+const LONGEST_GRACE: Duration = Duration::from_mins(1);
 
 /// How a run ended.
 enum End {
@@ -55,7 +55,8 @@ pub(crate) fn run(args: &UpArgs, documents: Vec<Document>) -> Result<(), Failure
         return Err(Failure::misuse("--until-done waits for Jobs, and there is none in these manifests"));
     }
     let images = match &args.images {
-        Some(path) => ImageMap::read(path).map_err(|error| Failure::misuse(error.to_string()))?,
+        Some(path) => ImageMap::read(path)
+            .map_err(|error| Failure::misuse(format!("--images {}: {}", path.display(), chain(&error))))?,
         None => ImageMap::default(),
     };
     // An error means that it was told before, which is as good.
@@ -88,7 +89,8 @@ async fn session(args: &UpArgs, documents: Vec<Document>, images: ImageMap) -> R
 }
 
 async fn start(args: &UpArgs, home: &Home, images: ImageMap) -> Result<Embedded, Failure> {
-    let containers = if args.simulate { Containers::Simulated } else { Containers::Processes { images, supervisor: None } };
+    let containers =
+        if args.simulate { Containers::Simulated } else { Containers::Processes { images, supervisor: None } };
     let config = pillion_embedded::Config {
         folder: home.folder().to_path_buf(),
         keep: home.is_kept().then(|| home.folder().join("objects")),
@@ -129,7 +131,7 @@ async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Docu
         () = watch::keep(client.clone(), &view) => return Err(Failure::no("the watches have ended by themselves")),
     }
     let (summary, failed) = lines::summary(&view.borrow());
-    crate::print(&summary.iter().map(|line| format!("{line}\n")).collect::<String>())?;
+    crate::print(&format!("{}\n", summary.join("\n")))?;
     if failed.is_empty() {
         return Ok(End::Done);
     }
@@ -137,7 +139,8 @@ async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Docu
 }
 
 async fn start_manager(engine: &Embedded) -> Result<Manager, String> {
-    let reach = Reach::Service { namespace: MANAGER_NAMESPACE.to_owned(), name: "pillion-webhook".to_owned(), port: 443 };
+    let reach =
+        Reach::Service { namespace: MANAGER_NAMESPACE.to_owned(), name: "pillion-webhook".to_owned(), port: 443 };
     let clock = engine.server().clock();
     let config = pillion_manager::Config::new(engine.client(), Arc::new(move || clock.now()), reach);
     let manager = Manager::start(config).await.map_err(|error| chain(&error))?;
@@ -165,15 +168,14 @@ async fn show(
         beat.tick().await;
         let last = *finished.borrow();
         let new = view.borrow().clone();
-        match &mut screen {
-            Some(screen) => screen.draw(&header, &new, began.elapsed(), Timestamp::now())?,
-            None => {
-                let mut stdout = io::stdout().lock();
-                for line in lines::changes(&old, &new) {
-                    writeln!(stdout, "{:>6.1}s  {line}", began.elapsed().as_secs_f64())?;
-                }
-                stdout.flush()?;
+        if let Some(screen) = &mut screen {
+            screen.draw(&header, &new, began.elapsed(), Timestamp::now())?;
+        } else {
+            let mut stdout = io::stdout().lock();
+            for line in lines::changes(&old, &new) {
+                writeln!(stdout, "{:>6.1}s  {line}", began.elapsed().as_secs_f64())?;
             }
+            stdout.flush()?;
         }
         if last {
             return Ok(());

@@ -17,7 +17,8 @@ pub struct Up {
 impl Up {
     /// Starts the program at `PILLION`, and returns when it has told its kubeconfig.
     pub fn start() -> anyhow::Result<Up> {
-        let program = std::env::var_os("PILLION").context("PILLION names the program; `cargo xtask test real` sets it")?;
+        let program =
+            std::env::var_os("PILLION").context("PILLION names the program; `cargo xtask test real` sets it")?;
         let mut command = Command::new(program);
         let mut child = command.args(["up", "--plain"]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let stdout = child.stdout.take().context("stdout is a pipe")?;

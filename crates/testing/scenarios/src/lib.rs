@@ -13,24 +13,27 @@
 //! ```
 //!
 //! ```text
-//!  tests/real.rs ─────▶ TestCluster::real ──────┐
-//!                                               ├─▶ run ─▶ a namespace ─▶ scenario::…(&Namespace) ─▶ Ok
-//!  tests/embedded ────▶ TestCluster::embedded ──┘    │                          │
-//!        │                    │                      └─ deletes the namespace   └─ Err: objects, events, logs are printed
-//!        │                    ├─▶ client ─▶ kube's watchers and controllers, hours of virtual time in milliseconds
-//!        └─▶ Faults ─▶ client ┘
+//!  tests/real.rs ──┐                    ┌─▶ TestCluster::real ────────┐
+//!                  ├─ scenarios! {…} ───┤                             ├─▶ run ─▶ a namespace ─▶ scenario::…(&Namespace)
+//!  tests/embedded ─┤                    └─▶ TestCluster::processes ───┘                              │
+//!                  │                                                             Story: what happened, word for word the same
+//!                  ├─▶ TestCluster::simulated ─▶ days of controllers and pods in seconds
+//!                  └─▶ TestCluster::embedded, Faults ─▶ kube's watchers and controllers over the API server alone
 //! ```
 //!
 //! # Two engines
-//! [`TestCluster::real`] is a whole Kubernetes. [`TestCluster::embedded`] is our API server in this process, without a
-//! socket: what needs a controller or a node does not happen there. Its time is tokio's: in a test with
+//! [`TestCluster::real`] is a whole Kubernetes, [`TestCluster::processes`] the whole embedded engine with containers as processes of
+//! this machine: every scenario runs on both, and a [`Story`] is written down once for both. Where they differ, ours is wrong.
+//!
+//! [`TestCluster::simulated`] and [`TestCluster::embedded`], the API server alone, have tokio's time: in a test with
 //! `start_paused = true` it moves only when everybody waits, so that times can be compared exactly. Such a test must not
 //! wait on a socket, since to tokio that is idleness.
 //!
 //! # Invariants
 //! - A scenario touches its own namespace only, and cluster-wide objects only under that namespace's name.
 //! - A scenario waits for conditions, never for time; a condition that does not come is a failure that says what was seen.
-//! - Two runs of a test on the embedded cluster send the same requests and get the same answers, faults included.
+//! - A story has everything that users see of a workload and its pods; what it leaves out is said in `story/text.rs`, with the reason.
+//! - In virtual time two runs of a test send the same requests and get the same answers, faults included.
 
 pub mod faults;
 pub mod pod_program;

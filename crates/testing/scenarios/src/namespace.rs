@@ -68,7 +68,8 @@ impl Namespace {
         K::DynamicType: Default,
     {
         let objects = self.api::<K>();
-        wait::until(&format!("the end of {name}"), async || Ok(objects.get_opt(name).await?.is_none().then_some(()))).await
+        wait::until(&format!("the end of {name}"), async || Ok(objects.get_opt(name).await?.is_none().then_some(())))
+            .await
     }
 
     /// Waits until a container has written this, and nothing else.
@@ -78,8 +79,8 @@ impl Namespace {
         let found = wait::until("the log", async || {
             match self.api::<Pod>().logs(pod, &parameters).await {
                 Ok(written) => log = written,
-                // The container has not begun.
-                Err(kube::Error::Api(status)) if status.code == 400 => return Ok(None),
+                // The container has not begun, or the node has not seen the pod.
+                Err(kube::Error::Api(status)) if matches!(status.code, 400 | 404) => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
             Ok((log == expected).then_some(()))
@@ -95,7 +96,8 @@ impl Namespace {
                 && event.reason.as_deref() == Some(reason)
                 && event.message.as_deref().is_some_and(|message| message.starts_with(beginning))
         };
-        let found = async || Ok(self.api::<Event>().list(&ListParams::default()).await?.iter().any(is_it).then_some(()));
+        let found =
+            async || Ok(self.api::<Event>().list(&ListParams::default()).await?.iter().any(is_it).then_some(()));
         wait::until(&format!("an event {reason} of {object}: {beginning}…"), found).await
     }
 

@@ -44,21 +44,6 @@ impl Story {
 
     /// The same, of some kinds only: where it is not said which of several equal pods is chosen.
     pub async fn tells_of(&self, kinds: &[&str], expected: &str) -> anyhow::Result<()> {
-        // RECORDING
-        if expected.is_empty() || std::env::var_os("RECORD").is_some() {
-            let (mut last, mut since) = (String::new(), Instant::now());
-            loop {
-                let told = self.text(kinds).await?;
-                if told != last {
-                    (last, since) = (told, Instant::now());
-                }
-                if since.elapsed() > Duration::from_secs(4) {
-                    eprintln!("<<<STORY\n{last}>>>STORY");
-                    return Ok(());
-                }
-                tokio::time::sleep(BETWEEN_LOOKS).await;
-            }
-        }
         let expected = unindent(expected);
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -81,7 +66,8 @@ impl Story {
     pub async fn end_of(&self, pod: &str) -> anyhow::Result<Pod> {
         let what = format!("the end of {pod}");
         let ended = wait::until(&what, async || {
-            let is_it = |subject: &Subject| subject.is_gone && subject.kind == "Pod" && subject.text("/metadata/name") == pod;
+            let is_it =
+                |subject: &Subject| subject.is_gone && subject.kind == "Pod" && subject.text("/metadata/name") == pod;
             Ok(self.chronicle.subjects().into_iter().find(is_it))
         });
         Ok(serde_json::from_value(ended.await?.object)?)
@@ -98,8 +84,8 @@ impl Story {
 fn unindent(text: &str) -> String {
     let lines = || text.lines().skip_while(|line| line.trim().is_empty());
     let indentation = lines().next().map_or(0, |line| line.len() - line.trim_start().len());
-    let whole: String = lines().map(|line| format!("{}\n", line.get(indentation..).unwrap_or_default())).collect();
-    format!("{}\n", whole.trim_end())
+    let whole: Vec<&str> = lines().map(|line| line.get(indentation..).unwrap_or_default()).collect();
+    format!("{}\n", whole.join("\n").trim_end())
 }
 
 #[cfg(test)]

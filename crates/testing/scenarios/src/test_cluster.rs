@@ -100,7 +100,8 @@ impl TestCluster {
         let client = embedded.client();
         let is_open = |node: &Node| {
             let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-            let is_ready = conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
+            let is_ready =
+                conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
             is_ready && node.spec.as_ref().is_some_and(|spec| spec.taints.is_none())
         };
         wait::for_object(Api::<Node>::all(client.clone()), NODE, "ready", is_open).await?;

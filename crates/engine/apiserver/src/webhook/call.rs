@@ -12,8 +12,8 @@ use hyper_rustls::FixedServerNameResolver;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use pillion_patch::decode;
-use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
 use tower::ServiceExt as _;
 
@@ -134,7 +134,8 @@ async fn over_https(
     let tls = tls(config).map_err(CallError::Connection)?;
     let mut builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_only();
     if let Some(service) = service {
-        let name = ServerName::try_from(service.to_owned()).map_err(|error| CallError::Connection(error.to_string()))?;
+        let name =
+            ServerName::try_from(service.to_owned()).map_err(|error| CallError::Connection(error.to_string()))?;
         builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
     let connector = builder.enable_http1().build();

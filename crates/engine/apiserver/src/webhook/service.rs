@@ -8,7 +8,8 @@ use serde_json::Value;
 /// The address and port of a ready pod behind a Service. The error is what a caller is told.
 pub(super) fn endpoint(store: &Store, namespace: &str, name: &str, port: u16) -> Result<SocketAddr, String> {
     let parse = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default();
-    let service = store.get(&Key::new("services", namespace, name)).ok_or_else(|| format!("service {name:?} not found"))?;
+    let service =
+        store.get(&Key::new("services", namespace, name)).ok_or_else(|| format!("service {name:?} not found"))?;
     let service = parse(&service.bytes);
     let ports = service["spec"]["ports"].as_array();
     let is_it = |served: &&Value| served["port"].as_u64() == Some(port.into());
@@ -41,7 +42,8 @@ fn behind(service: &Value, served: &Value, pod: &Value) -> Option<SocketAddr> {
 fn named_port(pod: &Value, name: &str) -> Option<u64> {
     let all = |list: &str| pod["spec"][list].as_array().into_iter().flatten();
     let sidecars = all("initContainers").filter(|container| container["restartPolicy"] == "Always");
-    let ports = all("containers").chain(sidecars).flat_map(|container| container["ports"].as_array().into_iter().flatten());
+    let ports =
+        all("containers").chain(sidecars).flat_map(|container| container["ports"].as_array().into_iter().flatten());
     ports.into_iter().find(|port| port["name"] == name).and_then(|port| port["containerPort"].as_u64())
 }
 

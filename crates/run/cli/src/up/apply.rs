@@ -93,6 +93,10 @@ async fn resource(client: &Client, kind: &GroupVersionKind) -> Result<(ApiResour
         }
     };
     tokio::time::timeout(PATIENCE, ask).await.unwrap_or_else(|_| {
-        Err(format!("no resource serves kind {:?} of {:?}; apply its CustomResourceDefinition as well", kind.kind, kind.api_version()))
+        Err(format!(
+            "no resource serves kind {:?} of {:?}; apply its CustomResourceDefinition as well",
+            kind.kind,
+            kind.api_version()
+        ))
     })
 }

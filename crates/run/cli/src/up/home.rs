@@ -19,8 +19,10 @@ impl Home {
         };
         let Some(folder) = data else {
             let parent = std::env::temp_dir();
-            let temporary =
-                tempfile::Builder::new().prefix("pillion-").tempdir_in(&parent).map_err(|error| cannot(&parent, &error))?;
+            let temporary = tempfile::Builder::new()
+                .prefix("pillion-")
+                .tempdir_in(&parent)
+                .map_err(|error| cannot(&parent, &error))?;
             return Ok(Home { folder: temporary.path().to_path_buf(), temporary: Some(temporary) });
         };
         // Keys and secrets are in there: nobody else reads it.

@@ -24,7 +24,10 @@ pub(crate) fn changes(old: &View, new: &View) -> Vec<String> {
         lines.push(line("Pod", &short(key), "gone"));
     }
     for (key, job) in &new.jobs {
-        if old.jobs.get(key).is_none_or(|before| (&before.status, &before.completions) != (&job.status, &job.completions))
+        if old
+            .jobs
+            .get(key)
+            .is_none_or(|before| (&before.status, &before.completions) != (&job.status, &job.completions))
         {
             lines.push(line("Job", &short(key), &describe_job(job)));
         }
@@ -47,10 +50,10 @@ fn is_same(old: &Pod, new: &Pod) -> bool {
 pub(crate) fn describe_job(job: &Job) -> String {
     let mut text = format!("{} {}", job.status, job.completions);
     if job.ended() && !job.duration.is_empty() {
-        text.push_str(&format!(" in {}", job.duration));
+        text = format!("{text} in {}", job.duration);
     }
     if !job.message.is_empty() {
-        text.push_str(&format!(": {}", job.message));
+        text = format!("{text}: {}", job.message);
     }
     text
 }
@@ -65,10 +68,10 @@ fn describe_pod(old: Option<&Pod>, pod: &Pod) -> String {
 fn describe_container(container: &Container, with_resources: bool) -> String {
     let mut text = format!("{} {}", container.name, state(&container.state));
     if container.restarts > 0 {
-        text.push_str(&format!(" ×{}", container.restarts + 1));
+        text = format!("{text} ×{}", container.restarts + 1);
     }
     if with_resources && container.role == Role::Sidecar && !container.resources.is_empty() {
-        text.push_str(&format!(" ({})", container.resources));
+        text = format!("{text} ({})", container.resources);
     }
     text
 }

@@ -34,7 +34,13 @@ impl Screen {
     }
 
     /// Draws the view.
-    pub(crate) fn draw(&mut self, header: &Header, view: &View, since_start: Duration, now: Timestamp) -> io::Result<()> {
+    pub(crate) fn draw(
+        &mut self,
+        header: &Header,
+        view: &View,
+        since_start: Duration,
+        now: Timestamp,
+    ) -> io::Result<()> {
         self.terminal.draw(|frame| draw(frame, header, view, since_start, now)).map(drop)
     }
 }
@@ -154,7 +160,11 @@ fn pods(view: &View, now: Timestamp) -> Option<Section<'_>> {
     section("PODS", rows, widths)
 }
 
-fn section<'a>(title: &'static str, rows: impl Iterator<Item = Row<'a>>, widths: Vec<Constraint>) -> Option<Section<'a>> {
+fn section<'a>(
+    title: &'static str,
+    rows: impl Iterator<Item = Row<'a>>,
+    widths: Vec<Constraint>,
+) -> Option<Section<'a>> {
     let rows: Vec<Row<'a>> = rows.collect();
     (!rows.is_empty()).then_some(Section { title, rows, widths })
 }
@@ -163,7 +173,9 @@ fn pod_colour(pod: &Pod) -> Color {
     match pod.status.as_str() {
         "Running" | "Completed" | "Succeeded" => Color::Green,
         "Pending" | "ContainerCreating" | "PodInitializing" | "Terminating" => Color::Yellow,
-        status if status.starts_with("Init:") && !status.contains("Error") && !status.contains("BackOff") => Color::Yellow,
+        status if status.starts_with("Init:") && !status.contains("Error") && !status.contains("BackOff") => {
+            Color::Yellow
+        }
         _ => Color::Red,
     }
 }

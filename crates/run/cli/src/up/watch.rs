@@ -7,9 +7,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Pod};
+use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::Client;
 use pillion_api::names;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -30,7 +30,10 @@ pub(crate) async fn keep(client: Client, view: &watch::Sender<View>) {
     let watches = kinds.into_iter().map(|kind| {
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
         let kind = Arc::new(kind);
-        watcher(api, watcher::Config::default()).default_backoff().map_ok(move |event| (Arc::clone(&kind), event)).boxed()
+        watcher(api, watcher::Config::default())
+            .default_backoff()
+            .map_ok(move |event| (Arc::clone(&kind), event))
+            .boxed()
     });
     let mut events = stream::select_all(watches);
     while let Some(event) = events.next().await {

@@ -19,7 +19,7 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 /// Longer than anything here takes on a small machine that builds at the same time.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_mins(3);
 /// Nobody in particular.
 const SOMEBODY: u32 = 65_534;
 
@@ -52,8 +52,7 @@ impl Place {
         if nix::unistd::geteuid().is_root() {
             command.uid(SOMEBODY).gid(SOMEBODY);
         }
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
         std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
@@ -110,7 +109,8 @@ impl Up {
             }
         }
         let _ = self.child.kill();
-        panic!("no line with {text:?} in\n{}\nstderr:\n{}", self.seen, self.stderr());
+        let stderr = self.stderr();
+        panic!("no line with {text:?} in\n{}\nstderr:\n{stderr}", self.seen);
     }
 
     fn signal(&self, signal: Signal) {
@@ -139,8 +139,7 @@ fn client(kubeconfig: &Path) -> (tokio::runtime::Runtime, Client) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client = runtime.block_on(async {
         let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
-        let config =
-            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
         Client::try_from(config).unwrap()
     });
     (runtime, client)
@@ -204,7 +203,10 @@ fn a_job_that_fails_is_told_by_the_exit_status() {
 #[test]
 fn wrong_use_is_told_before_anything_starts() {
     let place = Place::new();
-    place.write("pod.yaml", "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: a}]}}");
+    place.write(
+        "pod.yaml",
+        "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: a}]}}",
+    );
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     place.write("images.yaml", "web: [sh]");
@@ -228,7 +230,10 @@ fn wrong_use_is_told_before_anything_starts() {
 #[test]
 fn what_the_api_server_refuses_is_told_with_the_file() {
     let place = Place::new();
-    place.write("pod.yaml", "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: A, image: a}]}}");
+    place.write(
+        "pod.yaml",
+        "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: A, image: a}]}}",
+    );
     let (status, stdout, stderr) = place.up(&["pod.yaml"]).end();
     assert_eq!(status, Some(1), "{stdout}\n{stderr}");
     assert!(stderr.contains("pod.yaml: Pod/a: ") && stderr.contains("spec.containers[0].name"), "{stderr}");
@@ -237,7 +242,10 @@ fn what_the_api_server_refuses_is_told_with_the_file() {
 #[test]
 fn an_interrupt_gives_containers_their_grace_and_a_second_one_does_not() {
     let place = Place::new();
-    place.write("web.yaml", &deployment("polite", "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 1 & wait $!; done"));
+    place.write(
+        "web.yaml",
+        &deployment("polite", "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 1 & wait $!; done"),
+    );
     let mut up = place.up(&["web.yaml"]);
     up.line_with("app ready");
     up.signal(Signal::SIGINT);
@@ -259,7 +267,10 @@ fn an_interrupt_gives_containers_their_grace_and_a_second_one_does_not() {
 #[test]
 fn after_kill_nine_nothing_runs_on_and_the_same_data_goes_on() {
     let place = Place::new();
-    place.write("web.yaml", &deployment("killed", "setsid sh -c 'while :; do sleep 1; done' & while :; do sleep 1; done"));
+    place.write(
+        "web.yaml",
+        &deployment("killed", "setsid sh -c 'while :; do sleep 1; done' & while :; do sleep 1; done"),
+    );
     let mut up = place.up(&["web.yaml", "--data", "data"]);
     up.line_with("app ready");
     let pods = |kubeconfig: &Path| {

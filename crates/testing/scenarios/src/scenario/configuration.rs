@@ -1,6 +1,7 @@
 //! Pods whose configuration is not there yet.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::{UNTIL_TERM, app, is_ready, shell, waiting_reason, with};
@@ -14,11 +15,23 @@ pub async fn a_container_waits_for_its_config_map(namespace: &Namespace) -> anyh
     namespace.create::<Pod>(app(json!({"containers": [main]}))).await?;
     let is_refused = |pod: &Pod| waiting_reason(pod, "main") == Some("CreateContainerConfigError");
     namespace.wait_for_pod("app", "refused", is_refused).await?;
-    story.tells("").await?;
+    story.tells(
+            r#"
+            Pod app
+              Pending
+              container main waiting CreateContainerConfigError: configmap "settings" not found
+              PodReadyToStartContainers, Initialized=True
+              Ready, ContainersReady=False ContainersNotReady: containers with unready status: [main]
+              PodScheduled=True
+              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
+              kubelet Normal Pulled spec.containers{main}: Container image "SHELL" already present on machine and can be accessed by the pod
+              kubelet Warning Failed spec.containers{main}: Error: configmap "settings" not found
+            "#,
+        ).await?;
     namespace.create::<ConfigMap>(json!({"metadata": {"name": "settings"}, "data": {"other": "fast"}})).await?;
     namespace.has_event("app", "Failed", "Error: couldn't find key mode in ConfigMap").await?;
-    let mend = kube::api::Patch::Merge(json!({"data": {"mode": "fast"}}));
-    namespace.api::<ConfigMap>().patch("settings", &kube::api::PatchParams::default(), &mend).await?;
+    let mend = Patch::Merge(json!({"data": {"mode": "fast"}}));
+    namespace.api::<ConfigMap>().patch("settings", &PatchParams::default(), &mend).await?;
     namespace.wait_for_pod("app", "ready", is_ready).await.map(drop)
 }
 
@@ -31,8 +44,26 @@ pub async fn a_pod_waits_for_its_volume(namespace: &Namespace) -> anyhow::Result
     );
     let volume = json!({"name": "settings", "configMap": {"name": "settings"}});
     namespace.create::<Pod>(app(json!({"containers": [main], "volumes": [volume]}))).await?;
-    namespace.has_event("app", "FailedMount", "MountVolume.SetUp failed for volume \"settings\" : configmap \"settings\" not found").await?;
-    story.tells("").await?;
+    namespace
+        .has_event(
+            "app",
+            "FailedMount",
+            "MountVolume.SetUp failed for volume \"settings\" : configmap \"settings\" not found",
+        )
+        .await?;
+    story.tells(
+            r#"
+            Pod app
+              Pending
+              container main waiting ContainerCreating
+              PodReadyToStartContainers=False
+              Initialized=True
+              Ready, ContainersReady=False ContainersNotReady: containers with unready status: [main]
+              PodScheduled=True
+              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
+              kubelet Warning FailedMount: MountVolume.SetUp failed for volume "settings" : configmap "settings" not found
+            "#,
+        ).await?;
     namespace.create::<ConfigMap>(json!({"metadata": {"name": "settings"}, "data": {"mode": "fast"}})).await?;
     namespace.wait_for_pod("app", "ready", is_ready).await?;
     namespace.log_is("app", "main", "fast\n").await

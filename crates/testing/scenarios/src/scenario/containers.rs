@@ -15,9 +15,33 @@ pub async fn a_container_that_crashes_is_backed_off(namespace: &Namespace) -> an
         restarts(pod, "main") == Some(count) && waiting_reason(pod, "main") == Some("CrashLoopBackOff")
     };
     namespace.wait_for_pod("app", "in back-off", |pod| is_waiting(pod, 1)).await?;
-    story.tells("").await?;
+    story.tells(
+            "
+            Pod app
+              Pending, Running
+              container main waiting CrashLoopBackOff: back-off 10s restarting failed container=main pod=app_NAMESPACE(UID), restarts 1, before terminated Error 7
+              PodReadyToStartContainers, Initialized=True
+              Ready, ContainersReady=False ContainersNotReady: containers with unready status: [main]
+              PodScheduled=True
+              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
+              kubelet Normal Pulled, Created, Started spec.containers{main} ×2
+              kubelet Warning BackOff spec.containers{main}: Back-off restarting failed container main in pod app_NAMESPACE(UID)
+            ",
+        ).await?;
     namespace.wait_for_pod("app", "in longer back-off", |pod| is_waiting(pod, 2)).await?;
-    story.tells("").await
+    story.tells(
+            "
+            Pod app
+              Pending, Running
+              container main waiting CrashLoopBackOff: back-off 20s restarting failed container=main pod=app_NAMESPACE(UID), restarts 2, before terminated Error 7
+              PodReadyToStartContainers, Initialized=True
+              Ready, ContainersReady=False ContainersNotReady: containers with unready status: [main]
+              PodScheduled=True
+              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
+              kubelet Normal Pulled, Created, Started spec.containers{main} ×3
+              kubelet Warning BackOff spec.containers{main}: Back-off restarting failed container main in pod app_NAMESPACE(UID)
+            ",
+        ).await
 }
 
 /// A program that is not there. What the runtime says is its own, the reasons are Kubernetes'.
@@ -52,10 +76,30 @@ pub async fn a_program_that_is_not_there_is_tried_again(namespace: &Namespace) -
 pub async fn a_container_leaves_a_message(namespace: &Namespace) -> anyhow::Result<()> {
     let story = namespace.story().await?;
     let file = shell("file", "sleep 2; echo it was me > /dev/termination-log; exit 1");
-    let log = with(shell("log", "sleep 2; echo last words; exit 1"), json!({"terminationMessagePolicy": "FallbackToLogsOnError"}));
+    let log = with(
+        shell("log", "sleep 2; echo last words; exit 1"),
+        json!({"terminationMessagePolicy": "FallbackToLogsOnError"}),
+    );
     namespace.create::<Pod>(app(json!({"restartPolicy": "Never", "containers": [file, log]}))).await?;
     namespace.wait_for_pod("app", "failed", |pod| phase(pod) == "Failed").await?;
-    story.tells_of(&["Pod"], "").await
+    story
+        .tells_of(
+            &["Pod"],
+            "
+            Pod app
+              Pending, Running, Failed
+              container file terminated Error 1: it was me
+              container log terminated Error 1: last words
+              PodReadyToStartContainers=False
+              Initialized=True
+              Ready, ContainersReady=False PodFailed
+              PodScheduled=True
+              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
+              kubelet Normal Pulled, Created, Started spec.containers{file}
+              kubelet Normal Pulled, Created, Started spec.containers{log}
+            ",
+        )
+        .await
 }
 
 /// A pod that may only run so long.
@@ -64,5 +108,21 @@ pub async fn a_pod_fails_at_its_deadline(namespace: &Namespace) -> anyhow::Resul
     let pod = app(json!({"activeDeadlineSeconds": 4, "containers": [shell("main", super::UNTIL_TERM)]}));
     namespace.create::<Pod>(pod).await?;
     namespace.wait_for_pod("app", "failed", |pod| phase(pod) == "Failed").await?;
-    story.tells("").await
+    story
+        .tells(
+            "
+            Pod app
+              Pending, Running, Failed; DeadlineExceeded; Pod was active on the node longer than the specified deadline
+              container main terminated Completed 0
+              PodReadyToStartContainers=False
+              Initialized=True
+              Ready, ContainersReady=False PodFailed
+              PodScheduled=True
+              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
+              kubelet Normal Pulled, Created, Started spec.containers{main}
+              kubelet Normal DeadlineExceeded: Pod was active on the node longer than the specified deadline
+              kubelet Normal Killing spec.containers{main}: Stopping container main
+            ",
+        )
+        .await
 }

@@ -39,11 +39,9 @@ pub async fn what_a_deployment_owns_goes_before_it(namespace: &Namespace) -> any
     namespace.api::<Deployment>().delete("web", &DeleteParams::foreground()).await?;
     let finalizers = namespace.api::<Deployment>().get("web").await?.finalizers().to_vec();
     ensure!(finalizers == ["foregroundDeletion"], "it waits for {finalizers:?}");
-    let story = namespace.story().await?;
     namespace.is_gone::<Deployment>("web").await?;
     let pods = namespace.api::<Pod>().list(&ListParams::default()).await?.items.len();
     ensure!(pods == 0, "{pods} pods are left, the Deployment is not");
-    drop(story);
     nothing_is_left(namespace).await
 }
 

@@ -9,12 +9,14 @@ use crate::Namespace;
 
 /// Fields of the pod, resources of the container, ConfigMaps, Secrets, and variables that name each other.
 pub async fn the_environment_is_made_of_everything(namespace: &Namespace) -> anyhow::Result<()> {
-    namespace.create::<ConfigMap>(json!({"metadata": {"name": "settings"}, "data": {"mode": "fast", "not-a-name": "x", "COLOUR": "red"}})).await?;
+    namespace
+        .create::<ConfigMap>(
+            json!({"metadata": {"name": "settings"}, "data": {"mode": "fast", "not-a-name": "x", "COLOUR": "red"}}),
+        )
+        .await?;
     namespace.create::<Secret>(json!({"metadata": {"name": "secret"}, "stringData": {"password": "hunter2"}})).await?;
     let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
-    let resource = |name: &str, resource: &str, divisor: &str| {
-        json!({"name": name, "valueFrom": {"resourceFieldRef": {"resource": resource, "divisor": divisor}}})
-    };
+    let resource = |name: &str, resource: &str, divisor: &str| json!({"name": name, "valueFrom": {"resourceFieldRef": {"resource": resource, "divisor": divisor}}});
     let environment = json!([
         field("POD", "metadata.name"), field("SPACE", "metadata.namespace"), field("LABEL", "metadata.labels['tier']"),
         field("NOTE", "metadata.annotations['note']"), field("ACCOUNT", "spec.serviceAccountName"), field("NODE", "spec.nodeName"),

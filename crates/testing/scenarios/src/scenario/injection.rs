@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Pod};
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use pillion_api::sidecarset::crd::{self, Conversion};
 use pillion_cluster::image::SHELL;
 use pillion_manager::{Config, Manager, Reach};
@@ -33,7 +33,7 @@ pub async fn an_injected_sidecar_lets_its_job_complete(namespace: &Namespace) ->
         async move { manager.serve(listener).await }
     });
     let outcome = match manager.register().await {
-        Ok(()) => injects(namespace).await,
+        Ok(()) => Box::pin(injects(namespace)).await,
         Err(error) => Err(error.into()),
     };
     serving.abort();
@@ -68,17 +68,40 @@ async fn injects(namespace: &Namespace) -> anyhow::Result<()> {
     job["spec"]["template"] = template;
     namespace.create::<Job>(job).await?;
     job_is(namespace, "work", "Complete").await?;
-    let pods = namespace.api::<Pod>().list(&kube::api::ListParams::default()).await?.items;
+    let pods = namespace.api::<Pod>().list(&ListParams::default()).await?.items;
     let proxy = pods.first().and_then(|pod| pod.spec.as_ref()?.init_containers.as_ref()?.first().cloned());
     let resources = serde_json::to_value(proxy.as_ref().and_then(|proxy| proxy.resources.clone()))?;
     let expected = json!({"limits": {"cpu": "100m", "memory": "32Mi"}, "requests": {"cpu": "50m", "memory": "32Mi"}});
     ensure!(resources == expected, "the sidecar's resources are {resources}");
     ensure!(proxy.and_then(|proxy| proxy.image).as_deref() == Some(SHELL), "the sidecar has another image");
-    story.tells("").await
+    story
+        .tells(
+            "
+            Job work
+              ready 0, succeeded 1, terminating 0
+              SuccessCriteriaMet, Complete=True CompletionsReached: Reached expected number of succeeded pods
+              job-controller Normal SuccessfulCreate: Created pod: work-1
+              job-controller Normal Completed: Job completed
+            Pod work-1 of Job work
+              Pending, Running, Succeeded
+              init container proxy terminated Completed 0
+              container main terminated Completed 0
+              PodReadyToStartContainers=False
+              Initialized=True PodCompleted
+              Ready, ContainersReady=False PodCompleted
+              PodScheduled=True
+              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/work-1 to pillion
+              kubelet Normal Pulled, Created, Started spec.initContainers{proxy}
+              kubelet Normal Pulled, Created, Started spec.containers{main}
+              kubelet Normal Killing spec.initContainers{proxy}: Stopping container proxy
+            ",
+        )
+        .await
 }
 
 fn pod_template() -> Value {
-    let resources = json!({"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"}});
+    let resources =
+        json!({"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"}});
     let main = with(shell("main", A_WHILE), json!({"resources": resources}));
     json!({"metadata": {"labels": {"mesh": "on"}}, "spec": {"restartPolicy": "Never", "containers": [main]}})
 }
@@ -90,7 +113,9 @@ async fn clean_up(namespace: &Namespace, home: &str) -> anyhow::Result<()> {
     Api::<MutatingWebhookConfiguration>::all(client()).delete("pillion", &delete).await?;
     Api::<ValidatingWebhookConfiguration>::all(client()).delete("pillion", &delete).await?;
     let apply = PatchParams::apply("pillion").force();
-    custom_resources::definitions(client()).patch(custom_resources::NAME, &apply, &Patch::Apply(crd::sidecarset(&Conversion::None))).await?;
+    custom_resources::definitions(client())
+        .patch(custom_resources::NAME, &apply, &Patch::Apply(crd::sidecarset(&Conversion::None)))
+        .await?;
     custom_resources::sidecarsets(client()).delete(namespace.name(), &delete).await?;
     Api::<KubeNamespace>::all(client()).delete(home, &delete).await?;
     Ok(())

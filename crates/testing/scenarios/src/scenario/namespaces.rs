@@ -3,7 +3,7 @@
 use anyhow::ensure;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace as KubeNamespace, Pod};
-use kube::api::{Api, DeleteParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::json;
 
 use super::deployments::web;
@@ -32,11 +32,13 @@ pub async fn a_namespace_takes_everything_with_it(namespace: &Namespace) -> anyh
     wait::for_object(pods.clone(), "app", "ready", is_ready).await?;
 
     namespaces.delete(&inner, &DeleteParams::default()).await?;
-    let refused = root.create(&PostParams::default(), &serde_json::from_value(json!({"metadata": {"name": "late"}}))?).await;
+    let refused =
+        root.create(&PostParams::default(), &serde_json::from_value(json!({"metadata": {"name": "late"}}))?).await;
     let refused = refused.err().map(|error| error.to_string()).unwrap_or_default();
     ensure!(refused.contains("because it is being terminated"), "a new object is answered with {refused:?}");
-    wait::until("the end of the namespace", async || Ok(namespaces.get_opt(&inner).await?.is_none().then_some(()))).await?;
-    let left = pods.list(&kube::api::ListParams::default()).await?.items.len();
+    wait::until("the end of the namespace", async || Ok(namespaces.get_opt(&inner).await?.is_none().then_some(())))
+        .await?;
+    let left = pods.list(&ListParams::default()).await?.items.len();
     ensure!(left == 0, "{left} pods are left");
     Ok(())
 }

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use super::{UNTIL_TERM, app, is_ready, restarts, shell, with};
+use super::{UNTIL_TERM, app, is_ready, phase, restarts, shell, with};
 use crate::Namespace;
 
 /// A probe that succeeds while a file is there.
@@ -17,7 +17,8 @@ fn while_there(file: &str) -> Value {
 pub async fn a_container_that_is_not_alive_is_restarted(namespace: &Namespace) -> anyhow::Result<()> {
     let story = namespace.story().await?;
     // The first life loses its file after a while, the second keeps it.
-    let line = "test -e /state/second && : > /state/alive; : > /state/alive; test -e /state/second || { : > /state/second; sleep 3; rm /state/alive; }; trap 'exit 0' TERM; sleep 3600 & wait $!";
+    let line = ": > /state/alive; test -e /state/lived || { : > /state/lived; sleep 3; rm /state/alive; }; \
+        trap 'exit 0' TERM; sleep 3600 & wait $!";
     let main = with(
         shell("main", line),
         json!({"livenessProbe": with(while_there("/state/alive"), json!({"initialDelaySeconds": 1})), "volumeMounts": [{"name": "state", "mountPath": "/state"}]}),
@@ -26,7 +27,20 @@ pub async fn a_container_that_is_not_alive_is_restarted(namespace: &Namespace) -
     namespace.create::<Pod>(pod).await?;
     let is_back = |pod: &Pod| restarts(pod, "main") == Some(1) && is_ready(pod);
     namespace.wait_for_pod("app", "restarted", is_back).await?;
-    story.tells("").await
+    story
+        .tells(
+            "
+            Pod app
+              Pending, Running
+              container main running, ready, restarts 1, before terminated Completed 0
+              PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
+              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
+              kubelet Normal Pulled, Created, Started spec.containers{main} ×2
+              kubelet Warning Unhealthy spec.containers{main}: Liveness probe failed:
+              kubelet Normal Killing spec.containers{main}: Container main failed liveness probe, will be restarted
+            ",
+        )
+        .await
 }
 
 /// Readiness comes and goes, and nothing restarts.
@@ -41,7 +55,21 @@ pub async fn readiness_comes_and_goes(namespace: &Namespace) -> anyhow::Result<(
     namespace.create::<Pod>(pod).await?;
     namespace.wait_for_pod("app", "ready", is_ready).await?;
     namespace.wait_for_pod("app", "not ready", |pod| !is_ready(pod)).await?;
-    story.tells("").await
+    story
+        .tells(
+            "
+            Pod app
+              Pending, Running
+              container main running, not ready
+              PodReadyToStartContainers, Initialized=True
+              Ready, ContainersReady=False ContainersNotReady: containers with unready status: [main]
+              PodScheduled=True
+              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
+              kubelet Normal Pulled, Created, Started spec.containers{main}
+              kubelet Warning Unhealthy spec.containers{main}: Readiness probe failed:
+            ",
+        )
+        .await
 }
 
 /// A container whose `postStart` hook fails is killed.
@@ -50,6 +78,22 @@ pub async fn a_container_whose_post_start_fails_is_killed(namespace: &Namespace)
     let hook = json!({"lifecycle": {"postStart": {"exec": {"command": ["/bin/sh", "-c", "sleep 1; exit 9"]}}}});
     let pod = app(json!({"restartPolicy": "Never", "containers": [with(shell("main", UNTIL_TERM), hook)]}));
     namespace.create::<Pod>(pod).await?;
-    namespace.wait_for_pod("app", "at its end", |pod| matches!(super::phase(pod), "Succeeded" | "Failed")).await?;
-    story.tells("").await
+    namespace.wait_for_pod("app", "at its end", |pod| matches!(phase(pod), "Succeeded" | "Failed")).await?;
+    story
+        .tells(
+            "
+            Pod app
+              Pending, Succeeded
+              container main terminated Completed 0
+              PodReadyToStartContainers=False
+              Initialized=True PodCompleted
+              Ready, ContainersReady=False PodCompleted
+              PodScheduled=True
+              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
+              kubelet Normal Pulled, Created, Started spec.containers{main}
+              kubelet Warning FailedPostStartHook spec.containers{main}: PostStartHook failed
+              kubelet Normal Killing spec.containers{main}: FailedPostStartHook
+            ",
+        )
+        .await
 }

@@ -19,7 +19,21 @@ pub async fn a_startup_probe_of_a_sidecar_holds_the_main_container_back(namespac
     }));
     namespace.create::<Pod>(pod).await?;
     namespace.wait_for_pod("app", "ready", is_ready).await?;
-    story.tells("").await
+    story
+        .tells(
+            "
+            Pod app
+              Pending, Running
+              init container sidecar running, ready
+              container main running, ready
+              PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
+              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
+              kubelet Normal Pulled, Created, Started spec.initContainers{sidecar}
+              kubelet Warning Unhealthy spec.initContainers{sidecar}: Startup probe failed:
+              kubelet Normal Pulled, Created, Started spec.containers{main}
+            ",
+        )
+        .await
 }
 
 /// A sidecar that ends is started again, first at once and then after a while; the main container does not notice.
@@ -32,7 +46,21 @@ pub async fn a_sidecar_that_ends_is_restarted_alone(namespace: &Namespace) -> an
     let has_backed_off =
         |pod: &Pod| restarts(pod, "sidecar") == Some(1) && waiting_reason(pod, "sidecar") == Some("CrashLoopBackOff");
     namespace.wait_for_pod("app", "in back-off", has_backed_off).await?;
-    story.tells("").await?;
+    story.tells(
+            "
+            Pod app
+              Pending, Running
+              init container sidecar waiting CrashLoopBackOff: back-off 10s restarting failed container=sidecar pod=app_NAMESPACE(UID), restarts 1, before terminated Completed 0
+              container main running, ready
+              PodReadyToStartContainers, Initialized=True
+              Ready, ContainersReady=False ContainersNotReady: containers with unready status: [sidecar]
+              PodScheduled=True
+              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
+              kubelet Normal Pulled, Created, Started spec.initContainers{sidecar} ×2
+              kubelet Normal Pulled, Created, Started spec.containers{main}
+              kubelet Warning BackOff spec.initContainers{sidecar}: Back-off restarting failed container sidecar in pod app_NAMESPACE(UID)
+            ",
+        ).await?;
     let is_back = |pod: &Pod| restarts(pod, "sidecar") == Some(2) && is_running(pod, "sidecar");
     namespace.wait_for_pod("app", "back", is_back).await.map(drop)
 }

@@ -1,4 +1,4 @@
-//! StatefulSets: one after the other.
+//! Pods that come and go one after the other.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::api::{Patch, PatchParams};
@@ -42,5 +42,14 @@ pub async fn a_stateful_set_goes_one_by_one(namespace: &Namespace) -> anyhow::Re
     let update = Patch::Merge(json!({"spec": {"template": db("two")["spec"]["template"]}}));
     namespace.api::<StatefulSet>().patch("db", &PatchParams::default(), &update).await?;
     settles(namespace).await?;
-    story.tells_of(&["StatefulSet"], "").await
+    story.tells_of(&["StatefulSet"],
+            "
+            StatefulSet db
+              availableReplicas 2, collisionCount 0, currentReplicas 2, currentRevision db-2, readyReplicas 2, replicas 2, updateRevision db-2, updatedReplicas 2
+              statefulset-controller Normal SuccessfulCreate: Create Pod db-0 in StatefulSet db successful ×2
+              statefulset-controller Normal SuccessfulCreate: Create Pod db-1 in StatefulSet db successful ×2
+              statefulset-controller Normal SuccessfulDelete: Delete Pod db-1 in StatefulSet db successful
+              statefulset-controller Normal SuccessfulDelete: Delete Pod db-0 in StatefulSet db successful
+            ",
+        ).await
 }

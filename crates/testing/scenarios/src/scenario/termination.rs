@@ -29,7 +29,26 @@ pub async fn a_sidecar_ends_after_the_main_container(namespace: &Namespace) -> a
     ensure!(main.is_some() && main <= sidecar, "the main container ended at {main:?}, the sidecar at {sidecar:?}");
     let took = main.map(|main| main.duration_since(asked).as_secs());
     ensure!(matches!(took, Some(2..=7)), "the main container took {took:?} s to end");
-    story.tells("").await
+    story
+        .tells(
+            "
+            Pod app
+              Pending, Running, Failed
+              init container sidecar terminated Completed 0
+              container main terminated Error 3
+              PodReadyToStartContainers=False
+              Initialized=True
+              Ready, ContainersReady=False PodFailed
+              PodScheduled=True
+              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
+              kubelet Normal Pulled, Created, Started spec.initContainers{sidecar}
+              kubelet Normal Pulled, Created, Started spec.containers{main}
+              kubelet Normal Killing spec.containers{main}: Stopping container main
+              kubelet Normal Killing spec.initContainers{sidecar}: Stopping container sidecar
+              gone
+            ",
+        )
+        .await
 }
 
 /// A container that does not end in time is killed.
@@ -40,15 +59,46 @@ pub async fn a_container_that_ignores_the_signal_is_killed(namespace: &Namespace
     namespace.wait_for_pod("app", "ready", is_ready).await?;
     namespace.api::<Pod>().delete("app", &DeleteParams::default()).await?;
     story.end_of("app").await?;
-    story.tells("").await
+    story
+        .tells(
+            "
+            Pod app
+              Pending, Running, Failed
+              container main terminated Error 137
+              PodReadyToStartContainers=False
+              Initialized=True
+              Ready, ContainersReady=False PodFailed
+              PodScheduled=True
+              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
+              kubelet Normal Pulled, Created, Started spec.containers{main}
+              kubelet Normal Killing spec.containers{main}: Stopping container main
+              gone
+            ",
+        )
+        .await
 }
 
 /// A pod that is deleted at once leaves nothing behind for long.
 pub async fn a_pod_can_be_deleted_at_once(namespace: &Namespace) -> anyhow::Result<()> {
     let story = namespace.story().await?;
-    namespace.create::<Pod>(app(json!({"terminationGracePeriodSeconds": 60, "containers": [shell("main", UNTIL_TERM)]}))).await?;
+    namespace
+        .create::<Pod>(app(json!({"terminationGracePeriodSeconds": 60, "containers": [shell("main", UNTIL_TERM)]})))
+        .await?;
     namespace.wait_for_pod("app", "ready", is_ready).await?;
     namespace.api::<Pod>().delete("app", &DeleteParams::default().grace_period(0)).await?;
     story.end_of("app").await?;
-    story.tells("").await
+    story
+        .tells(
+            "
+            Pod app
+              Pending, Running
+              container main running, ready
+              PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
+              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
+              kubelet Normal Pulled, Created, Started spec.containers{main}
+              kubelet Normal Killing spec.containers{main}: Stopping container main
+              gone
+            ",
+        )
+        .await
 }

@@ -41,7 +41,12 @@ pub async fn volumes_are_made_of_everything(namespace: &Namespace) -> anyhow::Re
         echo; cd /all; echo *; cat name colour; echo; test -s token && echo token; cat /shared/word; echo ok > /memory/file && cat /memory/file; \
         cat /file; echo; echo x 2> /dev/null > /settings/mode || echo read-only";
     let places = [
-        ("settings", "/settings"), ("one", "/one"), ("secret", "/secret"), ("pod", "/pod"), ("all", "/all"), ("shared", "/shared"),
+        ("settings", "/settings"),
+        ("one", "/one"),
+        ("secret", "/secret"),
+        ("pod", "/pod"),
+        ("all", "/all"),
+        ("shared", "/shared"),
         ("memory", "/memory"),
     ];
     let mut main = with(with(shell("main", line), mounts(&places)), json!({"resources": {"limits": {"cpu": "300m"}}}));
@@ -49,7 +54,8 @@ pub async fn volumes_are_made_of_everything(namespace: &Namespace) -> anyhow::Re
         mounts.push(json!({"name": "settings", "mountPath": "/file", "subPath": "mode"}));
     }
     let init = with(shell("init", "echo word > /shared/word"), mounts(&[("shared", "/shared")]));
-    let mut pod = app(json!({"restartPolicy": "Never", "initContainers": [init], "containers": [main], "volumes": volumes}));
+    let mut pod =
+        app(json!({"restartPolicy": "Never", "initContainers": [init], "containers": [main], "volumes": volumes}));
     pod["metadata"] = json!({"name": "app", "labels": {"tier": "front", "app": "web"}});
     namespace.create::<Pod>(pod).await?;
     namespace.wait_for_pod("app", "done", |pod| phase(pod) == "Succeeded").await?;
@@ -61,7 +67,8 @@ pub async fn volumes_are_made_of_everything(namespace: &Namespace) -> anyhow::Re
 /// A ConfigMap that changes is changed in running pods, after a while.
 pub async fn a_volume_follows_its_config_map(namespace: &Namespace) -> anyhow::Result<()> {
     configure(namespace).await?;
-    let line = "cat /settings/mode; echo; while ! grep -q slow /settings/mode; do sleep 1; done; cat /settings/mode; echo";
+    let line =
+        "cat /settings/mode; echo; while ! grep -q slow /settings/mode; do sleep 1; done; cat /settings/mode; echo";
     let main = with(shell("main", line), mounts(&[("settings", "/settings")]));
     let volume = json!({"name": "settings", "configMap": {"name": "settings"}});
     namespace.create::<Pod>(app(json!({"restartPolicy": "Never", "containers": [main], "volumes": [volume]}))).await?;

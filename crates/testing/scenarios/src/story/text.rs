@@ -20,12 +20,12 @@ pub(super) fn tell(namespace: &str, subjects: &[Subject], mut events: Vec<Event>
             if subject.is_gone {
                 lines.push("gone".to_owned());
             }
-            let body: String = lines.iter().map(|line| format!("  {line}\n")).collect();
-            parts.push((rank, words.replace(&format!("{}\n", heading(subject))), words.replace(&body)));
+            let (heading, body) = (words.replace(&heading(subject)), words.replace(&lines.join("\n  ")));
+            parts.push((rank, format!("{heading}\n  {body}\n")));
         }
     }
     parts.sort();
-    parts.into_iter().map(|(_, heading, body)| heading + &body).collect()
+    parts.into_iter().map(|(_, part)| part).collect()
 }
 
 fn heading(subject: &Subject) -> String {
@@ -110,46 +110,93 @@ fn state(state: &Value) -> String {
     text
 }
 
+/// Conditions in their order; neighbours that say the same are one line.
 fn conditions(subject: &Subject) -> Vec<String> {
     let conditions = subject.object.pointer("/status/conditions").and_then(Value::as_array);
-    let line = |condition: &Value| {
+    let what = |condition: &Value| {
         let text = |field: &str| condition[field].as_str().unwrap_or_default();
-        let mut line = format!("{}={}", text("type"), text("status"));
+        let mut what = text("status").to_owned();
         if !text("reason").is_empty() {
-            let _ = write!(line, " {}", text("reason"));
+            let _ = write!(what, " {}", text("reason"));
         }
         if !text("message").is_empty() {
-            let _ = write!(line, ": {}", text("message"));
+            let _ = write!(what, ": {}", text("message"));
         }
-        line
+        (text("type").to_owned(), what)
     };
-    conditions.into_iter().flatten().map(line).collect()
+    let told: Vec<(String, String)> = conditions.into_iter().flatten().map(what).collect();
+    let same = told.chunk_by(|(_, one), (_, other)| one == other);
+    let line = |same: &[(String, String)]| {
+        let types: Vec<&str> = same.iter().map(|(name, _)| name.as_str()).collect();
+        same.first().map(|(_, what)| format!("{}={what}", types.join(", ")))
+    };
+    same.filter_map(line).collect()
 }
 
-/// The events of an object in their order. Pods that are made together are told of in any order: those events are sorted.
+/// The events of an object in their order. Pods that are made together and containers that are stopped together are told of in
+/// any order: those events are sorted.
 fn events_of(subject: &Subject, events: &[Event], words: &Words) -> Vec<String> {
     let uid = subject.text("/metadata/uid");
-    let own = events.iter().filter(|event| event.involved_object.uid.as_deref() == Some(uid));
-    let mut told: Vec<(bool, String)> =
-        own.map(|event| (event.reason.as_deref() == Some("SuccessfulCreate"), words.replace(&line(event)))).collect();
-    told.chunk_by_mut(|(one, _), (other, _)| *one && *other).for_each(<[_]>::sort);
-    told.into_iter().map(|(_, line)| line).collect()
+    let mut own: Vec<&Event> =
+        events.iter().filter(|event| event.involved_object.uid.as_deref() == Some(uid)).collect();
+    let is_together = |event: &Event| matches!(event.reason.as_deref(), Some("SuccessfulCreate" | "Killing"));
+    own.chunk_by_mut(|one, other| is_together(one) && one.reason == other.reason).for_each(|together| {
+        together.sort_by_cached_key(|event| words.replace(event.message.as_deref().unwrap_or_default()));
+    });
+    let mut lines = Vec::new();
+    let mut rest = own.as_slice();
+    while let [first, others @ ..] = rest {
+        let (line, after) = match start(rest) {
+            Some((line, after)) => (line, after),
+            None => (line(first), others),
+        };
+        lines.push(line);
+        rest = after;
+    }
+    lines
+}
+
+/// The three events of every container that starts, in the kubelet's words, as one line.
+fn start<'a>(events: &'a [&'a Event]) -> Option<(String, &'a [&'a Event])> {
+    let ([pulled, created, started], rest) = events.split_first_chunk()?;
+    let is = |event: &Event, reason: &str, is_usual: fn(&str) -> bool| {
+        event.reason.as_deref() == Some(reason)
+            && event.type_.as_deref() == Some("Normal")
+            && event.message.as_deref().is_some_and(is_usual)
+            && event.involved_object.field_path == pulled.involved_object.field_path
+            && event.count == pulled.count
+    };
+    let is_pulled = |message: &str| {
+        let image = message.strip_prefix("Container image \"");
+        image.is_some_and(|rest| rest.ends_with("\" already present on machine and can be accessed by the pod"))
+    };
+    let is_start = is(pulled, "Pulled", is_pulled)
+        && is(created, "Created", |message| message == "Container created")
+        && is(started, "Started", |message| message == "Container started");
+    is_start.then(|| (format!("{}{}", about(pulled, "Pulled, Created, Started"), times(pulled)), rest))
 }
 
 fn line(event: &Event) -> String {
+    let message = event.message.as_deref().unwrap_or_default().trim_end();
+    format!("{}: {message}{}", about(event, event.reason.as_deref().unwrap_or_default()), times(event))
+}
+
+/// Who tells what, and of which container.
+fn about(event: &Event, reasons: &str) -> String {
     let source = event.source.as_ref().and_then(|source| source.component.as_deref());
     let component = event.reporting_component.as_deref().filter(|component| !component.is_empty()).or(source);
-    let reason = event.reason.as_deref().unwrap_or_default();
-    let mut line = format!("{} {} {reason}", component.unwrap_or_default(), event.type_.as_deref().unwrap_or_default());
+    let mut text =
+        format!("{} {} {reasons}", component.unwrap_or_default(), event.type_.as_deref().unwrap_or_default());
     if let Some(path) = event.involved_object.field_path.as_deref() {
-        let _ = write!(line, " {path}");
+        let _ = write!(text, " {path}");
     }
-    let _ = write!(line, ": {}", event.message.as_deref().unwrap_or_default().trim_end());
-    // How often a kubelet tells of a wait or of a probe depends on when it looks.
-    if let Some(count) = event.count.filter(|count| *count > 1 && !matches!(reason, "BackOff" | "Unhealthy")) {
-        let _ = write!(line, " ×{count}");
-    }
-    line
+    text
+}
+
+/// How often it was told. For what a kubelet tries or waits for that depends on when it looks.
+fn times(event: &Event) -> String {
+    let is_counted = !matches!(event.reason.as_deref(), Some("BackOff" | "Failed" | "FailedMount" | "Unhealthy"));
+    event.count.filter(|count| *count > 1 && is_counted).map(|count| format!(" ×{count}")).unwrap_or_default()
 }
 
 /// When an event was told first, to the nanosecond: every recorder ends an event's name with that, in hexadecimal.

@@ -13,9 +13,10 @@ impl Words {
     /// Generated names become numbers, in the order in which objects were made. Pods of a ReplicaSet are equal, so they are not told
     /// apart.
     pub(super) fn new(namespace: &str, subjects: &[Subject]) -> Words {
-        let mut words: Vec<(String, String)> = [(namespace, "NAMESPACE"), (SHELL, "SHELL"), (PAUSE, "PAUSE"), (SCENARIOS, "SCENARIOS")]
-            .map(|(text, word)| (text.to_owned(), word.to_owned()))
-            .into();
+        let mut words: Vec<(String, String)> =
+            [(namespace, "NAMESPACE"), (SHELL, "SHELL"), (PAUSE, "PAUSE"), (SCENARIOS, "SCENARIOS")]
+                .map(|(text, word)| (text.to_owned(), word.to_owned()))
+                .into();
         words.extend(made_for_revisions(subjects));
         for subject in subjects {
             words.push((subject.text("/metadata/uid").to_owned(), "UID".to_owned()));
@@ -49,7 +50,7 @@ impl Words {
     }
 }
 
-/// ReplicaSets and ControllerRevisions are named after a hash, which is ours to choose: the first is 1.
+/// A `ReplicaSet` and a `ControllerRevision` are named after a hash, which is ours to choose: the first is 1.
 fn made_for_revisions(subjects: &[Subject]) -> Vec<(String, String)> {
     let mut counts = HashMap::new();
     let mut words = Vec::new();
@@ -83,11 +84,23 @@ mod tests {
     fn generated_names_become_numbers() {
         let of = |kind: &str, name: &str| json!([{"kind": kind, "name": name}]);
         let subjects = [
-            subject("ReplicaSet", json!({"name": "web-5d4f", "uid": "11-22", "ownerReferences": of("Deployment", "web")})),
+            subject(
+                "ReplicaSet",
+                json!({"name": "web-5d4f", "uid": "11-22", "ownerReferences": of("Deployment", "web")}),
+            ),
             subject("ReplicaSet", json!({"name": "web-77aa", "ownerReferences": of("Deployment", "web")})),
-            subject("Pod", json!({"name": "web-77aa-x1x1x", "generateName": "web-77aa-", "ownerReferences": of("ReplicaSet", "web-77aa")})),
-            subject("Pod", json!({"name": "work-abcde", "generateName": "work-", "ownerReferences": of("Job", "work")})),
-            subject("Pod", json!({"name": "work-fghij", "generateName": "work-", "ownerReferences": of("Job", "work")})),
+            subject(
+                "Pod",
+                json!({"name": "web-77aa-x1x1x", "generateName": "web-77aa-", "ownerReferences": of("ReplicaSet", "web-77aa")}),
+            ),
+            subject(
+                "Pod",
+                json!({"name": "work-abcde", "generateName": "work-", "ownerReferences": of("Job", "work")}),
+            ),
+            subject(
+                "Pod",
+                json!({"name": "work-fghij", "generateName": "work-", "ownerReferences": of("Job", "work")}),
+            ),
             subject("Pod", json!({"name": "db-0", "generateName": "db-", "ownerReferences": of("StatefulSet", "db")})),
         ];
         let words = Words::new("jobs-xyz", &subjects);
