@@ -1,10 +1,9 @@
 //! The tiers that need a real cluster.
 
-use anyhow::Context as _;
 use pillion_cluster::cli::ClusterCommand;
 use pillion_cluster::{Cluster, Options, prerequisites};
 
-use crate::command::{cargo, output, run};
+use crate::command::{cargo, run};
 use crate::generate;
 
 /// Why there can be no cluster here, in one line.
@@ -55,18 +54,5 @@ fn on(cluster: &Cluster) -> anyhow::Result<()> {
     run(images)?;
     let mut command = cargo(["test", "--package", "pillion-scenarios", "--features", "real", "--tests"]);
     command.envs(cluster.environment());
-    run(command)?;
-    // `pillion up` beside the cluster, with the same kubectl.
-    run(cargo(["build", "--quiet", "--package", "pillion"]))?;
-    let mut command = cargo(["test", "--package", "pillion-kubectl", "--features", "real", "--test", "running"]);
-    command.envs(cluster.environment()).env("PILLION", pillion()?);
     run(command)
-}
-
-/// The program that was built.
-fn pillion() -> anyhow::Result<std::path::PathBuf> {
-    let metadata: serde_json::Value =
-        serde_json::from_str(&output(cargo(["metadata", "--no-deps", "--format-version", "1"]))?)?;
-    let target = metadata["target_directory"].as_str().context("cargo has a target directory")?;
-    Ok(std::path::Path::new(target).join("debug/pillion"))
 }

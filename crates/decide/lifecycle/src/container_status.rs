@@ -129,10 +129,10 @@ fn of_attempt(subject: &Subject<'_>, view: &View<'_>, attempt: &Attempt) -> Cont
         }
         State::Exited { code, .. } => {
             status.state = exit(subject, attempt);
-            if !subject.deleted()
-                && restart::follows(view, subject, attempt, *code)
-                && let Some(state) = restart_is_put_off(subject, view, attempt)
-            {
+            if subject.deleted() || !restart::follows(view, subject, attempt, *code) {
+                // A kubelet keeps one ended container of each: with the last end the one before is forgotten.
+                status.last_state = None;
+            } else if let Some(state) = restart_is_put_off(subject, view, attempt) {
                 put_off(&mut status, state);
             }
         }

@@ -22,14 +22,16 @@ pub(crate) fn patch(old: Option<&PodStatus>, new: &PodStatus) -> Option<Value> {
         if filled(before) == filled(value) {
             continue;
         }
-        let change = match KEYED.iter().find(|(list, _)| list == name) {
-            Some((_, key)) => keyed(before, value, key),
-            None => value.clone(),
+        let Some((_, key)) = KEYED.iter().find(|(list, _)| list == name) else {
+            patch.insert(name.clone(), value.clone());
+            continue;
         };
-        // Others may have put their entries between ours: the order is nothing to write.
-        if change.as_array().is_none_or(|entries| !entries.is_empty()) || value.as_array().is_none_or(Vec::is_empty) {
-            patch.insert(name.clone(), change);
+        let change = keyed(before, value, key);
+        if !change.is_empty() {
+            patch.insert(name.clone(), Value::Array(change));
         }
+        let order = value.as_array().into_iter().flatten().map(|entry| json!({*key: entry[key]}));
+        patch.insert(format!("$setElementOrder/{name}"), order.collect());
     }
     for name in old.keys().filter(|name| !new.contains_key(*name)) {
         patch.insert(name.clone(), Value::Null);
@@ -61,7 +63,7 @@ fn filled(value: &Value) -> Option<Value> {
 }
 
 /// The entries that are new or other, and directives to delete those that are gone.
-fn keyed(old: &Value, new: &Value, key: &str) -> Value {
+fn keyed(old: &Value, new: &Value, key: &str) -> Vec<Value> {
     let entries = |list: &Value| list.as_array().cloned().unwrap_or_default();
     let (old, new) = (entries(old), entries(new));
     let gone = old.iter().filter(|before| new.iter().all(|entry| entry[key] != before[key]));
@@ -75,7 +77,7 @@ fn keyed(old: &Value, new: &Value, key: &str) -> Value {
         }
         change
     });
-    Value::Array(changes.chain(deletions).collect())
+    changes.chain(deletions).collect()
 }
 
 /// Writes a change of the status. The uid makes sure that it is still the same pod.
@@ -122,14 +124,33 @@ mod tests {
         moved.as_object_mut().unwrap().remove("message");
         let mut alone = same.clone();
         alone["conditions"] = json!([unready]);
+        let mut turned = same.clone();
+        turned["conditions"] = json!([other, unready]);
         let table = [
             (same, Value::Null),
-            (ready_now, json!({"conditions": [{"type": "Ready", "status": "True", "reason": null}]})),
+            (
+                ready_now,
+                json!({
+                    "conditions": [{"type": "Ready", "status": "True", "reason": null}],
+                    "$setElementOrder/conditions": [{"type": "Ready"}, {"type": "pillion.dev/other"}],
+                }),
+            ),
             (
                 moved,
-                json!({"phase": "Running", "message": null, "podIPs": [{"ip": "10.0.0.2"}, {"$patch": "delete", "ip": "10.0.0.1"}]}),
+                json!({
+                    "phase": "Running", "message": null,
+                    "podIPs": [{"ip": "10.0.0.2"}, {"$patch": "delete", "ip": "10.0.0.1"}],
+                    "$setElementOrder/podIPs": [{"ip": "10.0.0.2"}],
+                }),
             ),
-            (alone, json!({"conditions": [{"$patch": "delete", "type": "pillion.dev/other"}]})),
+            (
+                alone,
+                json!({
+                    "conditions": [{"$patch": "delete", "type": "pillion.dev/other"}],
+                    "$setElementOrder/conditions": [{"type": "Ready"}],
+                }),
+            ),
+            (turned, json!({"$setElementOrder/conditions": [{"type": "pillion.dev/other"}, {"type": "Ready"}]})),
         ];
         for (new, expected) in table {
             let patch = patch(Some(&status(old.clone())), &status(new));

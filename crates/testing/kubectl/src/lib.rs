@@ -46,11 +46,9 @@ mod compare;
 mod embedded;
 mod play;
 mod session;
-mod up;
 mod words;
 
 pub use compare::both_print_the_same;
 pub use embedded::Embedded;
 pub use play::{Server, play};
 pub use session::{Difference, Session, Step};
-pub use up::Up;

@@ -22,10 +22,6 @@ static WORDS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"\b(198\.18\.0|10\.96\.\d+)\.\d+\b *", "<address> "),
         (r"CLUSTER-IP +", "CLUSTER-IP "),
         (r"\bgen-[a-z0-9]{5}\b", "gen-<random>"),
-        // Pods of the workloads in sessions with a node; the hash of a template is each server's own.
-        (r"\b(hello|web)-([a-z0-9]{6,10}-)?[bcdfghjklmnpqrstvwxz2456789]{5}\b", "$1-<random>"),
-        (r"\bweb-[a-z0-9]{6,10}\b", "web-<hash>"),
-        (r"to (pillion|node-1|[a-z0-9-]+)$", "to <node>"),
         (r"kube-api-access-[a-z0-9]{5}", "kube-api-access-<random>"),
         (r"/[^ ]*/(LIVE|MERGED)-\d+", "<folder>/$1"),
         (r"/[^ :]*/kubectl-edit-\d+\.yaml", "<file>"),
