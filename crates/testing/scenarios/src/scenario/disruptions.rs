@@ -63,11 +63,11 @@ pub async fn an_evicted_pod_says_why(namespace: &Namespace) -> anyhow::Result<()
             Pod app
               Pending, Running, Succeeded
               container main terminated Completed 0
+              DisruptionTarget=True EvictionByEvictionAPI: Eviction API: evicting
               PodReadyToStartContainers=False
               Initialized=True PodCompleted
               Ready, ContainersReady=False PodCompleted
               PodScheduled=True
-              DisruptionTarget=True EvictionByEvictionAPI: Eviction API: evicting
               default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
               kubelet Normal Pulled, Created, Started spec.containers{main}
               kubelet Normal Killing spec.containers{main}: Stopping container main
