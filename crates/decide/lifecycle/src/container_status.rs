@@ -132,6 +132,11 @@ fn of_attempt(subject: &Subject<'_>, view: &View<'_>, attempt: &Attempt) -> Cont
             if subject.deleted() || !restart::follows(view, subject, attempt, *code) {
                 // A kubelet keeps one ended container of each: with the last end the one before is forgotten.
                 status.last_state = None;
+            } else if *code == 0 && view.kind == Kind::Sidecar {
+                // A kubelet takes an init container that has ended well for one that is done, sidecars as well.
+                if is_shown(attempt, subject.now()) {
+                    status.last_state = None;
+                }
             } else if let Some(state) = restart_is_put_off(subject, view, attempt) {
                 put_off(&mut status, state);
             }

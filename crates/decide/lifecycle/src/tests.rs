@@ -45,6 +45,30 @@ fn a_container_that_has_run_for_more_than_ten_minutes_is_restarted_at_once_again
 }
 
 #[test]
+fn a_sidecar_that_has_ended_well_does_not_say_that_it_waits() {
+    let spec = json!({"initContainers": [sidecar("proxy")], "containers": [container("main")]});
+    let mut simulation = Simulation::new(spec, [("proxy", vec![exits(2, 0)]), ("main", vec![serves()])]);
+    simulation.run_to(10);
+    let status = &simulation.pod.status.as_ref().unwrap().init_container_statuses.as_ref().unwrap()[0];
+    let reason = status.state.as_ref().unwrap().terminated.as_ref().unwrap().reason.as_deref();
+    assert_eq!((reason, status.restart_count, &status.last_state), (Some("Completed"), 1, &None));
+    assert_eq!(simulation.notes.iter().map(|note| note.reason).collect::<Vec<_>>(), ["BackOff"]);
+}
+
+#[test]
+fn with_the_last_end_of_a_container_the_one_before_is_forgotten() {
+    let spec = json!({"restartPolicy": "OnFailure", "containers": [container("main")]});
+    let mut simulation = Simulation::new(spec, [("main", vec![exits(2, 1), exits(2, 0)])]);
+    simulation.run_to(3);
+    let status = |simulation: &Simulation| {
+        simulation.pod.status.as_ref().unwrap().container_statuses.as_ref().unwrap()[0].clone()
+    };
+    assert!(status(&simulation).last_state.is_some());
+    simulation.run_to(10);
+    assert_eq!((status(&simulation).restart_count, status(&simulation).last_state), (1, None));
+}
+
+#[test]
 fn init_containers_go_one_by_one_and_sidecars_stay() {
     let spec = json!({
         "initContainers": [container("first"), sidecar("proxy"), container("second")],

@@ -56,6 +56,7 @@ macro_rules! scenarios {
             service_accounts::a_pod_labels_itself_with_its_own_token,
             service_accounts::a_token_ends_with_the_pod_that_it_is_bound_to,
             sidecar_lives::a_sidecar_that_ends_is_restarted_alone,
+            sidecar_lives::a_sidecar_that_fails_is_backed_off,
             sidecar_lives::a_startup_probe_of_a_sidecar_holds_the_main_container_back,
             stateful_sets::a_stateful_set_goes_one_by_one,
             terminal_phase::a_terminal_phase_alone_is_taken_back,

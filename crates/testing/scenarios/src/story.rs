@@ -12,13 +12,14 @@ mod words;
 
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::ListParams;
 use similar::TextDiff;
 use tokio::time::Instant;
 
 use self::chronicle::{Chronicle, Subject};
+use self::words::Words;
 use crate::{Namespace, wait};
 
 /// What happened is written down by many, each when it can: so long a story may take to become what is expected.
@@ -60,6 +61,24 @@ impl Story {
             }
             tokio::time::sleep(BETWEEN_LOOKS).await;
         }
+    }
+
+    /// Wants all that a container of the pod said of itself, in its order, to begin as expected, before long.
+    pub async fn life_begins(&self, container: &str, expected: &str) -> anyhow::Result<()> {
+        let expected = unindent(expected);
+        let mut told = String::new();
+        let found = wait::until("the container's life", async || {
+            let subjects = self.chronicle.subjects();
+            let words = Words::new(self.namespace.name(), &subjects);
+            let lives = subjects.iter().filter_map(|subject| subject.lives.get(container)).flatten();
+            told = lives.map(|said| format!("{}\n", words.replace(said))).collect::<Vec<_>>().concat();
+            Ok(told.starts_with(&expected).then_some(()))
+        });
+        let outcome = found.await;
+        outcome.with_context(|| {
+            let difference = TextDiff::from_lines(expected.as_str(), told.as_str());
+            format!("{container} has led another life:\n{}", difference.unified_diff().header("expected", "told"))
+        })
     }
 
     /// Waits until a pod is gone, and gives it as it was seen last.

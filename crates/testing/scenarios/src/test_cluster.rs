@@ -45,7 +45,9 @@ impl TestCluster {
     /// The real cluster of `KUBECONFIG`, which `cargo xtask cluster run` sets.
     pub async fn real() -> anyhow::Result<TestCluster> {
         install_crypto_provider();
-        let config = Config::infer().await.context("no cluster: run this with `cargo xtask cluster run -- …`")?;
+        let mut config = Config::infer().await.context("no cluster: run this with `cargo xtask cluster run -- …`")?;
+        // A refusal is an answer: nothing is asked again behind a scenario's back.
+        config.default_retry = false;
         Ok(TestCluster { client: Client::try_from(config)?, engine: Engine::Real })
     }
 

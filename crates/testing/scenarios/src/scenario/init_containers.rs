@@ -83,7 +83,7 @@ pub async fn a_failed_init_container_is_tried_again(namespace: &Namespace) -> an
             "
             Pod app
               Pending, Running
-              init container init terminated Completed 0, restarts 1, before unknown
+              init container init terminated Completed 0, restarts 1
               container main running, ready
               PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
               default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion

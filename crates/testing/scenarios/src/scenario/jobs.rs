@@ -124,7 +124,7 @@ pub async fn a_job_succeeds_at_the_second_try(namespace: &Namespace) -> anyhow::
               job-controller Normal Completed: Job completed
             Pod work-1 of Job work
               Pending, Running, Succeeded
-              container main terminated Completed 0, restarts 1, before unknown
+              container main terminated Completed 0, restarts 1
               PodReadyToStartContainers=False
               Initialized=True PodCompleted
               Ready, ContainersReady=False PodCompleted

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
-use super::{UNTIL_TERM, app, is_ready, is_running, restarts, shell, sidecar, waiting_reason, with};
+use super::{UNTIL_TERM, app, is_ready, shell, sidecar, with};
 use crate::Namespace;
 
 /// The main container begins when the sidecar's startup probe has succeeded.
@@ -36,31 +36,42 @@ pub async fn a_startup_probe_of_a_sidecar_holds_the_main_container_back(namespac
         .await
 }
 
-/// A sidecar that ends is started again, first at once and then after a while; the main container does not notice.
+/// A sidecar that ends is started again, first at once and then after a while; the main container does not notice. One that ended well
+/// does not say that it waits.
 pub async fn a_sidecar_that_ends_is_restarted_alone(namespace: &Namespace) -> anyhow::Result<()> {
     let story = namespace.story().await?;
     let pod = app(json!({
         "initContainers": [sidecar("sidecar", "sleep 2; exit 0")], "containers": [shell("main", UNTIL_TERM)]
     }));
     namespace.create::<Pod>(pod).await?;
-    let has_backed_off =
-        |pod: &Pod| restarts(pod, "sidecar") == Some(1) && waiting_reason(pod, "sidecar") == Some("CrashLoopBackOff");
-    namespace.wait_for_pod("app", "in back-off", has_backed_off).await?;
-    story.tells(
-            "
-            Pod app
-              Pending, Running
-              init container sidecar waiting CrashLoopBackOff: back-off 10s restarting failed container=sidecar pod=app_NAMESPACE(UID), restarts 1, before terminated Completed 0
-              container main running, ready
-              PodReadyToStartContainers, Initialized=True
-              Ready, ContainersReady=False ContainersNotReady: containers with unready status: [sidecar]
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
-              kubelet Normal Pulled, Created, Started spec.initContainers{sidecar} ×2
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-              kubelet Warning BackOff spec.initContainers{sidecar}: Back-off restarting failed container sidecar in pod app_NAMESPACE(UID)
-            ",
-        ).await?;
-    let is_back = |pod: &Pod| restarts(pod, "sidecar") == Some(2) && is_running(pod, "sidecar");
-    namespace.wait_for_pod("app", "back", is_back).await.map(drop)
+    let life = "
+        sidecar waiting PodInitializing
+        sidecar running, ready
+        sidecar terminated Completed 0
+        sidecar running, ready, restarts 1, before terminated Completed 0
+        sidecar terminated Completed 0, restarts 1, before terminated Completed 0
+        sidecar terminated Completed 0, restarts 1
+        sidecar running, ready, restarts 2, before terminated Completed 0
+        ";
+    story.life_begins("sidecar", life).await?;
+    story.life_begins("main", "main waiting PodInitializing\nmain running, ready").await
+}
+
+/// One that failed says it.
+pub async fn a_sidecar_that_fails_is_backed_off(namespace: &Namespace) -> anyhow::Result<()> {
+    let story = namespace.story().await?;
+    let pod = app(json!({
+        "initContainers": [sidecar("sidecar", "sleep 2; exit 6")], "containers": [shell("main", UNTIL_TERM)]
+    }));
+    namespace.create::<Pod>(pod).await?;
+    let life = "
+        sidecar waiting PodInitializing
+        sidecar running, ready
+        sidecar terminated Error 6
+        sidecar running, ready, restarts 1, before terminated Error 6
+        sidecar terminated Error 6, restarts 1, before terminated Error 6
+        sidecar waiting CrashLoopBackOff: back-off 10s restarting failed container=sidecar pod=app_NAMESPACE(UID), restarts 1, before terminated Error 6
+        sidecar running, ready, restarts 2, before terminated Error 6
+        ";
+    story.life_begins("sidecar", life).await
 }

@@ -1,5 +1,6 @@
 //! What the watches saw.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
@@ -10,6 +11,8 @@ use kube::runtime::watcher::{self, Event};
 use kube::{Client, ResourceExt as _};
 use serde_json::Value;
 use tokio::task::JoinSet;
+
+use super::text;
 
 /// What is watched: group, version, kind.
 const WATCHED: [(&str, &str, &str); 8] = [
@@ -34,6 +37,8 @@ pub(super) struct Subject {
     pub(super) object: Value,
     /// Its phases, each when it became another.
     pub(super) phases: Vec<String>,
+    /// What each container of a pod said of itself, each when it became another.
+    pub(super) lives: BTreeMap<String, Vec<String>>,
     pub(super) is_gone: bool,
 }
 
@@ -90,7 +95,13 @@ fn see(subjects: &mut Vec<Subject>, kind: &'static str, change: Event<DynamicObj
     let Ok(object) = serde_json::to_value(object) else { return };
     let known = subjects.iter().position(|subject| uid.as_deref() == Some(subject.text("/metadata/uid")));
     let index = known.unwrap_or_else(|| {
-        subjects.push(Subject { kind, object: Value::Null, phases: Vec::new(), is_gone: false });
+        subjects.push(Subject {
+            kind,
+            object: Value::Null,
+            phases: Vec::new(),
+            lives: BTreeMap::new(),
+            is_gone: false,
+        });
         subjects.len() - 1
     });
     let Some(subject) = subjects.get_mut(index) else { return };
@@ -98,5 +109,14 @@ fn see(subjects: &mut Vec<Subject>, kind: &'static str, change: Event<DynamicObj
     let phase = subject.text("/status/phase").to_owned();
     if !phase.is_empty() && subject.phases.last() != Some(&phase) {
         subject.phases.push(phase);
+    }
+    for list in ["initContainerStatuses", "containerStatuses"] {
+        for status in subject.object["status"][list].as_array().into_iter().flatten() {
+            let life = subject.lives.entry(status["name"].as_str().unwrap_or_default().to_owned()).or_default();
+            let said = text::container(status);
+            if life.last() != Some(&said) {
+                life.push(said);
+            }
+        }
     }
 }

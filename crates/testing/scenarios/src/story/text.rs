@@ -78,7 +78,7 @@ fn pod(subject: &Subject) -> Vec<String> {
     lines
 }
 
-fn container(status: &Value) -> String {
+pub(super) fn container(status: &Value) -> String {
     let text = |pointer: &str| status.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let mut line = format!("{} {}", text("/name"), state(&status["state"]));
     if !status["state"]["running"].is_null() {
@@ -88,7 +88,10 @@ fn container(status: &Value) -> String {
         }
     }
     if status["restartCount"] != 0 {
-        let _ = write!(line, ", restarts {}, before {}", status["restartCount"], state(&status["lastState"]));
+        let _ = write!(line, ", restarts {}", status["restartCount"]);
+    }
+    if status["lastState"].as_object().is_some_and(|last| !last.is_empty()) {
+        let _ = write!(line, ", before {}", state(&status["lastState"]));
     }
     line
 }

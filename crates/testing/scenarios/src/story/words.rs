@@ -72,12 +72,20 @@ pub(super) fn owner<'a>(subject: &'a Subject, field: &str) -> &'a str {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::{Value, json};
 
     use super::*;
 
     fn subject(kind: &'static str, metadata: Value) -> Subject {
-        Subject { kind, object: json!({"metadata": metadata}), phases: Vec::new(), is_gone: false }
+        Subject {
+            kind,
+            object: json!({"metadata": metadata}),
+            phases: Vec::new(),
+            lives: BTreeMap::new(),
+            is_gone: false,
+        }
     }
 
     #[test]
