@@ -40,7 +40,7 @@ mod warnings;
 #[cfg(test)]
 mod tests;
 
-pub use self::defaults::{apply_defaults, apply_template_defaults};
+pub use self::defaults::{apply_defaults, apply_template_defaults, pull_policy};
 pub use self::ephemeral_containers::validate_ephemeral_containers;
 pub use self::fields::selectable;
 pub use self::limit_range::{apply_limit_ranges, validate_limit_ranges};

@@ -6,7 +6,6 @@
 //! own); validation takes the absent value for its default, and the API server fills it in when it sees the pod.
 
 mod container;
-mod image;
 mod volume;
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;

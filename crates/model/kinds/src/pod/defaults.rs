@@ -5,6 +5,7 @@ mod image;
 mod pod_level;
 mod volume;
 
+pub use self::image::pull_policy;
 use pillion_quantity::{Quantity, Scale};
 use serde_json::{Map, Value, json};
 

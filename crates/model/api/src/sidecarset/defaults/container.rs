@@ -1,14 +1,15 @@
 //! The defaults of a Kubernetes container that Kruise's webhook writes.
 
+use pillion_kinds::pod::pull_policy;
 use pillion_quantity::{Quantity, Scale};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{image, object, objects, set_field_ref_version, set_if_zero};
+use super::{object, objects, set_field_ref_version, set_if_zero};
 
 pub(super) fn apply_defaults(container: &mut Map<String, Value>) {
     let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
-    let pull_policy = if image::is_latest(image) { "Always" } else { "IfNotPresent" };
+    let pull_policy = pull_policy(image);
     set_if_zero(container, "imagePullPolicy", pull_policy);
     set_if_zero(container, "terminationMessagePath", "/dev/termination-log");
     set_if_zero(container, "terminationMessagePolicy", "File");
