@@ -12,7 +12,6 @@ use futures::{Stream, StreamExt as _, stream};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
-use kube::api::Api;
 use kube::runtime::reflector::ObjectRef;
 use serde_json::{Value, json};
 
@@ -21,7 +20,7 @@ use crate::claim;
 use crate::context::Context;
 use crate::controller::{self, Error};
 use crate::hash::revision_hash;
-use crate::history::{self, Update};
+use crate::history;
 use crate::kinds::{DaemonSet, Selecting as _};
 use crate::pod::{self, PodView};
 use crate::pod_control::PodControl;
@@ -120,34 +119,20 @@ async fn current_revision(
     revisions: &[Arc<ControllerRevision>],
 ) -> Result<Arc<ControllerRevision>, Error> {
     let data = history::data(&set.spec.template);
-    let number = match history::plan(revisions, &data) {
-        Update::None(revision) => return Ok(revision),
-        Update::Renumber(revision, number) => {
-            return history::renumber(&context.client, &context.revisions, &revision, number).await;
-        }
-        Update::Create(number) => number,
+    let number = match history::newest(context, revisions, &data).await? {
+        Ok(revision) => return Ok(revision),
+        Err(number) => number,
     };
     let namespace = set.namespace().unwrap_or_default();
-    let new = new_revision(set, &data, number);
-    let error = match write::create::<ControllerRevision>(&context.client, &namespace, &new).await {
-        Ok(created) => {
-            context.revisions.written(created.clone());
-            return Ok(Arc::new(created));
+    let mut set = set.clone();
+    loop {
+        if let Some(revision) = history::add(context, &namespace, &new_revision(&set, &data, number)).await? {
+            return Ok(revision);
         }
-        Err(error) => error,
-    };
-    if matches!(&error, kube::Error::Api(refusal) if refusal.is_already_exists()) {
-        let api: Api<ControllerRevision> = Api::namespaced(context.client.clone(), &namespace);
-        let found = api.get(new["metadata"]["name"].as_str().unwrap_or_default()).await?;
-        if found.data.as_ref().is_some_and(|found| found.0 == data) {
-            return Ok(Arc::new(found));
-        }
-        // Another template has the same hash: the next attempt makes another one.
-        let mut changed = set.clone();
-        *changed.status.collision_count.get_or_insert(0) += 1;
-        context.daemon_sets.written(write::replace_status(&context.client, &changed).await?);
+        *set.status.collision_count.get_or_insert(0) += 1;
+        set = write::replace_status(&context.client, &set).await?;
+        context.daemon_sets.written(set.clone());
     }
-    Err(error.into())
 }
 
 fn new_revision(set: &DaemonSet, data: &Value, number: i64) -> Value {

@@ -8,11 +8,13 @@ use kube::{Client, ResourceExt as _};
 use serde_json::{Map, Value, json};
 
 use crate::cache::Cache;
+use crate::context::Context;
 use crate::controller::Error;
+use crate::write;
 
 /// What is to be done so that the newest revision is that of the template.
 #[derive(Debug)]
-pub(crate) enum Update {
+enum Update {
     /// It is already.
     None(Arc<ControllerRevision>),
     /// An older one is: it becomes the newest, with this number.
@@ -22,7 +24,7 @@ pub(crate) enum Update {
 }
 
 /// Compares a template with the revisions, in their order.
-pub(crate) fn plan(revisions: &[Arc<ControllerRevision>], data: &Value) -> Update {
+fn plan(revisions: &[Arc<ControllerRevision>], data: &Value) -> Update {
     let next = revisions.last().map_or(1, |last| last.revision + 1);
     match revisions.iter().rposition(|revision| data_of(revision) == Some(data)) {
         None => Update::Create(next),
@@ -66,8 +68,43 @@ pub(crate) fn name(parent: &str, hash: &str) -> String {
     format!("{}-{hash}", parent.get(..LONGEST).unwrap_or(parent))
 }
 
+/// The revision of a template if there is one, which becomes the newest; else the number of a new one.
+pub(crate) async fn newest(
+    context: &Context,
+    revisions: &[Arc<ControllerRevision>],
+    data: &Value,
+) -> Result<Result<Arc<ControllerRevision>, i64>, Error> {
+    match plan(revisions, data) {
+        Update::None(revision) => Ok(Ok(revision)),
+        Update::Renumber(revision, number) => {
+            renumber(&context.client, &context.revisions, &revision, number).await.map(Ok)
+        }
+        Update::Create(number) => Ok(Err(number)),
+    }
+}
+
+/// Writes a new revision. There is none when another template has its name already: their hashes collide.
+pub(crate) async fn add(
+    context: &Context,
+    namespace: &str,
+    new: &Value,
+) -> Result<Option<Arc<ControllerRevision>>, Error> {
+    match write::create::<ControllerRevision>(&context.client, namespace, new).await {
+        Ok(created) => {
+            context.revisions.written(created.clone());
+            Ok(Some(Arc::new(created)))
+        }
+        Err(kube::Error::Api(refusal)) if refusal.is_already_exists() => {
+            let api: Api<ControllerRevision> = Api::namespaced(context.client.clone(), namespace);
+            let found = api.get(new["metadata"]["name"].as_str().unwrap_or_default()).await?;
+            Ok((data_of(&found) == Some(&new["data"])).then(|| Arc::new(found)))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// Gives a revision a new number.
-pub(crate) async fn renumber(
+async fn renumber(
     client: &Client,
     cache: &Cache<ControllerRevision>,
     revision: &ControllerRevision,

@@ -17,7 +17,7 @@ use crate::claim;
 use crate::context::Context;
 use crate::controller::{self, Error};
 use crate::hash::revision_hash;
-use crate::history::{self, Update};
+use crate::history;
 use crate::kinds::{Selecting as _, StatefulSet};
 use crate::pod::{self, PodView};
 use crate::pod_control::{PodControl, slow_start};
@@ -82,31 +82,17 @@ async fn update_revision(
     collisions: &mut i32,
 ) -> Result<Arc<ControllerRevision>, Error> {
     let data = history::data(&set.spec.template);
-    let number = match history::plan(revisions, &data) {
-        Update::None(revision) => return Ok(revision),
-        Update::Renumber(revision, number) => {
-            return history::renumber(&context.client, &context.revisions, &revision, number).await;
-        }
-        Update::Create(number) => number,
+    let number = match history::newest(context, revisions, &data).await? {
+        Ok(revision) => return Ok(revision),
+        Err(number) => number,
     };
     let namespace = set.namespace().unwrap_or_default();
     loop {
         let new = new_revision(set, &data, number, *collisions);
-        match write::create::<ControllerRevision>(&context.client, &namespace, &new).await {
-            Ok(created) => {
-                context.revisions.written(created.clone());
-                return Ok(Arc::new(created));
-            }
-            Err(kube::Error::Api(refusal)) if refusal.is_already_exists() => {
-                let api: Api<ControllerRevision> = Api::namespaced(context.client.clone(), &namespace);
-                let found = api.get(new["metadata"]["name"].as_str().unwrap_or_default()).await?;
-                if found.data.as_ref().is_some_and(|found| found.0 == data) {
-                    return Ok(Arc::new(found));
-                }
-                *collisions += 1;
-            }
-            Err(error) => return Err(error.into()),
+        if let Some(revision) = history::add(context, &namespace, &new).await? {
+            return Ok(revision);
         }
+        *collisions += 1;
     }
 }
 
