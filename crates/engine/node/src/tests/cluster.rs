@@ -167,3 +167,8 @@ pub(super) fn condition<'a>(pod: &'a Value, kind: &str) -> &'a Value {
     let conditions = pod["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
     conditions.iter().find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
 }
+
+/// Lets virtual time pass: everything that is due until then happens, each at its moment.
+pub(super) async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
+}

@@ -19,7 +19,7 @@ fn job() -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_node_registers_itself_and_renews_its_lease() {
     let cluster = cluster::simulated().await;
-    tokio::time::sleep(Duration::from_secs(35)).await;
+    cluster::pass(Duration::from_secs(35)).await;
     let node = json!(Api::<Node>::all(cluster.client.clone()).get("one").await.unwrap());
     assert_eq!(node["metadata"]["labels"]["kubernetes.io/hostname"], "one");
     assert_eq!(node["metadata"]["labels"]["zone"], "here");
@@ -126,7 +126,7 @@ async fn a_pod_that_is_deleted_before_it_starts_goes_too() {
         "volumes": [{"name": "settings", "configMap": {"name": "nowhere"}}],
     });
     cluster.create("early", spec).await;
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    cluster::pass(Duration::from_secs(5)).await;
     cluster.delete("early").await;
     assert_eq!(cluster.until_gone("early").await, 5);
 }
@@ -145,9 +145,9 @@ async fn a_pod_that_was_removed_by_force_ends_without_a_word() {
         serde_json::from_slice::<Value>(&body).unwrap()["items"].as_array().unwrap().len()
     };
     // However short the grace period, a container has two seconds.
-    tokio::time::sleep(Duration::from_millis(1900)).await;
+    cluster::pass(Duration::from_millis(1900)).await;
     assert_eq!(known().await, 1);
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    cluster::pass(Duration::from_millis(200)).await;
     assert_eq!(known().await, 0);
 }
 
@@ -160,7 +160,7 @@ async fn a_node_that_comes_back_runs_the_pods_again() {
     cluster.until_phase("web", "Running").await;
     cluster.node.shutdown(Duration::from_secs(10)).await;
     let before = cluster.get("web").await.unwrap();
-    tokio::time::sleep(Duration::from_mins(1)).await;
+    cluster::pass(Duration::from_mins(1)).await;
     assert_eq!(cluster.get("web").await.unwrap(), before, "nothing was written");
 
     let again = cluster::on(cluster.server.clone(), SimulatedRuntime::new(cluster.clock));
@@ -193,7 +193,7 @@ async fn nothing_is_written_when_nothing_happens() {
         .await;
     cluster.until("web", |pod| condition(pod, "Ready")["status"] == "True").await;
     let before = cluster.get("web").await;
-    tokio::time::sleep(Duration::from_hours(1)).await;
+    cluster::pass(Duration::from_hours(1)).await;
     assert_eq!(cluster.get("web").await, before);
 }
 
@@ -202,7 +202,7 @@ async fn simulated_use_is_told_by_the_metrics_api() {
     let cluster = cluster::simulated().await;
     cluster.create_annotated("web", "main: forever uses 250m 64Mi", one()).await;
     cluster.until_phase("web", "Running").await;
-    tokio::time::sleep(Duration::from_mins(1)).await;
+    cluster::pass(Duration::from_mins(1)).await;
     let get = async |path: &str| -> Value {
         let request = axum::http::Request::get(path).body(Vec::new()).unwrap();
         cluster.client.request(request).await.unwrap()

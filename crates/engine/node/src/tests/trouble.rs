@@ -150,7 +150,7 @@ async fn a_pod_whose_volume_cannot_be_made_waits_for_it() {
         "volumes": [{"name": "settings", "configMap": {"name": "settings"}}],
     });
     cluster.create("web", spec).await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    cluster::pass(Duration::from_secs(3)).await;
     let pod = cluster.get("web").await.unwrap();
     assert_eq!(
         (state(&pod, "main").as_str(), &pod["status"]["phase"]),
@@ -195,12 +195,12 @@ async fn volumes_hold_what_they_project_and_follow_it() {
     let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "default");
     let green = kube::api::Patch::Merge(json!({"data": {"color": "green"}}));
     maps.patch("settings", &kube::api::PatchParams::default(), &green).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(61)).await;
+    cluster::pass(Duration::from_secs(61)).await;
     assert_eq!(shown(), ["settings a/color 400 green"]);
     // The token is renewed after four fifths of its hour.
-    tokio::time::sleep(Duration::from_mins(45)).await;
+    cluster::pass(Duration::from_mins(45)).await;
     assert!(shown().is_empty());
-    tokio::time::sleep(Duration::from_mins(4)).await;
+    cluster::pass(Duration::from_mins(4)).await;
     assert_eq!(shown(), ["self name 644 web", "self token 644 3 parts"]);
 }
 
@@ -234,7 +234,7 @@ async fn readiness_follows_its_probe() {
     let ready = |wanted: &'static str| move |pod: &Value| condition(pod, "Ready")["status"] == wanted;
     cluster.until_phase("web", "Running").await;
     assert_eq!(condition(&cluster.get("web").await.unwrap(), "Ready")["status"], "False");
-    tokio::time::sleep(Duration::from_secs(7)).await;
+    cluster::pass(Duration::from_secs(7)).await;
     script.set("is ready", 0);
     assert_eq!(cluster.until("web", ready("True")).await, 10);
     script.set("is ready", 1);
@@ -254,7 +254,7 @@ async fn a_container_that_fails_its_liveness_probe_is_restarted() {
     spec["terminationGracePeriodSeconds"] = json!(5);
     cluster.create_annotated("web", "main: forever ignores TERM", spec).await;
     cluster.until_phase("web", "Running").await;
-    tokio::time::sleep(Duration::from_secs(15)).await;
+    cluster::pass(Duration::from_secs(15)).await;
     script.set("is alive", 1);
     let restarted = |pod: &Value| pod["status"]["containerStatuses"][0]["restartCount"] == 1;
     // Failures at 20, 30 and 40 seconds, and five seconds of grace.
@@ -279,7 +279,7 @@ async fn nothing_follows_a_sidecar_before_its_startup_probe_has_passed() {
     spec["initContainers"] = json!([{"name": "proxy", "restartPolicy": "Always", "startupProbe": probe}]);
     cluster.create("web", spec).await;
     cluster.until("web", |pod| state(pod, "proxy") == "running").await;
-    tokio::time::sleep(Duration::from_secs(20)).await;
+    cluster::pass(Duration::from_secs(20)).await;
     assert_eq!(state(&cluster.get("web").await.unwrap(), "main"), "waiting PodInitializing");
     script.set("has started", 0);
     cluster.until("web", |pod| state(pod, "main") == "running").await;
