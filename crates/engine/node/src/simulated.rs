@@ -12,6 +12,7 @@ use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
+use pillion_api::names::SIMULATE;
 use pillion_clock::Clock;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
@@ -21,9 +22,6 @@ use crate::runtime::{
     Started, Usage, Volume,
 };
 use script::{Behaviour, Ends};
-
-/// The pod annotation that says how long containers run and how they end.
-const ANNOTATION: &str = "pillion.dev/simulate";
 
 /// The first address that a simulated pod gets: 10.244.0.2.
 const FIRST_ADDRESS: u32 = 0x0af4_0002;
@@ -205,7 +203,7 @@ impl SimulatedPod {
         let regular = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default().iter().filter(|_| always);
         let init = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
         let sidecars = init.iter().filter(|container| container.restart_policy.as_deref() == Some("Always"));
-        let script = pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(ANNOTATION));
+        let script = pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(SIMULATE));
         SimulatedPod {
             lasting: regular.chain(sidecars).map(|container| container.name.clone()).collect(),
             script: script.map(|script| script.as_str().into()),

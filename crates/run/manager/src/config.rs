@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 
+/// Where the manager lives unless it is told otherwise.
+pub const NAMESPACE: &str = "pillion-system";
+
 /// Tells the time.
 pub type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
@@ -20,7 +23,7 @@ pub struct Config {
     pub client: Client,
     /// The one clock.
     pub now: Now,
-    /// Where the manager lives: its Secret is there, and pods there are never injected. `pillion-system`.
+    /// Where the manager lives: its Secret is there, and pods there are never injected.
     pub namespace: String,
     /// Where ControllerRevisions of SidecarSets and Kruise's ConfigMap are. Whoever may write there decides what is injected.
     pub revisions_namespace: String,
@@ -36,7 +39,7 @@ impl Config {
         Config {
             client,
             now,
-            namespace: "pillion-system".to_owned(),
+            namespace: NAMESPACE.to_owned(),
             revisions_namespace: names::DEFAULT_SYSTEM_NAMESPACE.to_owned(),
             reach,
             certificate_lifetime: SignedDuration::from_hours(90 * 24),

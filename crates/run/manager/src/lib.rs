@@ -57,6 +57,6 @@ mod serve;
 mod watches;
 mod webhook;
 
-pub use config::{Config, Now, Reach};
+pub use config::{Config, NAMESPACE, Now, Reach};
 pub use error::Error;
 pub use manager::Manager;

@@ -10,16 +10,15 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use kube::core::ObjectMeta;
+use pillion_api::names::{
+    CERTIFICATE_HOST as HOST, CERTIFICATE_NEXT_NOT_AFTER as NEXT_NOT_AFTER, CERTIFICATE_NEXT_SINCE as NEXT_SINCE,
+    CERTIFICATE_NOT_AFTER as NOT_AFTER,
+};
 
 use crate::certificate::{Kept, Pair};
 
 /// Name of the Secret.
 pub(crate) const NAME: &str = "pillion-webhook-certificate";
-
-const HOST: &str = "pillion.dev/host";
-const NOT_AFTER: &str = "pillion.dev/not-after";
-const NEXT_NOT_AFTER: &str = "pillion.dev/next-not-after";
-const NEXT_SINCE: &str = "pillion.dev/next-since";
 
 /// The Secret to write. `stored` is the one that it replaces.
 pub(crate) fn write(kept: &Kept, namespace: &str, stored: Option<&Secret>) -> Secret {
