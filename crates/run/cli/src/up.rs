@@ -19,13 +19,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube::ResourceExt as _;
 use pillion_clock::Clock;
 use pillion_embedded::{Containers, Embedded};
-use pillion_manager::{Manager, Reach};
+use pillion_manager::{Manager, NAMESPACE, Reach};
 use pillion_node::ImageMap;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch as channel;
 use tokio::time::Instant;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use self::home::Home;
 use self::screen::{Header, Screen};
@@ -36,10 +39,13 @@ use crate::manifest::Document;
 
 /// Views are drawn, and lines written, so often at most.
 const BEAT: Duration = Duration::from_millis(100);
-/// Where the manager lives, as far as the API server is concerned.
-const MANAGER_NAMESPACE: &str = "pillion-system";
+/// The Service that the API server is told to find the manager at. There is none: the engine calls it in process.
+const SERVICE: &str = "pillion-webhook";
 /// After Ctrl-C nothing runs longer than this, whatever a pod's grace period says.
 const LONGEST_GRACE: Duration = Duration::from_mins(1);
+
+/// An end that takes longer than this is talked about.
+const SILENCE: Duration = Duration::from_secs(3);
 
 /// How a run ended.
 enum End {
@@ -59,6 +65,12 @@ pub(crate) fn run(args: &UpArgs, documents: Vec<Document>) -> Result<(), Failure
             .map_err(|error| Failure::misuse(format!("--images {}: {}", path.display(), chain(&error))))?,
         None => ImageMap::default(),
     };
+    // What goes wrong behind the scenes; RUST_LOG tells more. The live view has the terminal for itself.
+    if !is_live(args) || std::env::var_os("RUST_LOG").is_some() {
+        let filter = EnvFilter::builder().with_default_directive(LevelFilter::ERROR.into()).from_env_lossy();
+        // An error means that somebody else listens already.
+        let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).try_init();
+    }
     // An error means that it was told before, which is as good.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -66,6 +78,11 @@ pub(crate) fn run(args: &UpArgs, documents: Vec<Document>) -> Result<(), Failure
     // A watch or a probe that hangs must not hold up the end.
     runtime.shutdown_background();
     outcome
+}
+
+/// Whether the view is drawn, instead of written as lines.
+fn is_live(args: &UpArgs) -> bool {
+    !args.plain && io::stdout().is_terminal()
 }
 
 async fn session(args: &UpArgs, documents: Vec<Document>, images: ImageMap) -> Result<(), Failure> {
@@ -77,8 +94,14 @@ async fn session(args: &UpArgs, documents: Vec<Document>, images: ImageMap) -> R
         () = interrupts.next() => Ok(End::Interrupted),
     };
     let stopping = engine.stop(LONGEST_GRACE);
+    let say_so = async {
+        tokio::time::sleep(SILENCE).await;
+        anstream::eprintln!("waiting for containers to end; Ctrl-C ends them at once");
+        std::future::pending::<()>().await;
+    };
     tokio::select! {
         () = stopping => {}
+        () = say_so => {}
         // Containers end with this program: nothing is left behind.
         () = interrupts.next() => anstream::eprintln!("ended at once"),
     }
@@ -110,16 +133,20 @@ async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Docu
     let client = engine.client();
     let manager = start_manager(engine).await.map_err(Failure::no)?;
     let kubeconfig = home.kubeconfig().display().to_string();
-    let screen = if args.plain || !io::stdout().is_terminal() { None } else { Some(Screen::open()?) };
+    let screen = if is_live(args) { Some(Screen::open()?) } else { None };
     let view = channel::Sender::new(View::default());
     let finished = channel::Sender::new(false);
     let work = async {
+        let mut jobs = Vec::new();
         for document in apply::in_order(documents) {
-            apply::apply(&client, &document).await.map_err(Failure::no)?;
+            let applied = apply::apply(&client, &document).await.map_err(Failure::no)?;
+            if document.kind() == "Job" {
+                jobs.push((applied.namespace().unwrap_or_default(), applied.name_any()));
+            }
         }
         if args.until_done {
             // The sender is right here.
-            let _ = view.subscribe().wait_for(View::jobs_have_ended).await;
+            let _ = view.subscribe().wait_for(|view| view.jobs_have_ended(&jobs)).await;
             finished.send_replace(true);
         }
         std::future::pending::<Result<(), Failure>>().await
@@ -131,20 +158,22 @@ async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Docu
         () = watch::keep(client.clone(), &view) => return Err(Failure::no("the watches have ended by themselves")),
     }
     let (summary, failed) = lines::summary(&view.borrow());
-    crate::print(&format!("{}\n", summary.join("\n")))?;
+    // Whoever read the lines has read this already.
+    if is_live(args) {
+        crate::print(&format!("{}\n", summary.join("\n")))?;
+    }
     if failed.is_empty() {
         return Ok(End::Done);
     }
-    Err(Failure::No(failed.iter().map(|key| format!("Job {} has failed", short(key))).collect()))
+    Err(Failure::No(failed.iter().map(|key| format!("Job {} did not complete", short(key))).collect()))
 }
 
 async fn start_manager(engine: &Embedded) -> Result<Manager, String> {
-    let reach =
-        Reach::Service { namespace: MANAGER_NAMESPACE.to_owned(), name: "pillion-webhook".to_owned(), port: 443 };
+    let reach = Reach::Service { namespace: NAMESPACE.to_owned(), name: SERVICE.to_owned(), port: 443 };
     let clock = engine.server().clock();
     let config = pillion_manager::Config::new(engine.client(), Arc::new(move || clock.now()), reach);
     let manager = Manager::start(config).await.map_err(|error| chain(&error))?;
-    engine.server().register_webhook(&format!("https://pillion-webhook.{MANAGER_NAMESPACE}.svc"), manager.webhooks());
+    engine.server().register_webhook(&format!("https://{SERVICE}.{NAMESPACE}.svc"), manager.webhooks());
     manager.register().await.map_err(|error| chain(&error))?;
     Ok(manager)
 }

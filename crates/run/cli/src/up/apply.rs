@@ -40,11 +40,12 @@ pub(crate) fn in_order(mut documents: Vec<Document>) -> Vec<Document> {
     documents
 }
 
-/// Applies one document as `kubectl apply --server-side` would, or creates it when only the API server can name it.
+/// Applies one document as `kubectl apply --server-side` would, or creates it when only the API server can name it. Gives the object
+/// as it is then.
 ///
 /// # Errors
 /// In words for the user: which document, and what the API server said.
-pub(crate) async fn apply(client: &Client, document: &Document) -> Result<String, String> {
+pub(crate) async fn apply(client: &Client, document: &Document) -> Result<DynamicObject, String> {
     let complain = |what: String| format!("{}: {}: {what}", document.source, document.title());
     let mut object: DynamicObject =
         serde_json::from_value(document.value.clone()).map_err(|error| complain(error.to_string()))?;
@@ -65,10 +66,7 @@ pub(crate) async fn apply(client: &Client, document: &Document) -> Result<String
         let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), force: true, ..PatchParams::default() };
         api.patch(&object.name_any(), &parameters, &Patch::Apply(&object)).await
     };
-    match applied {
-        Ok(applied) => Ok(format!("{}/{}", kind.kind, applied.name_any())),
-        Err(error) => Err(complain(reason(error))),
-    }
+    applied.map_err(|error| complain(reason(error)))
 }
 
 /// What the API server said, without the client's words around it.

@@ -89,9 +89,14 @@ pub(crate) fn state(state: &State) -> String {
     }
 }
 
-/// Everything at the end: one line per Job, and the keys of those that failed.
+/// Everything at the end: one line per Job, and the keys of those that did not complete.
 pub(crate) fn summary(view: &View) -> (Vec<String>, Vec<Key>) {
-    let lines = view.jobs.iter().map(|(key, job)| line("Job", &short(key), &describe_job(job))).collect();
-    let failed = view.jobs.iter().filter(|(_, job)| job.failed()).map(|(key, _)| key.clone()).collect();
+    let told = |(key, job): (&Key, &Option<Job>)| {
+        let text = job.as_ref().map_or_else(|| "deleted before its end".to_owned(), describe_job);
+        line("Job", &short(key), &text)
+    };
+    let lines = view.ended.iter().map(told).collect();
+    let has_failed = |job: &Option<Job>| job.as_ref().is_none_or(Job::failed);
+    let failed = view.ended.iter().filter(|(_, job)| has_failed(job)).map(|(key, _)| key.clone()).collect();
     (lines, failed)
 }

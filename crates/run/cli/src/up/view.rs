@@ -2,7 +2,7 @@
 //!
 //! Pure: objects in, rows out. The cells that kubectl shows as well are the cells of kubectl's own tables.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use jiff::Timestamp;
 use pillion_api::names;
@@ -20,6 +20,8 @@ pub(crate) struct View {
     pub(crate) sets: BTreeMap<String, Set>,
     pub(crate) workloads: BTreeMap<(String, Key), Workload>,
     pub(crate) jobs: BTreeMap<Key, Job>,
+    /// Jobs that have ended, also those that are gone since; `None` for one that was deleted before its end.
+    pub(crate) ended: BTreeMap<Key, Option<Job>>,
     pub(crate) pods: BTreeMap<Key, Pod>,
     pub(crate) warnings: VecDeque<Warning>,
 }
@@ -120,7 +122,13 @@ impl View {
         match kind(object) {
             names::SIDECARSET_KIND => drop(self.sets.insert(key.1, set(object))),
             "Pod" => drop(self.pods.insert(key, pod(object, now))),
-            "Job" => drop(self.jobs.insert(key, job(object, now))),
+            "Job" => {
+                let job = job(object, now);
+                if job.ended() {
+                    self.ended.insert(key.clone(), Some(job.clone()));
+                }
+                self.jobs.insert(key, job);
+            }
             "Event" => self.warn(object),
             kind @ ("Deployment" | "StatefulSet" | "DaemonSet") => {
                 drop(self.workloads.insert((kind.to_owned(), key), workload(object, now)));
@@ -135,7 +143,10 @@ impl View {
         match kind(object) {
             names::SIDECARSET_KIND => drop(self.sets.remove(&key.1)),
             "Pod" => drop(self.pods.remove(&key)),
-            "Job" => drop(self.jobs.remove(&key)),
+            "Job" => {
+                self.jobs.remove(&key);
+                self.ended.entry(key).or_default();
+            }
             kind => drop(self.workloads.remove(&(kind.to_owned(), key))),
         }
     }
@@ -145,9 +156,25 @@ impl View {
         self.pods.values().filter(|pod| pod.sets.iter().any(|name| name == set)).count()
     }
 
-    /// Whether there are Jobs, and all of them have ended.
-    pub(crate) fn jobs_have_ended(&self) -> bool {
-        !self.jobs.is_empty() && self.jobs.values().all(Job::ended)
+    /// Forgets all objects of a kind but these.
+    pub(crate) fn retain(&mut self, kind: &str, listed: &BTreeSet<Key>) {
+        match kind {
+            names::SIDECARSET_KIND => self.sets.retain(|name, _| listed.contains(&(String::new(), name.clone()))),
+            "Pod" => self.pods.retain(|key, _| listed.contains(key)),
+            "Job" => {
+                let gone: Vec<Key> = self.jobs.keys().filter(|key| !listed.contains(*key)).cloned().collect();
+                for key in gone {
+                    self.jobs.remove(&key);
+                    self.ended.entry(key).or_default();
+                }
+            }
+            kind => self.workloads.retain(|(known, key), _| known != kind || listed.contains(key)),
+        }
+    }
+
+    /// Whether these Jobs have ended, and all others that there are.
+    pub(crate) fn jobs_have_ended(&self, wanted: &[Key]) -> bool {
+        wanted.iter().all(|key| self.ended.contains_key(key)) && self.jobs.values().all(Job::ended)
     }
 
     fn warn(&mut self, event: &Value) {
@@ -182,7 +209,7 @@ fn kind(object: &Value) -> &str {
     text(object, "/kind")
 }
 
-fn key(object: &Value) -> Key {
+pub(crate) fn key(object: &Value) -> Key {
     (text(object, "/metadata/namespace").to_owned(), text(object, "/metadata/name").to_owned())
 }
 

@@ -1,5 +1,6 @@
 //! Keeps the view as the cluster is.
 
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -14,7 +15,7 @@ use pillion_api::names;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::view::View;
+use super::view::{Key, View, key};
 
 /// Tells the view every change, until it is dropped.
 pub(crate) async fn keep(client: Client, view: &watch::Sender<View>) {
@@ -36,10 +37,11 @@ pub(crate) async fn keep(client: Client, view: &watch::Sender<View>) {
             .boxed()
     });
     let mut events = stream::select_all(watches);
+    let mut listed: HashMap<String, BTreeSet<Key>> = HashMap::new();
     while let Some(event) = events.next().await {
         // An error has been waited out by the watcher; what it missed comes with the next list.
         if let Ok((kind, event)) = event {
-            take(view, &kind, event);
+            take(view, listed.entry(kind.kind.clone()).or_default(), &kind, event);
         }
     }
 }
@@ -49,7 +51,13 @@ fn sidecar_sets() -> ApiResource {
     ApiResource::from_gvk(&kind)
 }
 
-fn take(view: &watch::Sender<View>, kind: &ApiResource, event: watcher::Event<DynamicObject>) {
+/// Takes a change. What a list that was begun again no longer has is gone.
+fn take(
+    view: &watch::Sender<View>,
+    listed: &mut BTreeSet<Key>,
+    kind: &ApiResource,
+    event: watcher::Event<DynamicObject>,
+) {
     let value = |object: DynamicObject| {
         let mut value = serde_json::to_value(object).unwrap_or_default();
         // Objects of a list come without their kind.
@@ -57,10 +65,14 @@ fn take(view: &watch::Sender<View>, kind: &ApiResource, event: watcher::Event<Dy
         value
     };
     match event {
-        watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
-            view.send_modify(|view| view.apply(&value(object), Timestamp::now()));
+        watcher::Event::Init => listed.clear(),
+        watcher::Event::InitApply(object) => {
+            let object = value(object);
+            listed.insert(key(&object));
+            view.send_modify(|view| view.apply(&object, Timestamp::now()));
         }
+        watcher::Event::InitDone => view.send_modify(|view| view.retain(&kind.kind, listed)),
+        watcher::Event::Apply(object) => view.send_modify(|view| view.apply(&value(object), Timestamp::now())),
         watcher::Event::Delete(object) => view.send_modify(|view| view.remove(&value(object))),
-        watcher::Event::Init | watcher::Event::InitDone => {}
     }
 }

@@ -197,7 +197,7 @@ fn a_job_that_fails_is_told_by_the_exit_status() {
     let (status, stdout, stderr) = place.up(&["job.yaml", "--until-done"]).end();
     assert_eq!(status, Some(1), "{stdout}\n{stderr}");
     assert!(stdout.contains("main exit 3"), "{stdout}");
-    assert_eq!(stderr, "error: Job bad has failed\n");
+    assert_eq!(stderr, "error: Job bad did not complete\n");
 }
 
 #[test]
