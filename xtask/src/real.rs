@@ -52,7 +52,12 @@ fn on(cluster: &Cluster) -> anyhow::Result<()> {
     let mut images = std::process::Command::new(std::env::current_exe()?);
     images.arg("image");
     run(images)?;
-    let mut command = cargo(["test", "--package", "pillion-scenarios", "--features", "real", "--tests"]);
-    command.envs(cluster.environment());
+    let mut command = cargo(["test", "--package", "pillion-scenarios", "--features", "real"]);
+    // They mostly wait for the cluster.
+    command.args(["--test", "real", "--test", "quantity", "--", "--test-threads", "8"]).envs(cluster.environment());
+    run(command)?;
+    run(cargo(["build", "--package", "pillion"]))?;
+    let mut command = cargo(["test", "--package", "pillion-kubectl", "--features", "real", "--test", "running"]);
+    command.envs(cluster.environment()).env("PILLION", std::env::current_exe()?.with_file_name("pillion"));
     run(command)
 }

@@ -38,6 +38,16 @@ pub async fn both_print_the_same(file: &Path, real: Server, embedded: Server) ->
     same("the embedded server", &wanted, &wanted.clone().recorded(&by_embedded))
 }
 
+/// Fails if a folder has a session that is none of these.
+pub fn no_session_is_forgotten(folder: &Path, held: &[&str]) -> anyhow::Result<()> {
+    for file in std::fs::read_dir(folder)? {
+        let path = file?.path();
+        let is_held = path.file_stem().is_some_and(|name| held.iter().any(|held| name == *held));
+        ensure!(is_held || path.is_dir(), "{} has no test", path.display());
+    }
+    Ok(())
+}
+
 fn same(server: &str, wanted: &Session, printed: &Session) -> anyhow::Result<()> {
     let (wanted, printed) = (wanted.to_string(), printed.to_string());
     let diff = TextDiff::from_lines(&wanted, &printed);

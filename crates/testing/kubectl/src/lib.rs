@@ -22,6 +22,8 @@
 //!                                    └─▶ play(embedded server) ─▶ what was printed ─┘
 //! ```
 //!
+//! Sessions are held with API servers alone; those in `sessions/running` with a whole cluster, where pods run, and with `pillion up`.
+//!
 //! # The format of a session
 //! A file is a session. It is held in a namespace of its own, `$NS`, in an empty folder, with an empty cache.
 //!
@@ -34,8 +36,8 @@
 //! | `~ REASON` | below it is what the embedded server makes it print, which is not the same, deliberately |
 //! | anything else | prose |
 //!
-//! To add to the sessions: write commands, run the tests with `UPDATE_SESSIONS=1` against a control plane alone, which
-//! writes what kubectl printed there into the file, and read it.
+//! To add to the sessions: write commands, run the tests with `UPDATE_SESSIONS=1` against a control plane alone (a whole cluster
+//! for `running`), which writes what kubectl printed there into the file, and read it.
 //!
 //! **Invariants**
 //! - What is recorded is what kubectl prints with a real server; where the embedded one differs, the file gives a reason.
@@ -46,9 +48,11 @@ mod compare;
 mod embedded;
 mod play;
 mod session;
+mod up;
 mod words;
 
-pub use compare::both_print_the_same;
+pub use compare::{both_print_the_same, no_session_is_forgotten};
 pub use embedded::Embedded;
 pub use play::{Server, play};
 pub use session::{Difference, Session, Step};
+pub use up::Up;

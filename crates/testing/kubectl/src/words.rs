@@ -23,6 +23,11 @@ static WORDS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"CLUSTER-IP +", "CLUSTER-IP "),
         (r"\bgen-[a-z0-9]{5}\b", "gen-<random>"),
         (r"kube-api-access-[a-z0-9]{5}", "kube-api-access-<random>"),
+        // Names that controllers make; with what pads a column, since hashes have not all one length.
+        (r"\b(hello|broken)-[a-z0-9]{5}\b *", "$1-<random> "),
+        (r"\bweb-[b-df-hj-np-tv-z2-9]{6,10}(-[a-z0-9]{5})\b *", "web-<hash>-<random> "),
+        (r"\bweb-[b-df-hj-np-tv-z2-9]{6,10}\b *", "web-<hash> "),
+        (r"(Successfully assigned .+ to )\S+", "$1<node>"),
         (r"/[^ ]*/(LIVE|MERGED)-\d+", "<folder>/$1"),
         (r"/[^ :]*/kubectl-edit-\d+\.yaml", "<file>"),
         // Ages in a table and in a description: those of what a session makes are seconds or a few minutes.
@@ -74,6 +79,9 @@ mod tests {
             ("CreationTimestamp:  Sun, 15 Nov 2026 05:46:37 +0000", "CreationTimestamp:  <time>"),
             ("is running at https://127.0.0.1:6443/x", "is running at <server>/x"),
             ("job.batch/gen-x7k2f created", "job.batch/gen-<random> created"),
+            ("assigned shop-a1b2c/hello-x7k2f to", "assigned shop-xxxxx/hello-<random> to"),
+            ("web-7c9f6d8b5d-x7k2f   1/1", "web-<hash>-<random> 1/1"),
+            ("replica set web-7c9f6d8b5d from 0", "replica set web-<hash> from 0"),
             ("delay 10s timeout", "delay <age> timeout"),
         ] {
             assert_eq!(in_words(printed, "shop-a1b2c"), expected);
@@ -82,6 +90,6 @@ mod tests {
 
     #[test]
     fn every_pattern_is_one() {
-        assert_eq!(WORDS.len(), 20);
+        assert_eq!(WORDS.len(), 24);
     }
 }

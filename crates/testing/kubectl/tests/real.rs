@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use pillion_kubectl::{Embedded, Server, both_print_the_same};
+use pillion_kubectl::{Embedded, Server, both_print_the_same, no_session_is_forgotten};
+
+const SESSIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/sessions");
 
 macro_rules! sessions {
     ($($name:ident),+ $(,)?) => {
@@ -15,12 +17,8 @@ macro_rules! sessions {
         )+
 
         #[test]
-        fn every_session_is_held() {
-            let held = [$(concat!(stringify!($name), ".console")),+];
-            for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/sessions")).unwrap() {
-                let name = file.unwrap().file_name().into_string().unwrap();
-                assert!(name == "manifests" || held.contains(&name.as_str()), "{name} has no test");
-            }
+        fn every_session_is_held() -> anyhow::Result<()> {
+            no_session_is_forgotten(Path::new(SESSIONS), &[$(stringify!($name)),+])
         }
     };
 }
@@ -54,7 +52,7 @@ async fn both_servers_make_kubectl_print_the_same(name: &str) -> anyhow::Result<
     let kubeconfig = std::env::var_os("KUBECONFIG")
         .context("no cluster: run this with `cargo xtask cluster run --control-plane-only -- …`")?;
     let server = Embedded::start().await?;
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("sessions/{name}.console"));
+    let file = Path::new(SESSIONS).join(format!("{name}.console"));
     let embedded = Server { kubeconfig: server.kubeconfig() };
     both_print_the_same(&file, Server { kubeconfig: kubeconfig.into() }, embedded).await
 }
