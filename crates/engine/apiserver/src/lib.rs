@@ -63,6 +63,7 @@ mod serve;
 mod served;
 mod server;
 mod service_address;
+mod shallow;
 mod status;
 mod storage;
 mod subresource;

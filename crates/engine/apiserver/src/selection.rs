@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::call::Call;
 use crate::endpoint::Endpoint;
 use crate::query::ListOptions;
-use crate::read;
 use crate::status::{Refusal, Result};
+use crate::{read, shallow};
 
 /// Label and field selectors of a request.
 pub(crate) struct Selection {
@@ -74,14 +74,27 @@ impl Selection {
             }
         }
         let Some(fields) = &self.fields else { return true };
-        let Ok(mut object) = read::parse(stored) else { return false };
-        if let Endpoint::Builtin(Resource { storage: Some(storage), .. }) = endpoint {
-            (storage.from_storage)(&mut object);
-        }
+        let Some(object) = with_fields(endpoint, stored, fields) else { return false };
         fields.terms.iter().all(|term| {
             let value = endpoint.selectable(&object, &term.field).unwrap_or_default();
             (value == term.value) == term.equal
         })
+    }
+}
+
+/// An object with all that the selector looks at.
+fn with_fields(endpoint: &Endpoint, stored: &Stored, selector: &FieldSelector) -> Option<Value> {
+    match endpoint {
+        Endpoint::Builtin(Resource { storage: Some(storage), .. }) => {
+            let mut object = read::parse(stored).ok()?;
+            (storage.from_storage)(&mut object);
+            Some(object)
+        }
+        // Which is the first of a list.
+        Endpoint::Builtin(_) if selector.terms.iter().all(|term| term.field != "status.podIP") => {
+            shallow::parse(&stored.bytes).ok()
+        }
+        _ => read::parse(stored).ok(),
     }
 }
 

@@ -31,6 +31,10 @@ use clap::{Args, Parser, Subcommand};
 use crate::measure::{Measure, table};
 use crate::server::Server;
 
+/// As in `pillion`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Compares API servers under load.
 #[derive(Parser)]
 #[command(name = "pillion-load")]

@@ -114,6 +114,8 @@ async fn create(client: &Client, name: &str, replicas: usize) -> anyhow::Result<
         "metadata": {"name": name},
         "spec": {
             "replicas": replicas,
+            // What a rollout waits for: without it simulated pods are available at once.
+            "minReadySeconds": 30,
             "selector": {"matchLabels": labels},
             "template": {"metadata": {"labels": labels}, "spec": {
                 "initContainers": [{"name": "proxy", "image": "proxy:1.0", "restartPolicy": "Always"}],
