@@ -117,6 +117,9 @@ fn svg(screen: &Screen) -> String {
                 column += 1;
             }
             let (x, text) = (WIDTH + begin * WIDTH, text.trim_end());
+            if text.is_empty() {
+                continue;
+            }
             let length = u16::try_from(text.chars().count()).unwrap_or_default() * WIDTH;
             // A string never fails to be written to.
             let _ = writeln!(

@@ -124,6 +124,32 @@ impl PodView {
         self.ready_since()?.checked_add(SignedDuration::from_secs(min_ready_seconds.into())).ok()
     }
 
+    pub(crate) fn created(&self) -> Option<Timestamp> {
+        self.metadata.creation_timestamp.as_ref().map(|time| time.0)
+    }
+
+    /// How far it has come, as controllers see it that must give some pods up: whether it has a node, its phase, and whether it is ready.
+    pub(crate) fn progress(&self) -> (bool, u8, bool) {
+        let is_assigned = self.spec.node_name.as_deref().is_some_and(|node| !node.is_empty());
+        let phase = match self.phase() {
+            "Running" => 2,
+            "Unknown" => 1,
+            _ => 0,
+        };
+        (is_assigned, phase, self.is_ready())
+    }
+
+    /// The most restarts of a container, and of a native sidecar.
+    pub(crate) fn restarts(&self) -> (i32, i32) {
+        let is_sidecar = |name: &str| {
+            let container = self.spec.init_containers.iter().find(|container| container.name == name);
+            container.is_some_and(|container| container.restart_policy.as_deref() == Some("Always"))
+        };
+        let containers = self.status.container_statuses.iter().map(|status| status.restart_count);
+        let sidecars = self.status.init_container_statuses.iter().filter(|status| is_sidecar(&status.name));
+        (containers.max().unwrap_or(0), sidecars.map(|status| status.restart_count).max().unwrap_or(0))
+    }
+
     /// Whether it is asked to end and has not yet.
     pub(crate) fn is_terminating(&self) -> bool {
         !self.is_terminal() && self.metadata.deletion_timestamp.is_some()

@@ -125,7 +125,7 @@ impl View<'_> {
 
     fn end(&self, plan: &mut Plan, pod: &Arc<PodView>) {
         let failed = pod.phase() == "Failed";
-        let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let created = pod.created();
         let since = created.map_or(BETWEEN_REPLACEMENTS, |created| self.now.duration_since(created));
         if failed && since < BETWEEN_REPLACEMENTS {
             let wait = Duration::try_from(BETWEEN_REPLACEMENTS - since).unwrap_or_default();

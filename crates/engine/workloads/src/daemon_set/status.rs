@@ -24,7 +24,7 @@ pub(super) fn by_node(pods: &[Arc<PodView>]) -> BTreeMap<String, Vec<&Arc<PodVie
     for pods in nodes.values_mut() {
         // What is on the node before what is only meant for it, then the oldest.
         pods.sort_by_cached_key(|pod| {
-            let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+            let created = pod.created();
             (pod.spec.node_name.is_none(), created, pod.name_any())
         });
     }

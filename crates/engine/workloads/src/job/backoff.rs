@@ -63,7 +63,7 @@ pub(super) fn finished_at(pod: &PodView) -> Timestamp {
             let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or_default();
             deleted.checked_sub(SignedDuration::from_secs(grace)).ok()
         })
-        .or_else(|| pod.metadata.creation_timestamp.as_ref().map(|at| at.0))
+        .or_else(|| pod.created())
         .unwrap_or_default()
 }
 

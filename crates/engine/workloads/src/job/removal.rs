@@ -31,46 +31,17 @@ pub(super) fn victims(job: &JobView, mut active: Vec<&PodView>, excess: usize) -
 
 /// The order in which controllers give active pods up: `Less` goes first.
 fn progress(a: &PodView, b: &PodView) -> Ordering {
-    let assigned = |pod: &PodView| pod.spec.node_name.as_deref().is_some_and(|node| !node.is_empty());
-    let phase = |pod: &PodView| match pod.phase() {
-        "Pending" => 0,
-        "Unknown" => 1,
-        _ => 2,
-    };
-    let key = |pod: &PodView| (assigned(pod), phase(pod), pod.is_ready());
-    key(a)
-        .cmp(&key(b))
+    a.progress()
+        .cmp(&b.progress())
         // The shorter it has been ready, the less is lost.
-        .then_with(|| latest_first(ready_since(a), ready_since(b)))
-        .then_with(|| restarts(b).cmp(&restarts(a)))
-        .then_with(|| latest_first(created(a), created(b)))
+        .then_with(|| latest_first(a.ready_since(), b.ready_since()))
+        .then_with(|| b.restarts().cmp(&a.restarts()))
+        .then_with(|| latest_first(a.created(), b.created()))
 }
 
 /// A time that is not known comes before all.
 fn latest_first(a: Option<Timestamp>, b: Option<Timestamp>) -> Ordering {
     a.is_some().cmp(&b.is_some()).then_with(|| b.cmp(&a))
-}
-
-fn ready_since(pod: &PodView) -> Option<Timestamp> {
-    if !pod.is_ready() {
-        return None;
-    }
-    pod.condition("Ready")?.last_transition_time.as_ref().map(|at| at.0)
-}
-
-/// The most restarts of a container and, where these are equal, of a native sidecar.
-fn restarts(pod: &PodView) -> (i32, i32) {
-    let sidecar = |name: &str| {
-        let mut init = pod.spec.init_containers.iter();
-        init.any(|container| container.name == name && container.restart_policy.as_deref() == Some("Always"))
-    };
-    let containers = pod.status.container_statuses.iter().map(|status| status.restart_count);
-    let sidecars = pod.status.init_container_statuses.iter().filter(|status| sidecar(&status.name));
-    (containers.max().unwrap_or(0), sidecars.map(|status| status.restart_count).max().unwrap_or(0))
-}
-
-fn created(pod: &PodView) -> Option<Timestamp> {
-    pod.metadata.creation_timestamp.as_ref().map(|at| at.0)
 }
 
 #[cfg(test)]

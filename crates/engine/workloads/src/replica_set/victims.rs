@@ -39,9 +39,7 @@ pub(super) fn choose(
 /// skips the restarts in that case, which can make a circle of three pods; here they count always.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Rank<'a> {
-    assigned: bool,
-    phase: u8,
-    ready: bool,
+    progress: (bool, u8, bool),
     deletion_cost: i32,
     neighbours: Reverse<usize>,
     ready_for: Option<u32>,
@@ -52,20 +50,13 @@ struct Rank<'a> {
 
 impl Rank<'_> {
     fn of(pod: &PodView, neighbours: usize, now: Timestamp) -> Rank<'_> {
-        let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
         Rank {
-            assigned: !node(pod).is_empty(),
-            phase: match pod.phase() {
-                "Running" => 2,
-                "Unknown" => 1,
-                _ => 0,
-            },
-            ready: pod.is_ready(),
+            progress: pod.progress(),
             deletion_cost: deletion_cost(pod),
             neighbours: Reverse(neighbours),
             ready_for: magnitude(pod.ready_since(), now),
-            restarts: Reverse(restarts(pod)),
-            age: magnitude(created, now),
+            restarts: Reverse(pod.restarts()),
+            age: magnitude(pod.created(), now),
             uid: pod.metadata.uid.as_deref(),
         }
     }
@@ -85,17 +76,6 @@ fn magnitude(since: Option<Timestamp>, now: Timestamp) -> Option<u32> {
 fn deletion_cost(pod: &PodView) -> i32 {
     let annotation = pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(DELETION_COST));
     annotation.filter(|cost| !cost.starts_with('+')).and_then(|cost| cost.parse().ok()).unwrap_or(0)
-}
-
-/// The most restarts of a container, and of a native sidecar.
-fn restarts(pod: &PodView) -> (i32, i32) {
-    let is_sidecar = |name: &str| {
-        let container = pod.spec.init_containers.iter().find(|container| container.name == name);
-        container.is_some_and(|container| container.restart_policy.as_deref() == Some("Always"))
-    };
-    let containers = pod.status.container_statuses.iter().map(|status| status.restart_count);
-    let sidecars = pod.status.init_container_statuses.iter().filter(|status| is_sidecar(&status.name));
-    (containers.max().unwrap_or(0), sidecars.map(|status| status.restart_count).max().unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -130,7 +130,7 @@ impl State {
 
     /// Lets the pod wait for room.
     pub(super) fn wait(&mut self, pod: &PodView) {
-        let created = pod.metadata.creation_timestamp.as_ref().map(|at| at.0).unwrap_or_default();
+        let created = pod.created().unwrap_or_default();
         let shape = shape(pod);
         self.forget(&key(pod));
         self.waiting.entry(shape.clone()).or_default().insert((created, key(pod)));
