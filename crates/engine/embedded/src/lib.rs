@@ -101,7 +101,7 @@ impl Embedded {
             client: client.clone(),
             clock: config.clock,
             recorder: if simulated { recorder.quiet() } else { recorder },
-            capacity: if simulated { machine::boundless() } else { machine::capacity() },
+            capacity: if simulated { machine::boundless() } else { machine::capacity(&config.folder) },
             labels: BTreeMap::new(),
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             api_server: port.as_ref().map(|port| port.address),

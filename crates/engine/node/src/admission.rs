@@ -73,7 +73,12 @@ mod tests {
 
     #[test]
     fn a_pod_without_room_is_rejected_with_the_numbers() {
-        let capacity = Capacity { cpu: "2".parse().unwrap(), memory: "1Ki".parse().unwrap(), pods: 3 };
+        let capacity = Capacity {
+            cpu: "2".parse().unwrap(),
+            memory: "1Ki".parse().unwrap(),
+            ephemeral_storage: "1Gi".parse().unwrap(),
+            pods: 3,
+        };
         let used = Demand { pods: 2, cpu_millis: 1500, memory: 1024 };
         let table = [
             (Demand { pods: 1, cpu_millis: 500, memory: 0 }, None),

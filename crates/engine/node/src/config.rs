@@ -34,6 +34,8 @@ pub struct Capacity {
     pub cpu: Quantity,
     /// Bytes.
     pub memory: Quantity,
+    /// Bytes on the disk, for logs and volumes. Requests count for the scheduler; nobody measures the use.
+    pub ephemeral_storage: Quantity,
     /// So many pods at most.
     pub pods: u64,
 }

@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use crate::node::Inner;
@@ -59,7 +60,19 @@ fn find<R: Runtime>(
     if crate::container::find(&record.pod, container).is_none() {
         return Err((StatusCode::NOT_FOUND, format!("container \"{container}\" not found in pod \"{pod}\"")));
     }
-    let attempt = logs::attempt(record.facts.get(container), container, pod, previous);
+    let attempt = logs::attempt(record.facts.get(container), container, pod, previous, waiting(&record.pod, container));
     let attempt = attempt.map_err(|why| (StatusCode::BAD_REQUEST, why))?;
     Ok(ContainerId { pod_uid: uid.clone(), container: container.to_owned(), attempt })
+}
+
+/// Why a container waits, as its status says it.
+fn waiting<'a>(pod: &'a Pod, container: &str) -> &'a str {
+    let status = pod.status.as_ref();
+    let lists = [
+        status.and_then(|status| status.init_container_statuses.as_ref()),
+        status.and_then(|status| status.container_statuses.as_ref()),
+    ];
+    let found = lists.into_iter().flatten().flatten().find(|status| status.name == container);
+    let waiting = found.and_then(|status| status.state.as_ref()?.waiting.as_ref()?.reason.as_deref());
+    waiting.unwrap_or("ContainerCreating")
 }

@@ -17,7 +17,7 @@
 //!     client: client.clone(),
 //!     clock: server.clock(),
 //!     recorder: pillion_events::Recorder::new(client.clone(), server.clock(), "kubelet"),
-//!     capacity: Capacity { cpu: "4".parse()?, memory: "8Gi".parse()?, pods: 110 },
+//!     capacity: Capacity { cpu: "4".parse()?, memory: "8Gi".parse()?, ephemeral_storage: "64Gi".parse()?, pods: 110 },
 //!     labels: Default::default(),
 //!     address: "192.168.0.1".parse()?,
 //!     api_server: None,

@@ -35,12 +35,13 @@ impl Query {
     }
 }
 
-/// The attempt whose log is meant, or why there is none.
+/// The attempt whose log is meant, or why there is none; `waiting` is the reason in the status of one that was not started yet.
 pub(crate) fn attempt(
     facts: Option<&ContainerFacts>,
     container: &str,
     pod: &str,
     previous: bool,
+    waiting: &str,
 ) -> Result<u32, String> {
     let current = facts.and_then(|facts| facts.current.as_ref());
     let before = facts.and_then(|facts| facts.previous.as_ref());
@@ -57,7 +58,7 @@ pub(crate) fn attempt(
         }
         _ => match before {
             Some(before) => Ok(before.number),
-            None => Err(format!("container \"{container}\" in pod \"{pod}\" is waiting to start: ContainerCreating")),
+            None => Err(format!("container \"{container}\" in pod \"{pod}\" is waiting to start: {waiting}")),
         },
     }
 }

@@ -88,8 +88,8 @@ impl<R: Runtime> Node<R> {
         usage::router(Arc::clone(&self.inner))
     }
 
-    /// Ends every container, and [`Node::run`] with them: TERM, then KILL after the pod's grace period or `within`. The API server is told
-    /// nothing, so that a node that comes after with the same data runs the pods again.
+    /// Ends every pod, and [`Node::run`] with them, as if they were deleted: hooks, the app, then its native sidecars; with KILL after the pod's
+    /// grace period or `within`. The API server is told nothing, so that a node that comes after with the same data runs the pods again.
     pub async fn shutdown(&self, within: Duration) {
         self.inner.closing.send_replace(true);
         shutdown::stop_all(&self.inner, within).await;

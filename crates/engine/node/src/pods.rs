@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use pillion_lifecycle::{ContainerFacts, NodeFacts, Stage, State};
@@ -25,6 +25,10 @@ pub(crate) struct Pods {
     /// Pods that wait for room to grow.
     pub(crate) deferred: BTreeSet<String>,
 }
+
+/// A container that ends at once is never told as running: without a probe it would count as ready, and a rollout would go on over it. A
+/// kubelet looks but once a second.
+const SETTLING: SignedDuration = SignedDuration::from_millis(200);
 
 /// One pod.
 pub(crate) struct Record {
@@ -99,6 +103,23 @@ impl Record {
 
     pub(crate) fn is_deleted(&self) -> bool {
         self.pod.metadata.deletion_timestamp.is_some()
+    }
+
+    /// When the youngest of its running containers has lived long enough to be told about.
+    pub(crate) fn settled_at(&self) -> Option<Timestamp> {
+        let attempts = self.facts.values().filter_map(|facts| facts.current.as_ref());
+        let since = attempts.filter_map(|attempt| match attempt.state {
+            State::Running { since, .. } => Some(since),
+            _ => None,
+        });
+        since.max()?.checked_add(SETTLING).ok()
+    }
+
+    /// Whether a container or what containers share is just being made.
+    pub(crate) fn is_half_made(&self) -> bool {
+        let mut attempts = self.facts.values().filter_map(|facts| facts.current.as_ref());
+        matches!(self.sandbox, Sandbox::Preparing { .. })
+            || attempts.any(|attempt| matches!(attempt.state, State::Starting))
     }
 
     /// The attempts whose process runs.

@@ -94,6 +94,7 @@ async fn write_status(config: &Config, runtime_version: &str, known: &Node) -> k
 fn node(config: &Config, runtime_version: &str, known: Option<&NodeStatus>) -> Node {
     let capacity = BTreeMap::from([
         ("cpu".to_owned(), Quantity(config.capacity.cpu.to_string())),
+        ("ephemeral-storage".to_owned(), Quantity(config.capacity.ephemeral_storage.to_string())),
         ("memory".to_owned(), Quantity(config.capacity.memory.to_string())),
         ("pods".to_owned(), Quantity(config.capacity.pods.to_string())),
     ]);

@@ -1,14 +1,15 @@
 //! The end of a node: every container is stopped, and nobody is told.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use pillion_lifecycle::State;
 use tokio::time::Instant;
 
 use crate::node::Inner;
 use crate::pods::Record;
 use crate::runtime::{ContainerId, Runtime, Signal};
+use crate::worker;
 
 /// What was killed is gone within this.
 const LAST: Duration = Duration::from_secs(2);
@@ -21,11 +22,13 @@ struct Left {
     killed: bool,
 }
 
-/// Stops all containers: TERM, and KILL for those whose time is over. Logs stay.
-pub(crate) async fn stop_all<R: Runtime>(inner: &Inner<R>, within: Duration) {
-    // Whoever ran the node lets go of the exits when it closes.
+/// Ends all pods in their order; then stops whatever is left: TERM, and KILL for those whose time is over. Logs stay.
+pub(crate) async fn stop_all<R: Runtime>(inner: &Arc<Inner<R>>, within: Duration) {
+    let began = Instant::now();
+    // One that takes longer is among what is left.
+    let _ = tokio::time::timeout(within + LAST, worker::end_all(inner, within)).await;
     let mut exits = inner.exits.lock().await;
-    let mut left = running(inner, within, Instant::now());
+    let mut left = running(inner, within.saturating_sub(began.elapsed()), Instant::now());
     join_all(left.iter().map(|one| inner.runtime.signal(&one.id, Signal::Term))).await;
     while let Some(deadline) = left.iter().map(|one| one.deadline).min() {
         match tokio::time::timeout_at(deadline, exits.recv()).await {
@@ -54,11 +57,7 @@ async fn kill_overdue<R: Runtime>(inner: &Inner<R>, left: &mut Vec<Left>) {
 /// The pods whose containers have all ended, and those in which one was just being started: nobody knows whether it runs.
 fn ends<R: Runtime>(inner: &Inner<R>) -> (Vec<String>, Vec<String>) {
     let pods = inner.pods();
-    let starting = |record: &Record| {
-        let mut attempts = record.facts.values().filter_map(|facts| facts.current.as_ref());
-        attempts.any(|attempt| matches!(attempt.state, State::Starting))
-    };
-    let (torn, whole): (Vec<_>, Vec<_>) = pods.iter().partition(|(_, record)| starting(record));
+    let (torn, whole): (Vec<_>, Vec<_>) = pods.iter().partition(|(_, record)| record.is_half_made());
     let uids = |pods: Vec<(&String, &Record)>| pods.into_iter().map(|(uid, _)| uid.clone()).collect();
     (uids(whole), uids(torn))
 }

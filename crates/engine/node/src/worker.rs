@@ -6,12 +6,14 @@ mod sync;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use pillion_lifecycle::NodeFacts;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinSet;
 
 use crate::facts::{self, Fact};
@@ -68,6 +70,8 @@ struct Worker<R> {
     writes: Arc<tokio::sync::Semaphore>,
     /// Pods to look at.
     dirty: BTreeSet<String>,
+    /// The node goes away: pods end, and what is left of them on the disk stays.
+    leaving: bool,
 }
 
 /// Takes care of pods, for ever.
@@ -77,34 +81,23 @@ pub(crate) async fn run<R: Runtime>(
     mut received: UnboundedReceiver<News>,
 ) {
     let mut exits = inner.exits.lock().await;
-    let writes = Arc::new(tokio::sync::Semaphore::new(act::WRITES));
-    let mut worker = Worker { inner: Arc::clone(&inner), news, tasks: JoinSet::new(), writes, dirty: BTreeSet::new() };
-    let mut batch = Vec::new();
-    let mut ended = Vec::new();
+    let mut worker = Worker::new(&inner, news);
     loop {
-        let wake = inner.pods().next_wake();
-        tokio::select! {
-            _ = received.recv_many(&mut batch, BATCH) => {}
-            _ = exits.recv_many(&mut ended, BATCH) => {}
-            () = sleep_until(&inner, wake), if wake.is_some() => {}
-            Some(done) = worker.tasks.join_next() => {
-                if let Err(error) = done {
-                    tracing::error!(%error, "a task of the node failed");
-                }
-                continue;
-            }
-        }
-        for exit in ended.drain(..) {
-            worker.exited(exit);
-        }
-        for news in batch.drain(..) {
-            worker.take(news);
-        }
-        let due = inner.pods().take_due(inner.config.clock.now());
-        worker.dirty.extend(due);
-        while let Some(uid) = worker.dirty.pop_first() {
-            worker.sync(&uid);
-        }
+        worker.step(&mut received, &mut exits).await;
+    }
+}
+
+/// Ends pods as if they were deleted: hooks, then the app, then its native sidecars. Returns when they have ended. The API server is
+/// told nothing.
+pub(crate) async fn end_all<R: Runtime>(inner: &Arc<Inner<R>>, within: Duration) {
+    let mut exits = inner.exits.lock().await;
+    let (news, mut received) = mpsc::unbounded_channel();
+    let mut worker = Worker::new(inner, news);
+    worker.leaving = true;
+    worker.leave(within);
+    worker.look();
+    while !worker.tasks.is_empty() || inner.pods().iter().any(|(_, record)| record.gone) {
+        worker.step(&mut received, &mut exits).await;
     }
 }
 
@@ -115,6 +108,74 @@ async fn sleep_until<R: Runtime>(inner: &Inner<R>, at: Option<Timestamp>) {
 }
 
 impl<R: Runtime> Worker<R> {
+    fn new(inner: &Arc<Inner<R>>, news: UnboundedSender<News>) -> Worker<R> {
+        Worker {
+            inner: Arc::clone(inner),
+            news,
+            tasks: JoinSet::new(),
+            writes: Arc::new(tokio::sync::Semaphore::new(act::WRITES)),
+            dirty: BTreeSet::new(),
+            leaving: false,
+        }
+    }
+
+    /// Waits for something to happen, and does what it asks for.
+    async fn step(&mut self, received: &mut UnboundedReceiver<News>, exits: &mut UnboundedReceiver<Exit>) {
+        let mut batch = Vec::new();
+        let mut ended = Vec::new();
+        let wake = self.inner.pods().next_wake();
+        tokio::select! {
+            _ = received.recv_many(&mut batch, BATCH) => {}
+            _ = exits.recv_many(&mut ended, BATCH) => {}
+            () = sleep_until(&self.inner, wake), if wake.is_some() => {}
+            Some(done) = self.tasks.join_next() => {
+                if let Err(error) = done {
+                    tracing::error!(%error, "a task of the node failed");
+                }
+                return;
+            }
+        }
+        for exit in ended {
+            self.exited(exit);
+        }
+        for news in batch {
+            self.take(news);
+        }
+        self.look();
+    }
+
+    /// Looks at the pods that something has happened to, or whose moment has come.
+    fn look(&mut self) {
+        let due = self.inner.pods().take_due(self.inner.config.clock.now());
+        self.dirty.extend(due);
+        while let Some(uid) = self.dirty.pop_first() {
+            let is_left_alone = self.leaving && self.inner.pods().get(&uid).is_some_and(|record| !record.gone);
+            if !is_left_alone {
+                self.sync(&uid);
+            }
+        }
+    }
+
+    /// Begins to end all pods, but those in which something is half made: nobody knows how that went on.
+    fn leave(&mut self, within: Duration) {
+        let now = self.inner.config.clock.now();
+        let mut pods = self.inner.pods();
+        for uid in pods.uids() {
+            let Some(record) = pods.get_mut(&uid) else { continue };
+            if record.is_half_made() {
+                continue;
+            }
+            record.gone = true;
+            let pod = Arc::make_mut(&mut record.pod);
+            let own = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds).unwrap_or(30);
+            let longest = i64::try_from(within.as_secs()).unwrap_or(i64::MAX);
+            let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(own).min(longest);
+            pod.metadata.deletion_grace_period_seconds = Some(grace);
+            pod.metadata.deletion_timestamp.get_or_insert(Time(now));
+            self.dirty.insert(uid);
+        }
+    }
+
     fn take(&mut self, news: News) {
         let now = self.inner.config.clock.now();
         match news {
@@ -193,7 +254,7 @@ impl<R: Runtime> Worker<R> {
         record.gone = true;
         if !record.is_deleted() {
             let pod = Arc::make_mut(&mut record.pod);
-            pod.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now));
+            pod.metadata.deletion_timestamp = Some(Time(now));
         }
         drop(pods);
         self.dirty.insert(uid.to_owned());

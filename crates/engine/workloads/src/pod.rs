@@ -78,6 +78,9 @@ pub(crate) struct ContainerStatus {
     pub(crate) name: String,
     pub(crate) restart_count: i32,
     pub(crate) state: Option<ContainerState>,
+    /// What it was given, and what the node has granted it: other than what it wants while a resize is under way.
+    pub(crate) resources: Option<Resources>,
+    pub(crate) allocated_resources: BTreeMap<String, Quantity>,
 }
 
 impl PodView {

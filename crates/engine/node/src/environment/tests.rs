@@ -6,7 +6,12 @@ fn place() -> Place {
     Place {
         host_ip: "192.168.0.1".into(),
         pod_ip: "10.0.0.7".into(),
-        capacity: Capacity { cpu: "4".parse().unwrap(), memory: "8Gi".parse().unwrap(), pods: 110 },
+        capacity: Capacity {
+            cpu: "4".parse().unwrap(),
+            memory: "8Gi".parse().unwrap(),
+            ephemeral_storage: "64Gi".parse().unwrap(),
+            pods: 110,
+        },
     }
 }
 

@@ -53,7 +53,12 @@ pub(super) fn on<R: Runtime>(server: ApiServer, runtime: R) -> Cluster<R> {
         client: client.clone(),
         clock,
         recorder: recorder.clone(),
-        capacity: Capacity { cpu: "4".parse().unwrap(), memory: "8Gi".parse().unwrap(), pods: 110 },
+        capacity: Capacity {
+            cpu: "4".parse().unwrap(),
+            memory: "8Gi".parse().unwrap(),
+            ephemeral_storage: "64Gi".parse().unwrap(),
+            pods: 110,
+        },
         labels: [("zone".to_owned(), "here".to_owned())].into(),
         address: "192.168.0.1".parse().unwrap(),
         api_server: None,

@@ -29,6 +29,8 @@ struct Script {
     /// Exit codes by command; what is not here succeeds.
     codes: Mutex<BTreeMap<String, i32>>,
     limits: Mutex<Vec<Limits>>,
+    /// What containers were told and what was run in them, in order.
+    told: Mutex<Vec<String>>,
     volumes: Mutex<Vec<Volume>>,
 }
 
@@ -68,10 +70,17 @@ impl Runtime for Scripted {
     }
 
     async fn signal(&self, container: &ContainerId, signal: Signal) {
+        self.script.told.lock().unwrap().push(format!("{signal:?} {}", container.container));
         self.inner.signal(container, signal).await;
     }
 
-    async fn exec(&self, _: &ContainerId, command: &[String], _: Option<Duration>) -> Result<ExecOutput, ExecError> {
+    async fn exec(
+        &self,
+        container: &ContainerId,
+        command: &[String],
+        _: Option<Duration>,
+    ) -> Result<ExecOutput, ExecError> {
+        self.script.told.lock().unwrap().push(format!("{} in {}", command.join(" "), container.container));
         let code = self.script.codes.lock().unwrap().get(&command.join(" ")).copied().unwrap_or_default();
         Ok(ExecOutput { code, output: Bytes::from_static(b"said so") })
     }
@@ -302,6 +311,20 @@ async fn hooks_run_after_the_start_and_before_the_stop() {
     let events = cluster.events("bad").await;
     assert!(events.contains("Warning FailedPostStartHook spec.containers{main}: PostStartHook failed"), "{events}");
     assert!(events.contains("Normal Killing spec.containers{main}: FailedPostStartHook"), "{events}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_the_app_before_its_sidecars() {
+    let (cluster, script) = scripted().await;
+    let sidecar = |name: &str| json!({"name": name, "restartPolicy": "Always"});
+    let mut spec = pod_of(json!({"name": "main", "lifecycle": {"preStop": {"exec": command("bye")}}}));
+    spec["initContainers"] = json!([sidecar("first"), sidecar("second")]);
+    cluster.create("web", spec).await;
+    cluster.until_phase("web", "Running").await;
+    cluster.node.shutdown(Duration::from_mins(1)).await;
+    let told = script.told.lock().unwrap().join(", ");
+    assert_eq!(told, "bye in main, Term main, Term second, Term first");
+    assert_eq!(cluster.get("web").await.unwrap()["status"]["phase"], "Running", "nobody is told");
 }
 
 #[tokio::test(start_paused = true)]

@@ -166,11 +166,19 @@ impl<R: Runtime> Worker<R> {
         if record.gone {
             if ended && !preparing {
                 pods.remove(uid);
-                self.tear_down(uid);
+                if !self.leaving {
+                    self.tear_down(uid);
+                }
             }
             return;
         }
         if record.writing {
+            return;
+        }
+        let now = self.inner.config.clock.now();
+        if let Some(settled) = record.settled_at().filter(|settled| !R::SIMULATED && *settled > now) {
+            let wake = record.wake_at.map_or(settled, |wake| wake.min(settled));
+            pods.wake(uid, Some(wake));
             return;
         }
         let mut change = status::patch(record.pod.status.as_ref(), status);

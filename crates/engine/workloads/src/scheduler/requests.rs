@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::pod::{Container, PodView};
+use crate::pod::{Container, ContainerStatus, PodView};
 
 /// Amounts by the name of the resource: thousandths of cpu, whole units of everything else.
 pub(super) type Amounts = BTreeMap<String, i128>;
@@ -38,12 +38,12 @@ pub(super) fn subtract(total: &mut Amounts, less: &Amounts) {
 pub(super) fn requests(pod: &PodView) -> Amounts {
     let mut running = Amounts::new();
     for container in &pod.spec.containers {
-        add(&mut running, &amounts(&container.resources.requests));
+        add(&mut running, &in_use(pod, container, &pod.status.container_statuses));
     }
     let mut sidecars = Amounts::new();
     let mut starting = Amounts::new();
     for container in &pod.spec.init_containers {
-        let own = amounts(&container.resources.requests);
+        let own = in_use(pod, container, &pod.status.init_container_statuses);
         if is_sidecar(container) {
             add(&mut sidecars, &own);
             raise(&mut starting, &sidecars);
@@ -59,6 +59,21 @@ pub(super) fn requests(pod: &PodView) -> Amounts {
     add(&mut running, &amounts(&pod.spec.overhead));
     running.retain(|_, amount| *amount != 0);
     running
+}
+
+/// What a container wants or has: while a resize is under way the larger one counts, and what the node can never grant does not.
+fn in_use(pod: &PodView, container: &Container, statuses: &[ContainerStatus]) -> Amounts {
+    let wanted = amounts(&container.resources.requests);
+    let status = statuses.iter().find(|status| status.name == container.name);
+    let Some((status, given)) = status.and_then(|status| Some((status, status.resources.as_ref()?))) else {
+        return wanted;
+    };
+    let is_infeasible =
+        pod.condition("PodResizePending").is_some_and(|pending| pending.reason.as_deref() == Some("Infeasible"));
+    let mut used = if is_infeasible { Amounts::new() } else { wanted };
+    raise(&mut used, &amounts(&given.requests));
+    raise(&mut used, &amounts(&status.allocated_resources));
+    used
 }
 
 fn is_sidecar(container: &Container) -> bool {
@@ -77,6 +92,26 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn while_a_resize_is_under_way_the_larger_one_counts_unless_it_can_never_be() {
+        let given =
+            json!({"name": "main", "resources": {"requests": {"cpu": "100m"}}, "allocatedResources": {"cpu": "100m"}});
+        let pending = |reason: &str| json!([{"type": "PodResizePending", "status": "True", "reason": reason}]);
+        for (wanted, conditions, milli) in [
+            ("50", pending("Infeasible"), 100),
+            ("2", pending("Deferred"), 2000),
+            ("50m", json!([]), 100),
+            ("100m", json!([]), 100),
+        ] {
+            let pod = json!({
+                "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": wanted}}}]},
+                "status": {"containerStatuses": [given], "conditions": conditions},
+            });
+            let pod: PodView = serde_json::from_value(pod).unwrap();
+            assert_eq!(requests(&pod)["cpu"], milli, "{wanted}");
+        }
+    }
 
     #[test]
     fn a_pod_takes_what_it_needs_at_its_fullest_moment() {

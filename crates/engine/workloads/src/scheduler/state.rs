@@ -72,8 +72,11 @@ impl State {
             Some(new) if is_assigned(new) && !new.is_terminal() => {
                 self.forget(&key(new));
                 let node = new.spec.node_name.clone().unwrap_or_default();
-                self.place(new, &Demand::of(new), &node);
-                false
+                let before = self.placed.get(uid(new)).map(|placed| placed.amounts.clone()).unwrap_or_default();
+                let demand = Demand::of(new);
+                self.place(new, &demand, &node);
+                // A resize may have made it smaller.
+                before.iter().any(|(name, amount)| demand.amounts.get(name).is_none_or(|now| now < amount))
             }
             // It has ended, is gone, or is not to be scheduled.
             _ => {
