@@ -48,7 +48,7 @@ impl Simulate {
             "of each",
             "memory",
             "of each",
-            "rollout of 10,000",
+            "rollout of the first Deployment",
             "in virtual time",
         ]);
         for pods in sizes {
