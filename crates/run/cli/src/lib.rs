@@ -61,6 +61,8 @@ pub(crate) enum Failure {
     Misuse(Vec<String>),
     /// stdout or a file could not be written.
     Write(io::Error),
+    /// The user has been told already.
+    Told(ExitCode),
 }
 
 impl Failure {
@@ -99,11 +101,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     match dispatch(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::No(reasons)) => say_errors(&reasons, 1),
-        Err(Failure::Misuse(reasons)) => say_errors(&reasons, 2),
+        Err(failure) => tell(&failure),
+    }
+}
+
+/// Tells the user why. Gives the exit status.
+pub(crate) fn tell(failure: &Failure) -> ExitCode {
+    match failure {
+        Failure::No(reasons) => say_errors(reasons, 1),
+        Failure::Misuse(reasons) => say_errors(reasons, 2),
         // `pillion … | head` has what it wanted.
-        Err(Failure::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(Failure::Write(error)) => say_errors(&[format!("cannot write: {error}")], 1),
+        Failure::Write(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Failure::Write(error) => say_errors(&[format!("cannot write: {error}")], 1),
+        Failure::Told(status) => *status,
     }
 }
 
@@ -224,7 +234,7 @@ fn write(mut stdout: impl Write, text: &str) -> Result<(), Failure> {
 fn say_errors(reasons: &[String], status: u8) -> ExitCode {
     const ERROR: Style = AnsiColor::Red.on_default().bold();
     for reason in reasons {
-        anstream::eprintln!("{ERROR}error:{ERROR:#} {reason}");
+        say(&format!("{ERROR}error:{ERROR:#} {reason}"));
     }
     ExitCode::from(status)
 }
@@ -233,6 +243,11 @@ fn say_errors(reasons: &[String], status: u8) -> ExitCode {
 fn say_warnings(warnings: &[String]) {
     const WARNING: Style = AnsiColor::Yellow.on_default().bold();
     for warning in warnings {
-        anstream::eprintln!("{WARNING}Warning:{WARNING:#} {warning}");
+        say(&format!("{WARNING}Warning:{WARNING:#} {warning}"));
     }
+}
+
+/// Writes a line to stderr. `eprintln!` would panic when the terminal is gone, and then nobody is there to read it.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(anstream::stderr(), "{line}");
 }

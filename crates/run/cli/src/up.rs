@@ -9,12 +9,14 @@
 mod apply;
 mod home;
 mod lines;
+mod logs;
 mod screen;
 mod view;
 mod watch;
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,7 +71,9 @@ pub(crate) fn run(args: &UpArgs, documents: Vec<Document>) -> Result<(), Failure
     if !is_live(args) || std::env::var_os("RUST_LOG").is_some() {
         let filter = EnvFilter::builder().with_default_directive(LevelFilter::ERROR.into()).from_env_lossy();
         // An error means that somebody else listens already.
-        let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).try_init();
+        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+        // It would panic over a stderr that is gone.
+        let _ = log.log_internal_errors(false).try_init();
     }
     // An error means that it was told before, which is as good.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -82,7 +86,9 @@ pub(crate) fn run(args: &UpArgs, documents: Vec<Document>) -> Result<(), Failure
 
 /// Whether the view is drawn, instead of written as lines.
 fn is_live(args: &UpArgs) -> bool {
-    !args.plain && io::stdout().is_terminal()
+    let is_dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
+    let has_size = || terminal_size::terminal_size_of(io::stdout()).is_some();
+    !args.plain && !is_dumb && io::stdout().is_terminal() && has_size()
 }
 
 async fn session(args: &UpArgs, documents: Vec<Document>, images: ImageMap) -> Result<(), Failure> {
@@ -93,17 +99,19 @@ async fn session(args: &UpArgs, documents: Vec<Document>, images: ImageMap) -> R
         outcome = play(args, &home, &engine, documents) => outcome,
         () = interrupts.next() => Ok(End::Interrupted),
     };
+    // Containers may take a while to end; what went wrong is told before.
+    let outcome = outcome.map_err(|failure| Failure::Told(crate::tell(&failure)));
     let stopping = engine.stop(LONGEST_GRACE);
     let say_so = async {
         tokio::time::sleep(SILENCE).await;
-        anstream::eprintln!("waiting for containers to end; Ctrl-C ends them at once");
+        crate::say("waiting for containers to end; Ctrl-C ends them at once");
         std::future::pending::<()>().await;
     };
     tokio::select! {
         () = stopping => {}
         () = say_so => {}
         // Containers end with this program: nothing is left behind.
-        () = interrupts.next() => anstream::eprintln!("ended at once"),
+        () = interrupts.next() => crate::say("ended at once"),
     }
     match outcome {
         Ok(End::Interrupted) if args.until_done => Err(Failure::no("interrupted before all Jobs had ended")),
@@ -116,7 +124,7 @@ async fn start(args: &UpArgs, home: &Home, images: ImageMap) -> Result<Embedded,
         if args.simulate { Containers::Simulated } else { Containers::Processes { images, supervisor: None } };
     let config = pillion_embedded::Config {
         folder: home.folder().to_path_buf(),
-        keep: home.is_kept().then(|| home.folder().join("objects")),
+        keep: home.objects(),
         listen: Some(SocketAddr::from((Ipv4Addr::LOCALHOST, args.port))),
         containers,
         clock: Clock::system(),
@@ -132,14 +140,16 @@ async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Docu
     let began = Instant::now();
     let client = engine.client();
     let manager = start_manager(engine).await.map_err(Failure::no)?;
-    let kubeconfig = home.kubeconfig().display().to_string();
-    let screen = if is_live(args) { Some(Screen::open()?) } else { None };
+    let kubeconfig = quoted(&home.kubeconfig());
+    let live = is_live(args);
+    let screen = if live { Some(Screen::open()?) } else { None };
     let view = channel::Sender::new(View::default());
     let finished = channel::Sender::new(false);
     let work = async {
         let mut jobs = Vec::new();
+        let defined = apply::defined(&documents);
         for document in apply::in_order(documents) {
-            let applied = apply::apply(&client, &document).await.map_err(Failure::no)?;
+            let applied = apply::apply(&client, &document, &defined).await.map_err(Failure::no)?;
             if document.kind() == "Job" {
                 jobs.push((applied.namespace().unwrap_or_default(), applied.name_any()));
             }
@@ -159,11 +169,16 @@ async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Docu
     }
     let (summary, failed) = lines::summary(&view.borrow());
     // Whoever read the lines has read this already.
-    if is_live(args) {
+    if live {
         crate::print(&format!("{}\n", summary.join("\n")))?;
     }
     if failed.is_empty() {
         return Ok(End::Done);
+    }
+    for key in &failed {
+        for line in logs::last_words(&client, key).await {
+            crate::say(&line);
+        }
     }
     Err(Failure::No(failed.iter().map(|key| format!("Job {} did not complete", short(key))).collect()))
 }
@@ -239,6 +254,15 @@ impl Interrupts {
     }
 }
 
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    if path.chars().all(|letter| letter.is_ascii_alphanumeric() || "/._-+:@,".contains(letter)) {
+        return path;
+    }
+    format!("'{}'", path.replace('\'', r"'\''"))
+}
+
 /// An error with all that led to it.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -249,4 +273,21 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_quoted_when_a_shell_would_take_it_apart() {
+        let rows = [
+            ("/tmp/pillion-aB3/kubeconfig", "/tmp/pillion-aB3/kubeconfig"),
+            ("/home/my data/kubeconfig", "'/home/my data/kubeconfig'"),
+            ("/home/$x/it's", r"'/home/$x/it'\''s'"),
+        ];
+        for (path, expected) in rows {
+            assert_eq!(quoted(Path::new(path)), expected);
+        }
+    }
 }

@@ -1,9 +1,12 @@
 //! Where a run keeps its files: a folder of its own that goes with it, or the one that the user names.
 
-use std::fs::{DirBuilder, Permissions};
+use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+
+/// What is in a folder that a run has kept its objects in.
+const OBJECTS: &str = "objects";
 
 /// The folder of a run. One that the user did not name is removed when this is dropped.
 pub(crate) struct Home {
@@ -25,9 +28,12 @@ impl Home {
                 .map_err(|error| cannot(&parent, &error))?;
             return Ok(Home { folder: temporary.path().to_path_buf(), temporary: Some(temporary) });
         };
-        // Keys and secrets are in there: nobody else reads it.
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| cannot(folder, &error))?;
-        std::fs::set_permissions(folder, Permissions::from_mode(0o700)).map_err(|error| cannot(folder, &error))?;
+        if folder.exists() {
+            check(folder).map_err(|error| cannot(folder, &error))??;
+        }
+        // Keys and secrets are in there: nobody else reads them. A folder that is there already stays as its owner made it.
+        let make = |folder: &Path| DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        make(folder).and_then(|()| make(&folder.join(OBJECTS))).map_err(|error| cannot(folder, &error))?;
         let folder = folder.canonicalize().map_err(|error| cannot(folder, &error))?;
         Ok(Home { folder, temporary: None })
     }
@@ -42,8 +48,80 @@ impl Home {
         &self.folder
     }
 
-    /// Whether objects are there after the end.
-    pub(crate) fn is_kept(&self) -> bool {
-        self.temporary.is_none()
+    /// Where objects are kept, if they are there after the end.
+    pub(crate) fn objects(&self) -> Option<PathBuf> {
+        self.temporary.is_none().then(|| self.folder.join(OBJECTS))
+    }
+}
+
+/// A folder that is there must be empty, or a run's: nothing of the user's is mixed with ours.
+fn check(folder: &Path) -> io::Result<Result<(), String>> {
+    let name = folder.display();
+    if !folder.is_dir() {
+        return Ok(Err(format!("--data {name}: {name} is not a folder")));
+    }
+    let is_empty = std::fs::read_dir(folder)?.next().is_none();
+    if is_empty || folder.join(OBJECTS).is_dir() {
+        return Ok(Ok(()));
+    }
+    Ok(Err(format!("--data {name}: {name} has other things in it; name a new or an empty folder")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn mode(folder: &Path) -> u32 {
+        fs::metadata(folder).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_new_folder_is_for_its_owner_only() {
+        let place = tempfile::tempdir().unwrap();
+        let data = place.path().join("a/b");
+        let home = Home::new(Some(&data)).unwrap();
+        assert_eq!((mode(&data), mode(&home.objects().unwrap())), (0o700, 0o700));
+    }
+
+    #[test]
+    fn a_folder_that_is_there_keeps_its_mode() {
+        let place = tempfile::tempdir().unwrap();
+        fs::set_permissions(place.path(), Permissions::from_mode(0o750)).unwrap();
+        let home = Home::new(Some(place.path())).unwrap();
+        assert_eq!((mode(place.path()), mode(&home.objects().unwrap())), (0o750, 0o700));
+    }
+
+    #[test]
+    fn a_folder_of_an_earlier_run_is_taken_again() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("objects")).unwrap();
+        fs::write(place.path().join("kubeconfig"), "").unwrap();
+        assert!(Home::new(Some(place.path())).is_ok());
+    }
+
+    #[test]
+    fn a_folder_with_other_things_in_it_and_a_file_are_refused() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("notes");
+        fs::write(&file, "").unwrap();
+        let refusal = |path: &Path| Home::new(Some(path)).err().unwrap();
+        let (folder, name) = (place.path().display(), file.display());
+        assert_eq!(
+            refusal(place.path()),
+            format!("--data {folder}: {folder} has other things in it; name a new or an empty folder")
+        );
+        assert_eq!(refusal(&file), format!("--data {name}: {name} is not a folder"));
+    }
+
+    #[test]
+    fn a_folder_that_nobody_named_is_gone_afterwards() {
+        let home = Home::new(None).unwrap();
+        let folder = home.folder().to_path_buf();
+        assert!(folder.is_dir() && home.objects().is_none());
+        drop(home);
+        assert!(!folder.exists());
     }
 }

@@ -10,17 +10,24 @@ pub(crate) fn changes(old: &View, new: &View) -> Vec<String> {
             lines.push(line("SidecarSet", name, &format!("injects {}", set.containers.join(", "))));
         }
     }
+    for name in old.sets.keys().filter(|name| !new.sets.contains_key(*name)) {
+        lines.push(line("SidecarSet", name, "gone"));
+    }
     for ((kind, key), workload) in &new.workloads {
         if old.workloads.get(&(kind.clone(), key.clone())) != Some(workload) {
             lines.push(line(kind, &short(key), &format!("{} ready", workload.ready)));
         }
+    }
+    for place in old.workloads.keys().filter(|place| !new.workloads.contains_key(*place)) {
+        let (kind, key) = place;
+        lines.push(line(kind, &short(key), "gone"));
     }
     for (key, pod) in &new.pods {
         if old.pods.get(key).is_none_or(|before| !is_same(before, pod)) {
             lines.push(line("Pod", &short(key), &describe_pod(old.pods.get(key), pod)));
         }
     }
-    for (key, _) in old.pods.iter().filter(|(key, _)| !new.pods.contains_key(*key)) {
+    for key in old.pods.keys().filter(|key| !new.pods.contains_key(*key)) {
         lines.push(line("Pod", &short(key), "gone"));
     }
     for (key, job) in &new.jobs {
@@ -32,10 +39,23 @@ pub(crate) fn changes(old: &View, new: &View) -> Vec<String> {
             lines.push(line("Job", &short(key), &describe_job(job)));
         }
     }
-    for warning in new.warnings.iter().filter(|warning| !old.warnings.contains(warning)) {
-        lines.push(line("Warning", &warning.object, &format!("{}: {}", warning.reason, warning.message)));
+    for key in old.jobs.keys().filter(|key| !new.jobs.contains_key(*key)) {
+        lines.push(line("Job", &short(key), "gone"));
+    }
+    for warning in &new.warnings {
+        let before = old.warnings.iter().find(|other| other.says_the_same(warning)).map_or(0, |before| before.count);
+        // The same words again are worth a line only when there are twice as many of them.
+        if before == 0 || warning.count.max(1).ilog2() > before.max(1).ilog2() {
+            let text = format!("{}{}: {}", warning.reason, times(warning.count), warning.message);
+            lines.push(line("Warning", &warning.object, &text));
+        }
     }
     lines
+}
+
+/// How often something was said, if more than once.
+pub(crate) fn times(count: i64) -> String {
+    if count > 1 { format!(" (×{count})") } else { String::new() }
 }
 
 fn line(kind: &str, name: &str, text: &str) -> String {
@@ -99,4 +119,74 @@ pub(crate) fn summary(view: &View) -> (Vec<String>, Vec<Key>) {
     let has_failed = |job: &Option<Job>| job.as_ref().is_none_or(Job::failed);
     let failed = view.ended.iter().filter(|(_, job)| has_failed(job)).map(|(key, _)| key.clone()).collect();
     (lines, failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn view(objects: &[Value]) -> View {
+        let mut view = View::default();
+        for object in objects {
+            view.apply(object, Timestamp::UNIX_EPOCH);
+        }
+        view
+    }
+
+    fn warning(namespace: &str, count: i64) -> Value {
+        json!({"kind": "Event", "type": "Warning", "reason": "BackOff", "message": "it fails", "count": count,
+            "involvedObject": {"kind": "Pod", "namespace": namespace, "name": "a"}})
+    }
+
+    /// The lines, with single blanks.
+    fn told(old: &View, new: &View) -> Vec<String> {
+        changes(old, new).iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn what_was_deleted_is_gone() {
+        let object = |kind: &str| json!({"kind": kind, "metadata": {"namespace": "shop", "name": "a"}});
+        let mut objects = ["Pod", "Job", "Deployment", "StatefulSet"].map(object).to_vec();
+        objects.push(json!({"kind": "SidecarSet", "metadata": {"name": "mesh"}}));
+        let gone = told(&view(&objects), &View::default());
+        let expected = [
+            "SidecarSet mesh gone",
+            "Deployment shop/a gone",
+            "StatefulSet shop/a gone",
+            "Pod shop/a gone",
+            "Job shop/a gone",
+        ];
+        assert_eq!(gone, expected);
+    }
+
+    #[test]
+    fn a_warning_that_comes_again_is_told_when_its_count_has_doubled() {
+        let mut old = View::default();
+        let mut lines = Vec::new();
+        for count in 1..=9 {
+            let new = view(&[warning("default", count)]);
+            lines.extend(told(&old, &new));
+            old = new;
+        }
+        let expected = ["", " (×2)", " (×4)", " (×8)"].map(|times| format!("Warning Pod/a BackOff{times}: it fails"));
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn warnings_of_two_namespaces_are_two() {
+        let lines = told(&View::default(), &view(&[warning("default", 1), warning("shop", 1)]));
+        assert_eq!(lines, ["Warning Pod/a BackOff: it fails", "Warning Pod/shop/a BackOff: it fails"]);
+    }
+
+    #[test]
+    fn a_job_that_is_about_to_end_is_running() {
+        for condition in ["SuccessCriteriaMet", "FailureTarget"] {
+            let job = json!({"kind": "Job", "metadata": {"namespace": "default", "name": "a"}, "spec": {"completions": 1},
+                "status": {"conditions": [{"type": condition, "status": "True"}]}});
+            assert_eq!(told(&View::default(), &view(&[job])), ["Job a Running 0/1"]);
+        }
+    }
 }

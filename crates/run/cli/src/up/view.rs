@@ -115,6 +115,13 @@ pub(crate) struct Warning {
     pub(crate) count: i64,
 }
 
+impl Warning {
+    /// Whether it is the other one again.
+    pub(crate) fn says_the_same(&self, other: &Warning) -> bool {
+        (&self.object, &self.reason, &self.message) == (&other.object, &other.reason, &other.message)
+    }
+}
+
 impl View {
     /// Takes an object as it is now.
     pub(crate) fn apply(&mut self, object: &Value, now: Timestamp) {
@@ -181,18 +188,15 @@ impl View {
         if text(event, "/type") != "Warning" {
             return;
         }
-        let about = format!("{}/{}", text(event, "/involvedObject/kind"), text(event, "/involvedObject/name"));
+        let of = |field: &str| text(&event["involvedObject"], field).to_owned();
         let warning = Warning {
-            object: about,
+            object: format!("{}/{}", of("/kind"), short(&(of("/namespace"), of("/name")))),
             reason: text(event, "/reason").to_owned(),
             message: text(event, "/message").trim().to_owned(),
             count: event["count"].as_i64().unwrap_or(1),
         };
         // The same words again move to the end.
-        let same = |other: &Warning| {
-            (&other.object, &other.reason, &other.message) == (&warning.object, &warning.reason, &warning.message)
-        };
-        self.warnings.retain(|other| !same(other));
+        self.warnings.retain(|other| !other.says_the_same(&warning));
         self.warnings.push_back(warning);
         while self.warnings.len() > WARNINGS {
             self.warnings.pop_front();
@@ -258,7 +262,12 @@ fn job(object: &Value, now: Timestamp) -> Job {
     let failure = list(object, "/status/conditions")
         .find(|condition| condition["type"] == "Failed" && condition["status"] == "True");
     let message = failure.map(|condition| text(condition, "/message").to_owned()).unwrap_or_default();
-    Job { status: of("Status"), completions: of("Completions"), duration: of("Duration"), message }
+    let status = match of("Status") {
+        // It is about to end, and has not ended.
+        status if matches!(status.as_str(), "SuccessCriteriaMet" | "FailureTarget") => "Running".to_owned(),
+        status => status,
+    };
+    Job { status, completions: of("Completions"), duration: of("Duration"), message }
 }
 
 fn pod(object: &Value, now: Timestamp) -> Pod {

@@ -14,7 +14,10 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, ResourceExt as _};
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::pty::{OpenptyResult, Winsize};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::termios::{self, LocalFlags};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
@@ -44,14 +47,20 @@ impl Place {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// Starts `pillion up`. Where this test may, it is run by a user without any rights.
-    fn up(&self, arguments: &[&str]) -> Up {
+    /// `pillion up`. Where this test may, it is run by a user without any rights.
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.path("pillion"));
         command.arg("up").args(arguments).current_dir(self.folder.path()).env_clear();
         command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("TMPDIR", self.folder.path());
         if nix::unistd::geteuid().is_root() {
             command.uid(SOMEBODY).gid(SOMEBODY);
         }
+        command
+    }
+
+    /// Starts it.
+    fn up(&self, arguments: &[&str]) -> Up {
+        let mut command = self.command(arguments);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
@@ -192,12 +201,15 @@ fn a_job_that_fails_is_told_by_the_exit_status() {
     place.write(
         "job.yaml",
         "{apiVersion: batch/v1, kind: Job, metadata: {name: bad}, spec: {backoffLimit: 0, template: {spec: {restartPolicy: Never, \
-         containers: [{name: main, image: bad, command: [sh, -c, 'exit 3']}]}}}}",
+         containers: [{name: main, image: bad, command: [sh, -c, 'echo no paper; exit 3']}]}}}}",
     );
     let (status, stdout, stderr) = place.up(&["job.yaml", "--until-done"]).end();
     assert_eq!(status, Some(1), "{stdout}\n{stderr}");
     assert!(stdout.contains("main exit 3"), "{stdout}");
-    assert_eq!(stderr, "error: Job bad did not complete\n");
+    // The last words of its container come first.
+    let (heading, rest) = stderr.split_once('\n').unwrap();
+    assert!(heading.starts_with("--- pod bad-") && heading.ends_with(", container main, exit 3"), "{stderr}");
+    assert_eq!(rest, "no paper\nerror: Job bad did not complete\n");
 }
 
 #[test]
@@ -218,6 +230,8 @@ fn wrong_use_is_told_before_anything_starts() {
         (&["--images", "nowhere.yaml"], 2, "nowhere.yaml"),
         (&["--images", "images.yaml"], 2, "images.yaml"),
         (&["--data", "file/below"], 2, "cannot keep anything in file/below"),
+        (&["--data", "file"], 2, "--data file: file is not a folder"),
+        (&["--data", "."], 2, "--data .: . has other things in it; name a new or an empty folder"),
     ];
     for (arguments, status, words) in rows {
         let (code, stdout, stderr) = place.up(arguments).end();
@@ -237,6 +251,57 @@ fn what_the_api_server_refuses_is_told_with_the_file() {
     let (status, stdout, stderr) = place.up(&["pod.yaml"]).end();
     assert_eq!(status, Some(1), "{stdout}\n{stderr}");
     assert!(stderr.contains("pod.yaml: Pod/a: ") && stderr.contains("spec.containers[0].name"), "{stderr}");
+}
+
+#[test]
+fn a_kind_that_nobody_serves_is_told_at_once() {
+    let rows = [
+        ("apiVersion: apps/v1, kind: Deploymnet", r#"no resource serves kind "Deploymnet" of "apps/v1"; is the kind"#),
+        (
+            "apiVersion: shop.example/v1, kind: Cart",
+            r#"no resource serves kind "Cart" of "shop.example/v1"; is the kind"#,
+        ),
+        ("kind: Pod", "apiVersion is missing"),
+    ];
+    for (kind, words) in rows {
+        let place = Place::new();
+        place.write("a.yaml", &format!("{{{kind}, metadata: {{name: a}}}}"));
+        let (status, stdout, stderr) = place.up(&["a.yaml"]).end();
+        assert_eq!(status, Some(1), "{stdout}\n{stderr}");
+        assert!(stderr.starts_with("error: a.yaml: ") && stderr.contains(&format!("/a: {words}")), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+}
+
+#[test]
+fn a_terminal_that_is_closed_ends_it_without_a_panic() {
+    let place = Place::new();
+    place.write("web.yaml", &deployment("closed", "trap 'exit 0' TERM; while :; do sleep 1 & wait $!; done"));
+    let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    let OpenptyResult { master, slave } = nix::pty::openpty(&size, None).unwrap();
+    // A program that had our end as well would keep the terminal open.
+    for end in [&master, &slave] {
+        fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
+    }
+    let mut command = place.command(&["web.yaml"]);
+    command.stdin(Stdio::null()).stdout(slave.try_clone().unwrap()).stderr(slave);
+    let mut child = command.spawn().unwrap();
+    // The other end of the terminal is ours alone from here on.
+    drop(command);
+    let mut terminal = fs::File::from(master);
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains("app") {
+        let mut piece = [0; 4096];
+        let length = terminal.read(&mut piece).unwrap();
+        seen.extend_from_slice(&piece[..length]);
+    }
+    // Keys are not shown, and Ctrl-C is still a signal.
+    let flags = termios::tcgetattr(&terminal).unwrap().local_flags;
+    assert!(!flags.intersects(LocalFlags::ECHO | LocalFlags::ICANON) && flags.contains(LocalFlags::ISIG), "{flags:?}");
+    drop(terminal);
+    // 101 would be a panic.
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    place.nothing_is_left("closed");
 }
 
 #[test]
