@@ -23,7 +23,10 @@ async fn a_node_registers_itself_and_renews_its_lease() {
     let node = json!(Api::<Node>::all(cluster.client.clone()).get("one").await.unwrap());
     assert_eq!(node["metadata"]["labels"]["kubernetes.io/hostname"], "one");
     assert_eq!(node["metadata"]["labels"]["zone"], "here");
-    assert_eq!(node["status"]["allocatable"], json!({"cpu": "4", "ephemeral-storage": "64Gi", "memory": "8Gi", "pods": "110"}));
+    assert_eq!(
+        node["status"]["allocatable"],
+        json!({"cpu": "4", "ephemeral-storage": "64Gi", "memory": "8Gi", "pods": "110"})
+    );
     assert_eq!(condition(&node, "Ready")["reason"], "KubeletReady");
     let lease = Api::<Lease>::namespaced(cluster.client.clone(), "kube-node-lease").get("one").await.unwrap();
     assert_eq!(json!(lease.spec.unwrap())["renewTime"], "2026-01-01T00:00:30.000000Z");
