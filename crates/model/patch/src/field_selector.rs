@@ -174,8 +174,13 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_printed_reads_as_the_same(text in r"[ab=!,\\]{0,12}") {
+            // Terms are in the order of their texts, where `==` stands for `=` no more once it is printed.
+            let sorted = |mut selector: FieldSelector| {
+                selector.terms.sort_by_key(|term| (term.field.clone(), term.value.clone(), term.equal));
+                selector
+            };
             if let Ok(selector) = FieldSelector::parse(&text) {
-                prop_assert_eq!(FieldSelector::parse(&selector.to_string()), Ok(selector));
+                prop_assert_eq!(FieldSelector::parse(&selector.to_string()).map(sorted), Ok(sorted(selector)));
             }
         }
     }

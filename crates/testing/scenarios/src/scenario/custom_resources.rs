@@ -35,15 +35,7 @@ pub async fn the_api_server_takes_our_definition_of_sidecarset(namespace: &Names
         namespace,
         json!({"name": "proxy", "image": "envoy", "fieldOfTheFuture": {"deep": [1]}, "resourcesPolicy": policy}),
     );
-    let stored = wait::until("the API server serves SidecarSets", async || {
-        match sets.create(&PostParams::default(), &serde_json::from_value(set.clone())?).await {
-            Ok(stored) => Ok(Some(stored)),
-            // Established comes a moment before the resource is served.
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    })
-    .await?;
+    let stored = create(namespace, &set).await?;
     let container = stored.data["spec"]["containers"][0].clone();
     ensure!(container["fieldOfTheFuture"] == json!({"deep": [1]}), "a field was dropped: {container}");
     ensure!(
@@ -58,6 +50,19 @@ pub async fn the_api_server_takes_our_definition_of_sidecarset(namespace: &Names
     ensure!(refused.to_string().contains("targetContainersMode"), "refused without naming the field: {refused}");
     sets.delete(namespace.name(), &DeleteParams::default()).await?;
     Ok(())
+}
+
+/// Creates a SidecarSet, as soon as the API server serves them: Established comes a moment before.
+pub(super) async fn create(namespace: &Namespace, set: &Value) -> anyhow::Result<DynamicObject> {
+    let set = serde_json::from_value(set.clone())?;
+    wait::until("the API server serves SidecarSets", async || {
+        match sidecarsets(namespace.client()).create(&PostParams::default(), &set).await {
+            Ok(stored) => Ok(Some(stored)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    })
+    .await
 }
 
 pub(super) fn definitions(client: Client) -> Api<CustomResourceDefinition> {

@@ -37,8 +37,8 @@ pub async fn an_injected_sidecar_lets_its_job_complete(namespace: &Namespace) ->
         Err(error) => Err(error.into()),
     };
     serving.abort();
-    clean_up(namespace, &home).await?;
-    outcome
+    let cleaned = clean_up(namespace, &home).await;
+    outcome.and(cleaned)
 }
 
 async fn injects(namespace: &Namespace) -> anyhow::Result<()> {
@@ -50,8 +50,7 @@ async fn injects(namespace: &Namespace) -> anyhow::Result<()> {
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": namespace.name()},
         "spec": {"namespace": namespace.name(), "selector": {"matchLabels": {"mesh": "on"}}, "initContainers": [proxy]}
     });
-    let sets = custom_resources::sidecarsets(namespace.client());
-    sets.create(&PostParams::default(), &serde_json::from_value(set)?).await?;
+    custom_resources::create(namespace, &set).await?;
     let template = pod_template();
     let pod = json!({"metadata": {"name": "try", "labels": template["metadata"]["labels"]}, "spec": template["spec"]});
     let pod: Pod = serde_json::from_value(pod)?;
