@@ -48,17 +48,30 @@ pub async fn the_api_server_takes_our_definition_of_sidecarset(namespace: &Names
     let both = sets.create(&PostParams { dry_run: true, ..PostParams::default() }, &serde_json::from_value(set)?).await;
     let refused = both.err().context("both spellings at once were accepted")?;
     ensure!(refused.to_string().contains("targetContainersMode"), "refused without naming the field: {refused}");
-    sets.delete(namespace.name(), &DeleteParams::default()).await?;
-    Ok(())
+    delete(namespace).await
 }
 
-/// Creates a SidecarSet, as soon as the API server serves them: Established comes a moment before.
+/// Creates a SidecarSet, as soon as the API server serves them: Established comes a moment before, and a definition that is changed is not served
+/// for a moment.
 pub(super) async fn create(namespace: &Namespace, set: &Value) -> anyhow::Result<DynamicObject> {
     let set = serde_json::from_value(set.clone())?;
     wait::until("the API server serves SidecarSets", async || {
         match sidecarsets(namespace.client()).create(&PostParams::default(), &set).await {
             Ok(stored) => Ok(Some(stored)),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 503) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    })
+    .await
+}
+
+/// Deletes the SidecarSet of a namespace, if there is one.
+pub(super) async fn delete(namespace: &Namespace) -> anyhow::Result<()> {
+    wait::until("the SidecarSet is deleted", async || {
+        match sidecarsets(namespace.client()).delete(namespace.name(), &DeleteParams::default()).await {
+            Ok(_) => Ok(Some(())),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Some(())),
+            Err(kube::Error::Api(status)) if status.code == 503 => Ok(None),
             Err(error) => Err(error.into()),
         }
     })

@@ -115,7 +115,7 @@ async fn clean_up(namespace: &Namespace, home: &str) -> anyhow::Result<()> {
     custom_resources::definitions(client())
         .patch(custom_resources::NAME, &apply, &Patch::Apply(crd::sidecarset(&Conversion::None)))
         .await?;
-    custom_resources::sidecarsets(client()).delete(namespace.name(), &delete).await?;
+    custom_resources::delete(namespace).await?;
     Api::<KubeNamespace>::all(client()).delete(home, &delete).await?;
     Ok(())
 }
