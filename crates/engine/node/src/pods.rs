@@ -105,14 +105,16 @@ impl Record {
         self.pod.metadata.deletion_timestamp.is_some()
     }
 
-    /// When the youngest of its running containers has lived long enough to be told about.
-    pub(crate) fn settled_at(&self) -> Option<Timestamp> {
+    /// When the youngest of its running containers has lived long enough to be told about, if that is still to come. One that began in the
+    /// future, by a clock that was set back since, is told about at once.
+    pub(crate) fn settles_at(&self, now: Timestamp) -> Option<Timestamp> {
         let attempts = self.facts.values().filter_map(|facts| facts.current.as_ref());
         let since = attempts.filter_map(|attempt| match attempt.state {
             State::Running { since, .. } => Some(since),
             _ => None,
         });
-        since.max()?.checked_add(SETTLING).ok()
+        let settled = since.filter(|since| *since <= now).max()?.checked_add(SETTLING).ok()?;
+        (settled > now).then_some(settled)
     }
 
     /// Whether a container or what containers share is just being made.

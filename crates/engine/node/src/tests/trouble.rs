@@ -393,4 +393,24 @@ async fn logs_that_are_not_there_are_explained() {
     assert_eq!(get("/containerLogs/default/web/main?previous=true").await, (400, previous.to_owned()));
     assert_eq!(get("/containerLogs/default/nobody/main").await, (404, "pod \"nobody\" does not exist".to_owned()));
     assert_eq!(get("/healthz").await, (200, "ok".to_owned()));
+
+    let mut waiting = pod_of(json!({"name": "main"}));
+    waiting["initContainers"] = json!([{"name": "setup"}]);
+    cluster.create_annotated("slow", "setup: 1h", waiting).await;
+    cluster.until("slow", |pod| state(pod, "main") == "waiting PodInitializing").await;
+    let initializing = "container \"main\" in pod \"slow\" is waiting to start: PodInitializing";
+    assert_eq!(get("/containerLogs/default/slow/main").await, (400, initializing.to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_ends_at_once_is_never_told_as_running() {
+    let (cluster, _) = scripted().await;
+    let seen = cluster.until("web", |pod| {
+        assert_ne!(state(pod, "main"), "running");
+        pod["status"]["phase"] == "Failed"
+    });
+    let mut spec = pod_of(json!({"name": "main"}));
+    spec["restartPolicy"] = json!("Never");
+    cluster.create_annotated("web", "main: 100ms exit 1", spec).await;
+    seen.await;
 }

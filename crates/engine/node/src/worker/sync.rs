@@ -176,7 +176,7 @@ impl<R: Runtime> Worker<R> {
             return;
         }
         let now = self.inner.config.clock.now();
-        if let Some(settled) = record.settled_at().filter(|settled| !R::SIMULATED && *settled > now) {
+        if let Some(settled) = record.settles_at(now).filter(|_| !R::SIMULATED) {
             let wake = record.wake_at.map_or(settled, |wake| wake.min(settled));
             pods.wake(uid, Some(wake));
             return;
