@@ -114,13 +114,13 @@ pub struct UpArgs {
     /// The port of the API server on 127.0.0.1 [default: a free one]
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     pub port: u16,
-    /// Keep all objects in this folder, and go on from what is there [default: keep nothing]
+    /// Keep all objects in this folder, which is new, empty or of an earlier run, and go on from what is there [default: keep nothing]
     #[arg(long, value_name = "FOLDER")]
     pub data: Option<PathBuf>,
     /// What images stand for: a YAML file that maps their names to commands
     ///
     /// For manifests whose containers have no command. Each key is the name of an image, or a pattern with *; its value has
-    /// command, args, env and workingDir, each as in a container.
+    /// command, args and workingDir as in a container, and env as a map of names to values.
     #[arg(long, value_name = "FILE")]
     pub images: Option<PathBuf>,
     /// Run no processes: pods are walked through their lives by the clock alone, which scales to 100,000 of them
