@@ -9,8 +9,8 @@ use crate::command::{cargo, output, root, run};
 
 /// The floors from the ground up. A crate may use crates of its own floor that stand before it, and of floors below.
 const FLOORS: &[(&str, &[&str])] = &[
-    ("model", &["quantity", "expr", "patch", "kinds", "structural", "api"]),
-    ("decide", &["lifecycle", "inject", "rollout", "rightsize", "admission"]),
+    ("model", &["quantity", "expr", "gates", "patch", "kinds", "structural", "api"]),
+    ("decide", &["note", "lifecycle", "inject", "rollout", "rightsize", "admission"]),
     ("engine", &["clock", "store", "apiserver", "events", "workloads", "process", "node", "embedded"]),
     ("run", &["manager", "agent", "wrap", "cli"]),
 ];

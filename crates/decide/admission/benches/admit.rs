@@ -12,7 +12,9 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use pillion_admission::{Snapshot, admit};
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::SidecarSet;
-use pillion_inject::{Catalog, Draw};
+use pillion_gates::Gates;
+use pillion_inject::Catalog;
+use pillion_note::Draw;
 use pillion_testkit::{mk_container, mk_pod, mk_set, mk_sized};
 use serde_json::{Value, json};
 
@@ -65,7 +67,9 @@ fn benches(criterion: &mut Criterion) {
         let catalog = Catalog::new(matching_sets().chain(others(sets - 3)), &[]).expect("the sets compile");
         let snapshot = Snapshot { catalog, ..Snapshot::default() };
         criterion.bench_function(&format!("admit/{sets} sets"), |bencher| {
-            bencher.iter(|| admit(black_box(&pod), &snapshot, &Draw::default(), now).expect("admitted"));
+            bencher.iter(|| {
+                admit(black_box(&pod), &snapshot, Gates::default(), &Draw::default(), now).outcome.expect("admitted")
+            });
         });
     }
 }

@@ -3,7 +3,9 @@
 //! ```
 //! use pillion_admission::{Snapshot, admit};
 //! use pillion_api::{pod::Pod, sidecarset};
-//! use pillion_inject::{Catalog, Draw};
+//! use pillion_gates::Gates;
+//! use pillion_inject::Catalog;
+//! use pillion_note::Draw;
 //! use serde_json::json;
 //!
 //! let set = sidecarset::decode(json!({
@@ -16,21 +18,21 @@
 //! let pod = json!({"metadata": {"labels": {"app": "web"}},
 //!                  "spec": {"containers": [{"name": "app", "resources": {"limits": {"cpu": "2"}}}]}});
 //!
-//! let admitted = admit(&Pod::new(pod.clone())?, &snapshot, &Draw::default(), Some("2026-01-01T00:00:00Z".parse()?))?;
+//! let decision = admit(&Pod::new(pod.clone())?, &snapshot, Gates::default(), &Draw::default(), Some("2026-01-01T00:00:00Z".parse()?));
 //! let mut injected = pod;
-//! json_patch::patch(&mut injected, &admitted.patch)?;
+//! json_patch::patch(&mut injected, &decision.outcome?)?;
 //! assert_eq!(injected["spec"]["containers"][1]["resources"]["limits"]["cpu"], "1");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! ```text
-//!  Pod ──▶ structure (inject::plan) ──▶ resources of the injected sidecars (Injection::size) ──▶ patch + notes
+//!  Pod ──▶ Draft ──▶ structure (inject::inject) ──▶ resources of the injected sidecars (inject::size) ──▶ patch + notes
 //!
 //!  offline:  manifest ──▶ what the API server does first (api_server) ──▶ the same admit ──▶ patched manifest
 //! ```
 //!
 //! # Invariants
-//! - Pure: the same pod, snapshot, draw and `now` give the same answer.
+//! - Pure: the same pod, snapshot, gates, draw and `now` give the same answer.
 //! - Admitting the pod that admission has made changes nothing.
 //! - A pod is refused only for what could not be known before it came.
 #![forbid(unsafe_code)]
@@ -44,7 +46,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use json_patch::Patch;
 use pillion_api::pod::Pod;
-use pillion_inject::{Catalog, Denied, Draw, Namespace, Note};
+use pillion_gates::Gates;
+use pillion_inject::{Catalog, Context, Namespace};
+use pillion_note::{Denied, Draft, Draw, Note};
 
 pub use offline::{Injected, Offline, OfflineError, Why};
 
@@ -64,35 +68,32 @@ impl Snapshot {
     }
 }
 
-/// What a new pod becomes.
+/// What was decided about a new pod.
 #[derive(Clone, Debug)]
-pub struct Admitted {
-    /// The changes; empty when there are none.
-    pub patch: Patch,
-    /// What was decided and why.
+pub struct Decision {
+    /// The changes, empty when there are none; or why the pod is refused.
+    pub outcome: Result<Patch, Denied>,
+    /// What was decided and why, up to the refusal if there is one.
     pub notes: Vec<Note>,
 }
 
-/// Decides over a new pod. `now` is the time of admission; the template of a workload has none.
-///
-/// # Errors
-/// The pod is refused, for a reason that names the SidecarSet.
-pub fn admit(pod: &Pod, snapshot: &Snapshot, draw: &Draw, now: Option<Timestamp>) -> Result<Admitted, Denied> {
-    let (verdict, notes) = decide(pod, snapshot, draw, now);
-    verdict.map(|patch| Admitted { patch, notes })
+/// Decides about a new pod. `now` is the time of admission; the template of a workload has none.
+pub fn admit(pod: &Pod, snapshot: &Snapshot, gates: Gates, draw: &Draw, now: Option<Timestamp>) -> Decision {
+    let mut draft = Draft::new(pod);
+    let outcome = decide(&mut draft, snapshot, gates, draw, now).map(|()| draft.patch());
+    Decision { outcome, notes: draft.into_notes() }
 }
 
-/// The decision, and the notes that led to it even if the pod is refused.
-fn decide(pod: &Pod, snapshot: &Snapshot, draw: &Draw, now: Option<Timestamp>) -> (Result<Patch, Denied>, Vec<Note>) {
-    let namespace = snapshot.namespace(pod.namespace());
-    match pillion_inject::plan(pod, &namespace, &snapshot.catalog, draw, now) {
-        Ok(mut injection) => match injection.size(pod) {
-            Ok(()) => {
-                let (patch, notes) = injection.into_patch(pod);
-                (Ok(patch), notes)
-            }
-            Err(denied) => (Err(denied), injection.notes),
-        },
-        Err(denied) => (Err(denied), Vec::new()),
-    }
+/// The steps, in the one order that there is.
+fn decide(
+    draft: &mut Draft<'_>,
+    snapshot: &Snapshot,
+    gates: Gates,
+    draw: &Draw,
+    now: Option<Timestamp>,
+) -> Result<(), Denied> {
+    let namespace = snapshot.namespace(draft.pod().namespace());
+    let context = Context { namespace: &namespace, catalog: &snapshot.catalog, draw, gates, now };
+    let injected = pillion_inject::inject(draft, &context)?;
+    pillion_inject::size(draft, &injected)
 }

@@ -5,12 +5,14 @@ use json_patch::Patch;
 use pillion_api::field;
 use pillion_api::pod::{Object, Pod};
 use pillion_api::workload::pod_template;
-use pillion_inject::{Denied, Draw, Note, Verdict};
+use pillion_gates::Gates;
+use pillion_inject::Verdict;
+use pillion_note::{Denied, Draw, Note};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::api_server::before_webhooks;
-use crate::{Admitted, Snapshot, admit, decide};
+use crate::{Decision, Snapshot, admit};
 
 /// What is known in place of a cluster.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +21,8 @@ pub struct Offline {
     pub snapshot: Snapshot,
     /// LimitRange objects.
     pub limit_ranges: Vec<Value>,
+    /// The feature gates.
+    pub gates: Gates,
     /// The random number and the quota grants.
     pub draw: Draw,
     /// The namespace of objects that name none.
@@ -75,7 +79,8 @@ impl Offline {
     pub fn inject(&self, object: &Value, now: Timestamp) -> Result<Option<Injected>, OfflineError> {
         let Some(path) = pod_template(object) else { return Ok(None) };
         let pod = self.pod(object, path)?;
-        let Admitted { patch, notes } = admit(&pod, &self.snapshot, &self.draw, time_of(path, now))?;
+        let Decision { outcome, notes } = admit(&pod, &self.snapshot, self.gates, &self.draw, time_of(path, now));
+        let patch = outcome?;
         let mut object = object.clone();
         if let Some(template) = object.pointer_mut(path) {
             json_patch::patch(template, &patch)?;
@@ -92,8 +97,8 @@ impl Offline {
         let pod = self.pod(object, path)?;
         let namespace = self.snapshot.namespace(pod.namespace());
         let sidecar_sets = pillion_inject::explain(&pod, &namespace, &self.snapshot.catalog);
-        let (verdict, notes) = decide(&pod, &self.snapshot, &self.draw, time_of(path, now));
-        let (denied, after) = match verdict {
+        let Decision { outcome, notes } = admit(&pod, &self.snapshot, self.gates, &self.draw, time_of(path, now));
+        let (denied, after) = match outcome {
             Ok(patch) => {
                 let mut after = pod.into_value();
                 json_patch::patch(&mut after, &patch)?;

@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 use pillion_api::field::Path;
-use pillion_api::names;
-use pillion_api::sidecarset::{self, SidecarContainer, SidecarSet};
-use pillion_patch::selector::{Selector, SelectorError};
+use pillion_api::sidecarset::SidecarSet;
+use pillion_patch::selector::Selector;
 use serde_json::Value;
 
+use crate::body::{Body, CompileError};
 use crate::index::Index;
-use crate::resources::{Policy, PolicyError};
-use crate::revision::{Pin, PinError};
-use crate::selection::Namespace;
+use crate::namespace::Namespace;
+use crate::pin::Pin;
 
 /// The SidecarSets in force. A clone shares what it has with the original, whatever becomes of either.
 #[derive(Clone, Debug, Default)]
@@ -20,30 +19,6 @@ pub struct Catalog {
     /// By name, which is therefore the order of injection.
     sets: OrdMap<String, Arc<Entry>>,
     index: Index,
-}
-
-/// A SidecarSet that validation should have refused.
-#[derive(Debug, thiserror::Error)]
-#[error("SidecarSet {set:?}: {path}")]
-pub struct CompileError {
-    /// The set.
-    pub set: String,
-    /// Where in it.
-    pub path: Path,
-    /// What is wrong.
-    #[source]
-    pub reason: CompileReason,
-}
-
-/// What is wrong with a SidecarSet.
-#[derive(Debug, thiserror::Error)]
-pub enum CompileReason {
-    /// A selector is malformed.
-    #[error(transparent)]
-    Selector(#[from] SelectorError),
-    /// A `resourcesPolicy` is malformed.
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
 }
 
 /// One SidecarSet, compiled.
@@ -56,16 +31,6 @@ pub(crate) struct Entry {
     pub(crate) latest: Body,
     /// The revision that new pods should get instead.
     pub(crate) pin: Option<Pin>,
-}
-
-/// What one revision of a SidecarSet injects.
-#[derive(Debug)]
-pub(crate) struct Body {
-    pub(crate) set: SidecarSet,
-    pub(crate) init_containers: Vec<Option<Arc<Policy>>>,
-    pub(crate) containers: Vec<Option<Arc<Policy>>>,
-    pub(crate) hash: String,
-    pub(crate) hash_without_image: String,
 }
 
 impl Catalog {
@@ -109,10 +74,18 @@ impl Catalog {
         self.sets.values().map(AsRef::as_ref)
     }
 
-    /// The sets that may match these labels, by name.
-    pub(crate) fn candidates(&self, namespace: &Namespace, labels: &[(&str, &str)]) -> impl Iterator<Item = &Entry> {
-        let namespace: Vec<(&str, &str)> = namespace.labels().collect();
-        self.index.find(&namespace, labels).into_iter().filter_map(|name| self.sets.get(name).map(AsRef::as_ref))
+    /// The sets whose selectors match a pod with these labels in this namespace, by name: paused sets, canaries and the sets
+    /// that they stand in for included. The cost does not grow with the number of sets that cannot match.
+    pub fn matching<'c>(&'c self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<&'c SidecarSet> {
+        self.matching_entries(namespace, labels).into_iter().map(|entry| &entry.latest.set).collect()
+    }
+
+    pub(crate) fn matching_entries(&self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<&Entry> {
+        let of_namespace: Vec<(&str, &str)> = namespace.labels().collect();
+        let label = |key: &str| labels.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
+        let found = self.index.find(&of_namespace, labels).into_iter();
+        let entries = found.filter_map(|name| self.sets.get(name).map(AsRef::as_ref));
+        entries.filter(|entry| entry.matches(namespace, label)).collect()
     }
 }
 
@@ -136,45 +109,9 @@ impl Entry {
     pub(crate) fn name(&self) -> &str {
         self.latest.set.name()
     }
-}
 
-impl Body {
-    pub(crate) fn compile(set: SidecarSet) -> Result<Body, CompileError> {
-        let policies = |list: &[SidecarContainer], field: &str| {
-            list.iter()
-                .enumerate()
-                .map(|(i, container)| {
-                    container
-                        .resources_policy
-                        .as_ref()
-                        .map(Policy::compile)
-                        .transpose()
-                        .map(|policy| policy.map(Arc::new))
-                        .map_err(|reason| CompileError {
-                            set: set.name().to_owned(),
-                            path: Path::new("spec").child(field).index(i).child("resourcesPolicy"),
-                            reason: reason.into(),
-                        })
-                })
-                .collect::<Result<Vec<_>, _>>()
-        };
-        let init_containers = policies(&set.spec.init_containers, "initContainers")?;
-        let containers = policies(&set.spec.containers, "containers")?;
-        let hash = set.annotation(names::HASH).map_or_else(|| sidecarset::hash(&set), str::to_owned);
-        let hash_without_image = set
-            .annotation(names::HASH_WITHOUT_IMAGE)
-            .map_or_else(|| sidecarset::hash_without_image(&set), str::to_owned);
-        Ok(Body { set, init_containers, containers, hash, hash_without_image })
-    }
-}
-
-/// An error and everything that led to it, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    std::iter::successors(Some(error), |error| error.source()).map(ToString::to_string).collect::<Vec<_>>().join(": ")
-}
-
-impl From<CompileError> for PinError {
-    fn from(error: CompileError) -> PinError {
-        PinError { reason: format!("the pinned revision cannot be used: {}: {}", error.path, chain(&error.reason)) }
+    fn matches<'v>(&self, namespace: &Namespace, label: impl Fn(&str) -> Option<&'v str>) -> bool {
+        self.namespace_selector.as_ref().is_none_or(|selector| selector.matches(|key| namespace.label(key)))
+            && self.selector.as_ref().is_some_and(|selector| selector.matches(label))
     }
 }

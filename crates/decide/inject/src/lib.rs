@@ -2,7 +2,9 @@
 //!
 //! ```
 //! use pillion_api::{pod::Pod, sidecarset};
-//! use pillion_inject::{Catalog, Draw, Namespace};
+//! use pillion_gates::Gates;
+//! use pillion_inject::{Catalog, Context, Namespace};
+//! use pillion_note::{Draft, Draw};
 //! use serde_json::json;
 //!
 //! let set = sidecarset::decode(json!({
@@ -12,40 +14,49 @@
 //! let catalog = Catalog::new([set], &[])?;
 //! let pod = Pod::new(json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app"}]}}))?;
 //!
-//! let injection = pillion_inject::plan(&pod, &Namespace::named("default"), &catalog, &Draw::default(), Some("2026-01-01T00:00:00Z".parse()?))?;
-//! assert_eq!(injection.containers[0].name(), "proxy");
+//! let mut draft = Draft::new(&pod);
+//! let (namespace, draw, now) = (Namespace::named("default"), Draw::default(), Some("2026-01-01T00:00:00Z".parse()?));
+//! let context = Context { namespace: &namespace, catalog: &catalog, draw: &draw, gates: Gates::default(), now };
+//! pillion_inject::inject(&mut draft, &context)?;
+//! assert_eq!(draft.to_value()["spec"]["containers"][1]["name"], "proxy");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! ```text
 //!  SidecarSets, ControllerRevisions ──▶ Catalog (compiled, indexed)
 //!                                          │
-//!  Pod, Namespace ──▶ selection ──▶ revision ──▶ metadata, build, place ──▶ Injection ──▶ size ──▶ JSON patch
-//!                     who matches   which body   containers, volumes, …      (a plan)    resources
+//!  Draft, Namespace ──▶ selection ──▶ revision ──▶ metadata, build, structure ──▶ (other steps) ──▶ resources
+//!                       who matches   which body   containers, volumes, …                         resourcesPolicy
 //! ```
 //!
 //! # Invariants
-//! - Pure: the same pod, catalog, draw and `now` give the same plan.
-//! - Planning for the pod that a plan has made gives an empty plan: injecting twice is injecting once.
-//! - The patch touches only what was decided here; whatever else the pod carries stays as it came.
+//! - Pure: the same draft, catalog, draw and `now` give the same result.
+//! - Injecting into a pod that was injected changes nothing: injecting twice is injecting once.
 //! - The cost of one pod does not grow with the number of sets that cannot match it.
 #![forbid(unsafe_code)]
 
+mod body;
 mod build;
 mod catalog;
 mod hot_upgrade;
 mod index;
+mod injected;
 mod metadata;
-mod note;
-mod plan;
+mod namespace;
+mod pin;
+mod policy;
 mod record;
 mod resources;
 mod revision;
 mod selection;
 mod share;
+mod structure;
 
-pub use catalog::{Catalog, CompileError};
-pub use note::{Denied, Note, Severity};
-pub use plan::{Injection, Place, Placed, plan};
-pub use revision::Draw;
-pub use selection::{Namespace, Verdict, explain};
+pub use body::{CompileError, CompileReason};
+pub use catalog::Catalog;
+pub use injected::Injected;
+pub use namespace::Namespace;
+pub use policy::PolicyError;
+pub use resources::size;
+pub use selection::{MatchReason, Verdict, explain};
+pub use structure::{Context, inject};

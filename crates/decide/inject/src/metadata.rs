@@ -2,18 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use pillion_api::pod::Pod;
 use pillion_api::sidecarset::{PatchPolicy, SidecarSet};
+use pillion_note::{Denied, Draft};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::note::Denied;
-
-/// Applies the annotations of `set` to `annotations`, which hold what was decided so far over those of the pod.
-pub(crate) fn patch(set: &SidecarSet, pod: &Pod, annotations: &mut BTreeMap<String, String>) -> Result<(), Denied> {
+/// Writes the annotations of `set`.
+pub(crate) fn patch(set: &SidecarSet, draft: &mut Draft<'_>) -> Result<(), Denied> {
     for patch in &set.spec.patch_pod_metadata {
         for (key, value) in &patch.annotations {
-            let current = annotations.get(key).map(String::as_str).or_else(|| pod.annotation(key));
+            let current = draft.annotation(key);
             let decided = match patch.patch_policy.as_ref().unwrap_or(&PatchPolicy::Retain) {
                 PatchPolicy::Retain => current.is_none().then(|| value.clone()),
                 PatchPolicy::Overwrite => Some(value.clone()),
@@ -27,7 +25,7 @@ pub(crate) fn patch(set: &SidecarSet, pod: &Pod, annotations: &mut BTreeMap<Stri
                 PatchPolicy::Unknown(_) => None,
             };
             if let Some(decided) = decided {
-                annotations.insert(key.clone(), decided);
+                draft.set_annotation(key.as_str(), decided);
             }
         }
     }

@@ -1,139 +1,73 @@
 //! `resourcesPolicy`: a sidecar's resources from those of the app's containers (OpenKruise proposal 20250913).
 
-use pillion_api::pod::{Container, Object, Pod};
-use pillion_api::sidecarset::{ResourceExpressions, ResourcesPolicy, TargetContainersMode};
-use pillion_expr::{Amount, Expr, ExprError, Outcome, Resource};
+use pillion_api::pod::{Container, Object};
+use pillion_expr::{Amount, Expr, Outcome, Resource};
+use pillion_note::{ContainerList, Denied, Draft, Note, Reason, Subject};
 use pillion_quantity::Quantity;
-use regex::Regex;
 use serde_json::{Map, Value};
 
-use crate::note::{Denied, Note};
-use crate::plan::{Injection, Placed};
+use crate::injected::{Injected, Sidecar};
+use crate::policy::{Mode, Policy, RESOURCES};
 
-const RESOURCES: [Resource; 2] = [Resource::Cpu, Resource::Memory];
-
-/// A `resourcesPolicy`, compiled.
-#[derive(Debug)]
-pub(crate) struct Policy {
-    mode: Mode,
-    regex: Regex,
-    limits: Expressions,
-    requests: Expressions,
-}
-
-/// An expression for each of [`RESOURCES`].
-type Expressions = [Option<Expr>; 2];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Sum,
-    Max,
-}
-
-/// A `resourcesPolicy` that validation should have refused.
-#[derive(Debug, thiserror::Error)]
-pub enum PolicyError {
-    /// The mode is missing or unknown.
-    #[error("the mode must be sum or max")]
-    Mode,
-    /// There are no expressions.
-    #[error("resourcesExpr is missing")]
-    NoExpressions,
-    /// The pattern for container names is malformed.
-    #[error("targetContainersNameRegex is malformed")]
-    Regex(#[from] regex::Error),
-    /// An expression is malformed.
-    #[error("the expression {expression:?} is malformed")]
-    Expression {
-        /// The expression.
-        expression: String,
-        /// What is wrong with it.
-        #[source]
-        error: ExprError,
-    },
-}
-
-impl Policy {
-    pub(crate) fn compile(policy: &ResourcesPolicy) -> Result<Policy, PolicyError> {
-        let mode = match policy.mode() {
-            Some(TargetContainersMode::Sum) => Mode::Sum,
-            Some(TargetContainersMode::Max) => Mode::Max,
-            Some(TargetContainersMode::Unknown(_)) | None => return Err(PolicyError::Mode),
-        };
-        let expressions = policy.expressions().ok_or(PolicyError::NoExpressions)?;
-        Ok(Policy {
-            mode,
-            regex: policy.compile_regex()?,
-            limits: parse(expressions.limits.as_ref())?,
-            requests: parse(expressions.requests.as_ref())?,
-        })
-    }
-
-    /// The first expression, to name the policy by.
-    fn first_expression(&self) -> &str {
-        self.limits.iter().chain(&self.requests).flatten().next().map_or("", Expr::source)
-    }
-}
-
-/// An empty expression is the same as none.
-fn parse(expressions: Option<&ResourceExpressions>) -> Result<Expressions, PolicyError> {
-    let Some(expressions) = expressions else { return Ok([None, None]) };
-    let one = |source: Option<&String>, resource| {
-        let parse = |source: &String| {
-            Expr::parse(source, resource).map_err(|error| PolicyError::Expression { expression: source.clone(), error })
-        };
-        source.filter(|source| !source.trim().is_empty()).map(parse).transpose()
-    };
-    Ok([one(expressions.cpu.as_ref(), Resource::Cpu)?, one(expressions.memory.as_ref(), Resource::Memory)?])
-}
-
-impl Injection {
-    /// Sizes the sidecars that have a `resourcesPolicy` from the final resources of `pod`'s own containers.
-    ///
-    /// # Errors
-    /// No container of the pod is meant, or a result is negative.
-    pub fn size(&mut self, pod: &Pod) -> Result<(), Denied> {
-        let injected: Vec<String> =
-            self.init_containers.iter().chain(&self.containers).map(|p| p.name().to_owned()).collect();
-        let native = pod.init_containers().filter(|container| container.is_native_sidecar());
-        let own: Vec<Container<'_>> = native
-            .chain(pod.containers())
-            .filter(|container| !container.is_injected() && !injected.iter().any(|name| name == container.name()))
-            .collect();
-        for placed in self.init_containers.iter_mut().chain(&mut self.containers) {
-            size(placed, &own, &mut self.notes)?;
+/// Sizes the injected sidecars that have a `resourcesPolicy` from the resources that the pod's own containers have now.
+///
+/// # Errors
+/// No container of the pod is a target, or a result is negative.
+pub fn size(draft: &mut Draft<'_>, injected: &Injected) -> Result<(), Denied> {
+    for sidecar in &injected.sidecars {
+        let Some(policy) = &sidecar.policy else { continue };
+        let mut notes = Vec::new();
+        let resources = resources(draft, sidecar, policy, &mut notes);
+        for note in notes {
+            draft.note(note);
         }
-        Ok(())
+        let resources = resources?;
+        if let Some(container) = draft.container_mut(sidecar.key) {
+            if resources.is_empty() {
+                container.shift_remove("resources");
+            } else {
+                container.insert("resources".to_owned(), Value::Object(resources));
+            }
+        }
     }
+    Ok(())
 }
 
-fn size(placed: &mut Placed, own: &[Container<'_>], notes: &mut Vec<Note>) -> Result<(), Denied> {
-    let Some(policy) = placed.policy.clone() else { return Ok(()) };
+fn resources(draft: &Draft<'_>, sidecar: &Sidecar, policy: &Policy, notes: &mut Vec<Note>) -> Result<Object, Denied> {
+    let own = own_containers(draft);
+    let container = draft.container(sidecar.key).map_or("", Container::name);
     let targets: Vec<Container<'_>> =
         own.iter().copied().filter(|target| policy.regex.is_match(target.name())).collect();
     if targets.is_empty() {
         return Err(Denied::NoTarget {
-            set: placed.sidecar_set.clone(),
-            container: placed.name().to_owned(),
+            set: sidecar.set.clone(),
+            container: container.to_owned(),
             regex: policy.regex.to_string(),
-            candidates: names(own),
+            candidates: names(&own),
             expression: policy.first_expression().to_owned(),
         });
     }
-    let sizing = Sizing { policy: &policy, targets: &targets, placed, notes };
-    let resources = sizing.resources()?;
-    if resources.is_empty() {
-        placed.container.shift_remove("resources");
-    } else {
-        placed.container.insert("resources".to_owned(), Value::Object(resources));
-    }
-    Ok(())
+    let before = draft.container(sidecar.key).and_then(|container| container.0.get("resources")?.as_object());
+    Sizing { policy, targets: &targets, set: &sidecar.set, container, before, notes }.resources()
+}
+
+/// The containers that a policy may compute from: the pod's own, native sidecars among them.
+fn own_containers<'d>(draft: &'d Draft<'_>) -> Vec<Container<'d>> {
+    let native = draft.containers(ContainerList::InitContainers).filter(|(_, container)| container.is_native_sidecar());
+    native
+        .chain(draft.containers(ContainerList::Containers))
+        .filter(|(key, _)| draft.is_own(*key))
+        .map(|(_, container)| container)
+        .collect()
 }
 
 struct Sizing<'a> {
     policy: &'a Policy,
     targets: &'a [Container<'a>],
-    placed: &'a Placed,
+    set: &'a str,
+    container: &'a str,
+    /// What the sidecar's own `resources` say.
+    before: Option<&'a Object>,
     notes: &'a mut Vec<Note>,
 }
 
@@ -164,8 +98,7 @@ impl Sizing<'_> {
             }
         }
         // Whatever else `resources` had (claims) is not the policy's to decide.
-        let mut resources =
-            self.placed.container.get("resources").and_then(Value::as_object).cloned().unwrap_or_default();
+        let mut resources = self.before.cloned().unwrap_or_default();
         for (list, values) in [("limits", limits), ("requests", requests)] {
             if values.is_empty() {
                 resources.shift_remove(list);
@@ -198,8 +131,8 @@ impl Sizing<'_> {
             Outcome::Value(value) => (Some(value), value.to_string()),
             Outcome::Negative(value) => {
                 return Err(Denied::Negative {
-                    set: self.placed.sidecar_set.clone(),
-                    container: self.placed.name().to_owned(),
+                    set: self.set.to_owned(),
+                    container: self.container.to_owned(),
                     list,
                     resource: resource.name(),
                     expression: expression.source().to_owned(),
@@ -217,7 +150,7 @@ impl Sizing<'_> {
             message =
                 format!("{message}, with {resource} = {variable}, the {mode} of the {list} of {}", names(self.targets));
         }
-        self.note("Sized", message);
+        self.notes.push(Note::info(Subject::sidecar_set(self.set), Reason::Sized, message).about(self.container));
         Ok(value)
     }
 
@@ -226,16 +159,12 @@ impl Sizing<'_> {
         match (request, limit) {
             (Some(request), Some(limit)) if request > limit => {
                 let message = format!("requests.{resource} {request} is above the limit {limit} and was lowered to it");
-                self.notes
-                    .push(Note::warning(&self.placed.sidecar_set, "RequestLowered", message).about(self.placed.name()));
+                let note = Note::warning(Subject::sidecar_set(self.set), Reason::RequestLowered, message);
+                self.notes.push(note.about(self.container));
                 Some(limit)
             }
             (request, _) => request,
         }
-    }
-
-    fn note(&mut self, reason: &'static str, message: String) {
-        self.notes.push(Note::info(&self.placed.sidecar_set, reason, message).about(self.placed.name()));
     }
 }
 

@@ -1,106 +1,27 @@
 //! Which revision of a set a new pod gets.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use pillion_api::names;
 use pillion_api::pod::Pod;
-use pillion_api::sidecarset::validation::Revision;
-use pillion_api::sidecarset::{InjectRevision, InjectRevisionPolicy, SidecarSet, revision};
-use pillion_patch::selector::Selector;
-use serde_json::Value;
+use pillion_api::sidecarset::{InjectRevisionPolicy, SidecarSet};
+use pillion_note::{Denied, Draft, Draw, Note, Reason, Subject};
 
-use crate::catalog::{Body, Entry, chain};
-use crate::note::{Denied, Note};
+use crate::body::Body;
+use crate::catalog::Entry;
+use crate::pin::Pin;
 
-/// What the shell had to obtain before the decision, because deciding is pure.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Draw {
-    /// A number drawn evenly from all of `u64`, for `policy: Partial`.
-    pub random: u64,
-    /// For each set with `policy: Quota` whether a place of its partition was granted to this pod. A set that is not
-    /// listed is asked about its first pod: granted if its partition keeps any pod at all.
-    pub quota: BTreeMap<String, bool>,
-}
-
-/// The revision that a set pins for new pods.
-#[derive(Debug)]
-pub(crate) struct Pin {
-    policy: InjectRevisionPolicy,
-    wanted: String,
-    update_selector: Option<Selector>,
-    body: Result<Arc<Body>, PinError>,
-}
-
-/// Why a pinned revision cannot be had.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PinError {
-    pub(crate) reason: String,
-}
-
-impl Pin {
-    /// What `set` pins, if anything.
-    pub(crate) fn of(set: &SidecarSet, update_selector: Option<Selector>, revisions: &[Value]) -> Option<Pin> {
-        let pinned = set.spec.pinned_revision()?;
-        let wanted = match (&pinned.revision_name, &pinned.custom_version) {
-            (Some(name), _) => name.clone(),
-            (None, Some(version)) => format!("with customVersion {version:?}"),
-            (None, None) => return None,
-        };
-        let body = restore(set, &pinned, revisions).map(Arc::new);
-        Some(Pin { policy: pinned.policy.unwrap_or(InjectRevisionPolicy::Always), wanted, update_selector, body })
-    }
-}
-
-fn restore(set: &SidecarSet, pinned: &InjectRevision, revisions: &[Value]) -> Result<Body, PinError> {
-    let found = find(set, pinned, revisions)?;
-    let restored = revision::restore(set, found)
-        .map_err(|error| PinError { reason: format!("the pinned revision cannot be used: {}", chain(&error)) })?;
-    Ok(Body::compile(restored)?)
-}
-
-fn find<'a>(set: &SidecarSet, pinned: &InjectRevision, revisions: &'a [Value]) -> Result<&'a Value, PinError> {
-    let own = |known: &dyn Fn(Revision<'a>) -> bool| {
-        let is_meant = |stored: &&'a Value| revision::pinnable(set.name(), stored).is_some_and(known);
-        revisions.iter().filter(is_meant).max_by_key(|stored| stored["revision"].as_i64())
-    };
-    let not_found = |what: String| PinError {
-        reason: format!("{what} is pinned for new pods and is not there; pin one that is, or remove the pin"),
-    };
-    if let Some(name) = &pinned.revision_name {
-        return own(&|known| known.name == name).ok_or_else(|| {
-            match revisions.iter().find(|stored| name_of(stored) == name) {
-                Some(other) => {
-                    let owner = other["metadata"]["labels"].get(names::REVISION_OWNER).and_then(Value::as_str);
-                    let owner = owner.unwrap_or_default();
-                    PinError { reason: format!("ControllerRevision {name:?} belongs to SidecarSet {owner:?}") }
-                }
-                None => not_found(format!("ControllerRevision {name:?}")),
-            }
-        });
-    }
-    let version = pinned.custom_version.as_deref().unwrap_or_default();
-    own(&|known| known.custom_version == Some(version))
-        .ok_or_else(|| not_found(format!("a ControllerRevision with customVersion {version:?}")))
-}
-
-fn name_of(revision: &Value) -> &str {
-    revision["metadata"]["name"].as_str().unwrap_or_default()
-}
-
-/// What of `entry` the pod gets.
-pub(crate) fn choose<'a>(entry: &'a Entry, pod: &Pod, draw: &Draw, notes: &mut Vec<Note>) -> Result<&'a Body, Denied> {
+/// The revision of `entry` that the pod gets.
+pub(crate) fn choose<'c>(entry: &'c Entry, draft: &mut Draft<'_>, draw: &Draw) -> Result<&'c Body, Denied> {
     let Some(pin) = &entry.pin else { return Ok(&entry.latest) };
     let set = &entry.latest.set;
     let pinned = match &pin.body {
         Ok(body) => body,
         Err(error) => return Err(Denied::Revision { set: set.name().to_owned(), reason: error.reason.clone() }),
     };
-    let (takes_pinned, why) = decide(pin, set, pod, draw);
+    let (takes_pinned, why) = decide(pin, set, draft.pod(), draw);
     let which =
         if takes_pinned { format!("the pinned revision {}", pin.wanted) } else { "the latest revision".to_owned() };
-    notes.push(Note::info(set.name(), "Revision", format!("gets {which}: {why}")));
+    let message = format!("gets {which}: {why}");
+    draft.note(Note::info(Subject::sidecar_set(set.name()), Reason::Revision, message));
     Ok(if takes_pinned { pinned } else { &entry.latest })
 }
 

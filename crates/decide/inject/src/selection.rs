@@ -1,40 +1,14 @@
 //! Which sets a pod gets.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use pillion_api::names;
 use pillion_api::pod::Pod;
 use serde::Serialize;
 
 use crate::catalog::{Catalog, Entry};
-
-/// A namespace: its labels, among them always the one with its name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Namespace {
-    labels: BTreeMap<String, String>,
-}
-
-impl Namespace {
-    /// A namespace with no labels but its name.
-    pub fn named(name: &str) -> Namespace {
-        Namespace::new(name, BTreeMap::new())
-    }
-
-    /// A namespace with labels.
-    pub fn new(name: &str, mut labels: BTreeMap<String, String>) -> Namespace {
-        // The API server sets this label on every Namespace and lets nobody change it.
-        labels.insert(names::NAMESPACE_NAME.to_owned(), name.to_owned());
-        Namespace { labels }
-    }
-
-    pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()))
-    }
-
-    fn label(&self, key: &str) -> Option<&str> {
-        self.labels.get(key).map(String::as_str)
-    }
-}
+use crate::namespace::Namespace;
 
 /// Whether one SidecarSet is injected into a pod, and if not, why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -44,16 +18,46 @@ pub struct Verdict {
     pub sidecar_set: String,
     /// Whether it is injected.
     pub matched: bool,
-    /// One word: `Matched`, `Selector`, `NamespaceSelector`, `Paused`, `Canary`, `OptedOut`, `NoSelector`.
-    pub reason: &'static str,
+    /// Why, in one word for programs.
+    pub reason: MatchReason,
     /// A sentence.
     pub message: String,
 }
 
+/// Why a SidecarSet is or is not injected into a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum MatchReason {
+    /// It is injected.
+    Matched,
+    /// Its selector is empty, which matches nothing.
+    NoSelector,
+    /// Its `namespaceSelector` does not match the namespace.
+    NamespaceSelector,
+    /// Its `selector` does not match the pod.
+    Selector,
+    /// The pod's annotation keeps every SidecarSet out.
+    OptedOut,
+    /// The pod has ended or is being deleted.
+    Inactive,
+    /// Its injection is paused.
+    Paused,
+    /// Its canary is injected in its place.
+    Canary,
+}
+
+impl fmt::Display for MatchReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
 /// Says of every set whether the pod gets it, and why. Looks at all of them; admission does not.
 pub fn explain(pod: &Pod, namespace: &Namespace, catalog: &Catalog) -> Vec<Verdict> {
-    let chosen: Vec<&str> = select(pod, namespace, catalog).iter().map(|entry| entry.name()).collect();
-    catalog.entries().map(|entry| verdict(pod, namespace, catalog, entry, &chosen)).collect()
+    let chosen = select(pod, namespace, catalog);
+    // The sets that a canary stands in for, with that canary.
+    let replaced: BTreeMap<&str, &str> =
+        chosen.iter().filter_map(|entry| Some((entry.latest.set.canary_base()?, entry.name()))).collect();
+    catalog.entries().map(|entry| verdict(pod, namespace, entry, &replaced)).collect()
 }
 
 /// The sets that the pod gets, in order of their names.
@@ -62,69 +66,55 @@ pub(crate) fn select<'a>(pod: &Pod, namespace: &Namespace, catalog: &'a Catalog)
         return Vec::new();
     }
     let labels: Vec<(&str, &str)> = pod.labels().collect();
-    let matching: Vec<&Entry> = catalog
-        .candidates(namespace, &labels)
-        .filter(|entry| !entry.latest.set.spec.injection_strategy.paused && matches(pod, namespace, entry))
-        .collect();
+    let mut matching = catalog.matching_entries(namespace, &labels);
+    matching.retain(|entry| !entry.latest.set.spec.injection_strategy.paused);
     let replaced: Vec<&str> = matching.iter().filter_map(|entry| entry.latest.set.canary_base()).collect();
     matching.into_iter().filter(|entry| !replaced.contains(&entry.name())).collect()
-}
-
-fn matches(pod: &Pod, namespace: &Namespace, entry: &Entry) -> bool {
-    entry.namespace_selector.as_ref().is_none_or(|selector| selector.matches(|key| namespace.label(key)))
-        && entry.selector.as_ref().is_some_and(|selector| selector.matches(|key| pod.label(key)))
 }
 
 fn is_opted_out(pod: &Pod) -> bool {
     pod.annotation(names::INJECT) == Some("false")
 }
 
-fn verdict(pod: &Pod, namespace: &Namespace, catalog: &Catalog, entry: &Entry, chosen: &[&str]) -> Verdict {
-    let (matched, reason, message) = reasons(pod, namespace, catalog, entry, chosen);
+fn verdict(pod: &Pod, namespace: &Namespace, entry: &Entry, replaced: &BTreeMap<&str, &str>) -> Verdict {
+    let (reason, message) = reason(pod, namespace, entry, replaced);
+    let matched = reason == MatchReason::Matched;
     Verdict { sidecar_set: entry.name().to_owned(), matched, reason, message }
 }
 
-fn reasons(
-    pod: &Pod,
-    namespace: &Namespace,
-    catalog: &Catalog,
-    entry: &Entry,
-    chosen: &[&str],
-) -> (bool, &'static str, String) {
+fn reason(pod: &Pod, namespace: &Namespace, entry: &Entry, replaced: &BTreeMap<&str, &str>) -> (MatchReason, String) {
     let found =
         |value: Option<&str>| value.map_or("it has no such label".to_owned(), |value| format!("it has {value:?}"));
     let Some(selector) = &entry.selector else {
-        return (false, "NoSelector", "its selector is empty, which matches nothing".to_owned());
+        return (MatchReason::NoSelector, "its selector is empty, which matches nothing".to_owned());
     };
     if let Some(wanted) =
         entry.namespace_selector.as_ref().and_then(|s| s.first_unsatisfied(|key| namespace.label(key)))
     {
         let message =
             format!("namespaceSelector wants {wanted} of the namespace; {}", found(namespace.label(&wanted.key)));
-        return (false, "NamespaceSelector", message);
+        return (MatchReason::NamespaceSelector, message);
     }
     if let Some(wanted) = selector.first_unsatisfied(|key| pod.label(key)) {
-        return (false, "Selector", format!("selector wants {wanted} of the pod; {}", found(pod.label(&wanted.key))));
+        return (
+            MatchReason::Selector,
+            format!("selector wants {wanted} of the pod; {}", found(pod.label(&wanted.key))),
+        );
     }
     if is_opted_out(pod) {
         return (
-            false,
-            "OptedOut",
+            MatchReason::OptedOut,
             format!("the pod's annotation {}: \"false\" keeps every SidecarSet out", names::INJECT),
         );
     }
     if pod.is_inactive() {
-        return (false, "Inactive", "the pod has ended or is being deleted".to_owned());
+        return (MatchReason::Inactive, "the pod has ended or is being deleted".to_owned());
     }
     if entry.latest.set.spec.injection_strategy.paused {
-        return (false, "Paused", "injectionStrategy.paused is true".to_owned());
+        return (MatchReason::Paused, "injectionStrategy.paused is true".to_owned());
     }
-    if !chosen.contains(&entry.name()) {
-        let canary = catalog
-            .entries()
-            .find(|canary| canary.latest.set.canary_base() == Some(entry.name()) && chosen.contains(&canary.name()));
-        let canary = canary.map_or("another set", Entry::name);
-        return (false, "Canary", format!("its canary {canary:?} is injected in its place"));
+    if let Some(canary) = replaced.get(entry.name()) {
+        return (MatchReason::Canary, format!("its canary {canary:?} is injected in its place"));
     }
-    (true, "Matched", format!("selector {selector} matches"))
+    (MatchReason::Matched, format!("selector {selector} matches"))
 }

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use pillion_api::pod::{Container, Object, Pod, name_of};
+use pillion_api::pod::{Container, Object, name_of};
 use pillion_api::sidecarset::{FieldRef, MetadataKey, ShareVolumePolicy, SidecarContainer, TransferEnv};
+use pillion_note::{Draft, Note, Reason, Subject};
 use serde_json::Value;
-
-use crate::note::Note;
 
 /// The app's own containers: neither injected before nor about to be replaced by a sidecar of the same name.
 pub(crate) struct App<'a> {
-    pub(crate) pod: &'a Pod,
     pub(crate) containers: Vec<Container<'a>>,
 }
 
@@ -24,10 +22,10 @@ pub(crate) struct Shared<'a> {
 }
 
 impl<'a> App<'a> {
-    pub(crate) fn shared_with(&self, sidecar: &SidecarContainer, set: &str, notes: &mut Vec<Note>) -> Shared<'a> {
+    pub(crate) fn shared_with(&self, sidecar: &SidecarContainer, set: &str, draft: &mut Draft<'a>) -> Shared<'a> {
         let mut shared = Shared::default();
         for transfer in &sidecar.transfer_env {
-            self.transfer(transfer, (set, sidecar.name()), &mut shared.env, notes);
+            self.transfer(transfer, (set, sidecar.name()), &mut shared.env, draft);
         }
         for &container in &self.containers {
             if sidecar.share_volume_policy.is_enabled() {
@@ -51,14 +49,14 @@ impl<'a> App<'a> {
         transfer: &TransferEnv,
         sidecar: (&str, &str),
         env: &mut Vec<&'a Object>,
-        notes: &mut Vec<Note>,
+        draft: &mut Draft<'a>,
     ) {
         let field_ref = transfer.source_container_name_from.as_ref().and_then(|from| from.field_ref.as_ref());
         let source = match field_ref {
-            Some(field) => value_of_field(self.pod, field),
+            Some(field) => value_of_field(draft, field),
             None => transfer.source_container_name.as_deref(),
         };
-        let source = source.unwrap_or_default();
+        let source = source.unwrap_or_default().to_owned();
         let container = self.containers.iter().find(|container| container.name() == source);
         let names: BTreeSet<&str> = transfer
             .env_name
@@ -74,7 +72,7 @@ impl<'a> App<'a> {
                 let (set, sidecar) = sidecar;
                 let message =
                     format!("transferEnv finds no environment variable {name:?} in container {source:?} of the pod");
-                notes.push(Note::info(set, "EnvNotFound", message).about(sidecar));
+                draft.note(Note::info(Subject::sidecar_set(set), Reason::EnvNotFound, message).about(sidecar));
             }
         }
     }
@@ -86,10 +84,10 @@ fn last_env_var<'a>(container: Container<'a>, name: &str) -> Option<&'a Object> 
 }
 
 /// The label or annotation that a `fieldRef` names.
-fn value_of_field<'a>(pod: &'a Pod, field: &FieldRef) -> Option<&'a str> {
+fn value_of_field<'d>(draft: &'d Draft<'_>, field: &FieldRef) -> Option<&'d str> {
     match field.metadata_key().ok()? {
-        MetadataKey::Label(key) => pod.label(key),
-        MetadataKey::Annotation(key) => pod.annotation(key),
+        MetadataKey::Label(key) => draft.pod().label(key),
+        MetadataKey::Annotation(key) => draft.annotation(key),
     }
 }
 

@@ -33,5 +33,6 @@
 pub use pillion_kinds::field;
 pub mod names;
 pub mod pod;
+pub mod record;
 pub mod sidecarset;
 pub mod workload;

@@ -12,6 +12,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use jiff::Timestamp;
 use pillion_expr::{Amount, Resource};
+use pillion_gates::{Gates, Settings};
 use pillion_quantity::Quantity;
 
 /// Sidecars done properly on Kubernetes
@@ -100,6 +101,29 @@ pub struct ManifestArgs {
     /// The time of admission, which is written into pods [default: now]
     #[arg(long, value_name = "TIME")]
     pub now: Option<Timestamp>,
+    /// Features to switch on or off.
+    #[command(flatten)]
+    pub gates: GateArgs,
+}
+
+/// `--feature-gates`
+#[derive(Debug, Args)]
+pub struct GateArgs {
+    /// Features to switch on or off: a comma-separated list of NAME=true or NAME=false
+    ///
+    /// EnableSortSidecarContainerByName (ALPHA, default false): injected containers are sorted by name, across SidecarSets.
+    /// SidecarSetPatchPodMetadataDefaultsAllowed (ALPHA, default false): patchPodMetadata may write any annotation where
+    /// there is no whitelist. AllAlpha and AllBeta set all gates of a stage. Can be given several times.
+    #[arg(long = "feature-gates", value_name = "GATES")]
+    feature_gates: Vec<Settings>,
+}
+
+impl GateArgs {
+    /// The gates as they are set.
+    pub fn gates(&self) -> Gates {
+        let settings = self.feature_gates.iter().fold(Settings::default(), |all, settings| all.and(settings));
+        Gates::default().with(&settings)
+    }
 }
 
 /// `pillion up`
@@ -129,6 +153,9 @@ pub struct UpArgs {
     /// Write lines even to a terminal
     #[arg(long)]
     pub plain: bool,
+    /// Features to switch on or off.
+    #[command(flatten)]
+    pub gates: GateArgs,
 }
 
 /// `pillion inject`

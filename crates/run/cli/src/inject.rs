@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use pillion_admission::OfflineError;
-use pillion_inject::Severity;
+use pillion_note::Severity;
 use serde_json::Value;
 
 use crate::manifest::Document;

@@ -43,7 +43,7 @@ use anstyle::{AnsiColor, Style};
 use clap::FromArgMatches as _;
 use jiff::Timestamp;
 use pillion_api::sidecarset::crd::{self, Conversion};
-use pillion_inject::Draw;
+use pillion_note::Draw;
 use serde_json::Value;
 
 use crate::args::{
@@ -196,7 +196,7 @@ fn load(args: &ManifestArgs) -> Result<Inputs, Failure> {
     let documents = read(&args.filenames)?;
     let draw = Draw { random: args.draw, ..Draw::default() };
     let mut warnings = Vec::new();
-    let inputs = offline::load(documents, &args.namespace, draw, &mut warnings);
+    let inputs = offline::load(documents, &args.namespace, draw, args.gates.gates(), &mut warnings);
     // An unknown field may well be why a known one is missing.
     say_warnings(&warnings);
     inputs.map_err(Failure::No)

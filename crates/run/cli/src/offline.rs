@@ -10,7 +10,9 @@ use pillion_api::field::{self, Path};
 use pillion_api::names;
 use pillion_api::sidecarset::validation::{Context, Neighbours, Revision, Whitelist, validate};
 use pillion_api::sidecarset::{self, DecodeError, SidecarSet, revision};
-use pillion_inject::{Catalog, Draw, Namespace};
+use pillion_gates::{Gate, Gates};
+use pillion_inject::{Catalog, Namespace};
+use pillion_note::Draw;
 use pillion_quantity::Quantity;
 use serde_json::Value;
 
@@ -34,6 +36,7 @@ pub fn load(
     documents: Vec<Document>,
     namespace: &str,
     draw: Draw,
+    gates: Gates,
     warnings: &mut Vec<String>,
 ) -> Result<Inputs, Vec<String>> {
     let mut errors = Vec::new();
@@ -47,7 +50,7 @@ pub fn load(
     let (revisions, objects): (Vec<Document>, Vec<Document>) =
         objects.into_iter().partition(|document| is_revision_of_a_set(document, &pinned));
     let revisions: Vec<Value> = revisions.into_iter().map(|document| document.value).collect();
-    let whitelist = whitelist(&objects, &mut errors);
+    let whitelist = whitelist(&objects, gates, &mut errors);
     check(&sets, &revisions, whitelist.as_ref(), &mut errors);
     check_limit_ranges(&objects, &mut errors);
     if !errors.is_empty() {
@@ -60,6 +63,7 @@ pub fn load(
     let offline = Offline {
         snapshot: Snapshot { catalog, namespaces: namespaces(&objects) },
         limit_ranges: limit_ranges.map(|document| document.value.clone()).collect(),
+        gates,
         draw,
         namespace: namespace.to_owned(),
     };
@@ -183,7 +187,7 @@ fn check(
 }
 
 /// The whitelist for `patchPodMetadata`, if Kruise's ConfigMap is among the documents. Without it nothing is known.
-fn whitelist(objects: &[Document], errors: &mut Vec<String>) -> Option<Whitelist> {
+fn whitelist(objects: &[Document], gates: Gates, errors: &mut Vec<String>) -> Option<Whitelist> {
     let is_configuration = |document: &&Document| {
         document.kind() == "ConfigMap"
             && document.api_version() == "v1"
@@ -192,7 +196,8 @@ fn whitelist(objects: &[Document], errors: &mut Vec<String>) -> Option<Whitelist
     };
     let document = objects.iter().find(is_configuration)?;
     let rules = document.value["data"].get(names::PATCH_POD_METADATA_WHITELIST).and_then(Value::as_str)?;
-    match Whitelist::parse(Some(rules), false) {
+    let allowed = gates.is_enabled(Gate::SidecarSetPatchPodMetadataDefaultsAllowed);
+    match Whitelist::parse(Some(rules), allowed) {
         Ok(whitelist) => Some(whitelist),
         Err(error) => {
             let path = Path::new("data").key(names::PATCH_POD_METADATA_WHITELIST);

@@ -24,6 +24,7 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use pillion_clock::Clock;
 use pillion_embedded::{Containers, Embedded};
+use pillion_gates::Gates;
 use pillion_manager::{Manager, NAMESPACE, Reach};
 use pillion_node::ImageMap;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -139,7 +140,7 @@ async fn start(args: &UpArgs, home: &Home, images: ImageMap) -> Result<Embedded,
 async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Document>) -> Result<End, Failure> {
     let began = Instant::now();
     let client = engine.client();
-    let manager = start_manager(engine).await.map_err(Failure::no)?;
+    let manager = start_manager(engine, args.gates.gates()).await.map_err(Failure::no)?;
     let kubeconfig = quoted(&home.kubeconfig());
     let live = is_live(args);
     let screen = if live { Some(Screen::open()?) } else { None };
@@ -183,10 +184,13 @@ async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Docu
     Err(Failure::No(failed.iter().map(|key| format!("Job {} did not complete", short(key))).collect()))
 }
 
-async fn start_manager(engine: &Embedded) -> Result<Manager, String> {
+async fn start_manager(engine: &Embedded, gates: Gates) -> Result<Manager, String> {
     let reach = Reach::Service { namespace: NAMESPACE.to_owned(), name: SERVICE.to_owned(), port: 443 };
     let clock = engine.server().clock();
-    let config = pillion_manager::Config::new(engine.client(), Arc::new(move || clock.now()), reach);
+    let config = pillion_manager::Config {
+        gates,
+        ..pillion_manager::Config::new(engine.client(), Arc::new(move || clock.now()), reach)
+    };
     let manager = Manager::start(config).await.map_err(|error| chain(&error))?;
     engine.server().register_webhook(&format!("https://{SERVICE}.{NAMESPACE}.svc"), manager.webhooks());
     manager.register().await.map_err(|error| chain(&error))?;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use comfy_table::{Table, presets};
 use jiff::Timestamp;
 use pillion_admission::Why;
-use pillion_inject::Severity;
+use pillion_note::Severity;
 use serde::Serialize;
 
 use crate::inject::refusal;
@@ -63,7 +63,7 @@ pub fn text(explanation: &Explanation) -> String {
     for note in &why.notes {
         let warning = if note.severity == Severity::Warning { "warning: " } else { "" };
         let container = note.container.as_deref().map(|name| format!("/{name}")).unwrap_or_default();
-        let _ = writeln!(text, "  {}{container}: {warning}{}", note.sidecar_set, note.message);
+        let _ = writeln!(text, "  {}{container}: {warning}{}", note.subject.name(), note.message);
     }
     if let Some(denied) = &why.denied {
         let _ = writeln!(text, "\n  REFUSED: {denied}");

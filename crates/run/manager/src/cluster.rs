@@ -135,7 +135,7 @@ fn read_set(object: &DynamicObject) -> Option<Arc<SidecarSet>> {
     let counts_pods =
         set.spec.pinned_revision().is_some_and(|pinned| pinned.policy == Some(InjectRevisionPolicy::Partial));
     set.status = set.status.map(|status| sidecarset::SidecarSetStatus {
-        latest_revision: status.latest_revision,
+        collision_count: status.collision_count,
         matched_pods: if counts_pods { status.matched_pods } else { 0 },
         ..sidecarset::SidecarSetStatus::default()
     });
@@ -258,6 +258,11 @@ mod tests {
         counted.data["status"]["matchedPods"] = json!(6);
         assert!(!objects.take(Change::SidecarSet(Event::Apply(counted.clone()))));
         counted.data["status"]["latestRevision"] = json!("a-1");
+        assert!(
+            !objects.take(Change::SidecarSet(Event::Apply(counted.clone()))),
+            "the revision is computed from the spec"
+        );
+        counted.data["status"]["collisionCount"] = json!(1);
         assert!(objects.take(Change::SidecarSet(Event::Apply(counted))));
         assert!(objects.take(Change::SidecarSet(Event::Apply(set("a", "proxy:2")))));
     }

@@ -6,6 +6,7 @@ use axum::http::Uri;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use pillion_api::names;
+use pillion_gates::Gates;
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -29,6 +30,8 @@ pub struct Config {
     pub revisions_namespace: String,
     /// How the API server reaches the webhooks.
     pub reach: Reach,
+    /// The feature gates.
+    pub gates: Gates,
     /// How long a certificate is good for; it is renewed when a third of that is left.
     pub certificate_lifetime: SignedDuration,
 }
@@ -42,6 +45,7 @@ impl Config {
             namespace: NAMESPACE.to_owned(),
             revisions_namespace: names::DEFAULT_SYSTEM_NAMESPACE.to_owned(),
             reach,
+            gates: Gates::default(),
             certificate_lifetime: SignedDuration::from_hours(90 * 24),
         }
     }

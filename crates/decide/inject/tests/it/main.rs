@@ -19,7 +19,9 @@ use std::collections::BTreeMap;
 
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::SidecarSet;
-use pillion_inject::{Catalog, Denied, Draw, Namespace, Note, plan};
+use pillion_gates::Gates;
+use pillion_inject::{Catalog, Context, Namespace};
+use pillion_note::{Denied, Draft, Draw, Note};
 use serde_json::{Value, json};
 
 const NOW: &str = "2026-01-02T03:04:05Z";
@@ -34,13 +36,20 @@ fn try_inject(pod: &Pod, sets: impl IntoIterator<Item = SidecarSet>) -> Result<(
 }
 
 fn inject_with(pod: &Pod, catalog: &Catalog, draw: &Draw) -> Result<(Value, Vec<Note>), Denied> {
+    inject_gated(pod, catalog, draw, Gates::default())
+}
+
+fn inject_gated(pod: &Pod, catalog: &Catalog, draw: &Draw, gates: Gates) -> Result<(Value, Vec<Note>), Denied> {
     let namespace = Namespace::new(pod.namespace(), BTreeMap::new());
-    let mut injection = plan(pod, &namespace, catalog, draw, Some(NOW.parse().expect("a time")))?;
-    injection.size(pod)?;
+    let mut draft = Draft::new(pod);
+    let now = Some(NOW.parse().expect("a time"));
+    let context = Context { namespace: &namespace, catalog, draw, gates, now };
+    let injected = pillion_inject::inject(&mut draft, &context)?;
+    pillion_inject::size(&mut draft, &injected)?;
     let mut after = pod.as_value().clone();
-    let (patch, notes) = injection.into_patch(pod);
-    json_patch::patch(&mut after, &patch).expect("the patch fits the pod it was made for");
-    Ok((after, notes))
+    json_patch::patch(&mut after, &draft.patch()).expect("the patch fits the pod it was made for");
+    assert_eq!(after, draft.to_value());
+    Ok((after, draft.into_notes()))
 }
 
 fn names(list: &Value) -> Vec<&str> {

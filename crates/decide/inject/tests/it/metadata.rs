@@ -1,5 +1,5 @@
 use pillion_api::pod::Pod;
-use pillion_inject::Denied;
+use pillion_note::Denied;
 use pillion_testkit::{mk_container, mk_set};
 use serde_json::{Value, json};
 
@@ -59,9 +59,10 @@ fn the_pod_records_what_was_injected() {
     let annotations = &pod["metadata"]["annotations"];
     assert_eq!(annotations["kruise.io/sidecarset-injected-list"], "older,s1,s3");
     let hash = pillion_api::sidecarset::hash(&set("s1"));
+    let revision = pillion_api::sidecarset::revision::current_name(&set("s1"));
     let text = annotations["kruise.io/sidecarset-hash"].as_str().unwrap();
     let record = format!(
-        r#""s1":{{"updateTimestamp":"2026-01-02T03:04:05Z","hash":"{hash}","sidecarSetName":"s1","sidecarList":["s1-a","s1-b","s1-native"]}}"#
+        r#""s1":{{"updateTimestamp":"2026-01-02T03:04:05Z","hash":"{hash}","sidecarSetName":"s1","sidecarList":["s1-a","s1-b","s1-native"],"controllerRevision":"{revision}"}}"#
     );
     assert!(text.contains(&record), "{text}");
     assert!(
@@ -70,6 +71,24 @@ fn the_pod_records_what_was_injected() {
         ),
         "{text}"
     );
+}
+
+#[test]
+fn the_record_names_the_revision_of_the_spec_and_not_the_one_that_the_status_lags_behind_with() {
+    let mut set = mk_set("s", json!({"app": "test"}), json!({"containers": [mk_container("c")]}));
+    let revision = |set| {
+        let pod = inject(&base_pod(), [set]);
+        let records: Value =
+            serde_json::from_str(pod["metadata"]["annotations"]["kruise.io/sidecarset-hash"].as_str().unwrap())
+                .unwrap();
+        records["s"]["controllerRevision"].as_str().unwrap().to_owned()
+    };
+    let computed = revision(set.clone());
+    let status = set.status.get_or_insert_default();
+    status.latest_revision = Some("s-old".to_owned());
+    assert_eq!(revision(set.clone()), computed);
+    set.status.get_or_insert_default().collision_count = Some(1);
+    assert_ne!(revision(set), computed, "two revisions whose hashes collide have different names");
 }
 
 #[test]

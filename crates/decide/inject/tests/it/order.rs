@@ -1,7 +1,10 @@
+use pillion_gates::Gates;
+use pillion_inject::Catalog;
+use pillion_note::{Draw, Reason};
 use pillion_testkit::{mk_container, mk_pod, mk_set};
 use serde_json::{Value, json};
 
-use super::{base_pod, container, inject, names, try_inject};
+use super::{base_pod, container, inject, inject_gated, names, try_inject};
 
 /// A container with one more field.
 fn with(mut container: Value, key: &str, value: &str) -> Value {
@@ -49,7 +52,7 @@ fn a_container_that_is_there_is_replaced_in_its_place_with_a_warning() {
 
     let (_, notes) = try_inject(&pod(&["sidecar-1"]), [set()]).expect("admitted");
     let warned: Vec<&str> =
-        notes.iter().filter(|n| n.reason == "ContainerReplaced").filter_map(|n| n.container.as_deref()).collect();
+        notes.iter().filter(|n| n.reason == Reason::ContainerReplaced).filter_map(|n| n.container.as_deref()).collect();
     assert_eq!(warned, ["sidecar-1"]);
 }
 
@@ -79,4 +82,20 @@ fn several_sets_are_injected_in_the_order_of_their_names_however_they_are_listed
     let other = inject(&base_pod(), [set("c"), set("a"), set("b")]);
     assert_eq!(one, other);
     assert_eq!(names(&one["spec"]["containers"]), ["of-a", "of-b", "of-c", "nginx"]);
+}
+
+#[test]
+fn with_kruises_gate_injected_containers_are_sorted_by_name_across_sets() {
+    let set = |name: &str, containers: [&str; 2]| {
+        let after = |name: &str| json!({"name": name, "image": "i", "podInjectPolicy": "AfterAppContainer"});
+        mk_set(name, json!({"app": "test"}), json!({"containers": containers.map(after)}))
+    };
+    let catalog = Catalog::new([set("s1", ["d", "a"]), set("s2", ["c", "b"])], &[]).unwrap();
+    let order = |gates: &str| {
+        let gates = Gates::default().with(&gates.parse().unwrap());
+        let (pod, _) = inject_gated(&base_pod(), &catalog, &Draw::default(), gates).unwrap();
+        names(&pod["spec"]["containers"]).join(" ")
+    };
+    assert_eq!(order(""), "nginx d a c b");
+    assert_eq!(order("EnableSortSidecarContainerByName=true"), "nginx a b c d");
 }

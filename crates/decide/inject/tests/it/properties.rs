@@ -2,7 +2,8 @@
 
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::SidecarSet;
-use pillion_inject::{Catalog, Draw};
+use pillion_inject::Catalog;
+use pillion_note::Draw;
 use pillion_testkit::{mk_set, mk_sized};
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
 use pillion_api::pod::Pod;
-use pillion_inject::Severity;
+use pillion_note::{Reason, Severity};
 use pillion_testkit::{mk_container, mk_pod, mk_set, mk_sized};
 use serde_json::{Value, json};
 
@@ -148,7 +148,7 @@ fn the_notes_say_where_each_value_comes_from() {
         sidecar(&policy("sum", ".*", json!({"limits": {"cpu": "max(cpu*50%, 50m)", "memory": "1Gi"}}))),
     );
     let (_, notes) = try_inject(&app, [set]).unwrap();
-    let sized: Vec<&str> = notes.iter().filter(|n| n.reason == "Sized").map(|n| n.message.as_str()).collect();
+    let sized: Vec<&str> = notes.iter().filter(|n| n.reason == Reason::Sized).map(|n| n.message.as_str()).collect();
     assert_eq!(
         sized,
         [

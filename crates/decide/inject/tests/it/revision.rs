@@ -1,6 +1,7 @@
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::{SidecarSet, revision};
-use pillion_inject::{Catalog, Draw};
+use pillion_inject::Catalog;
+use pillion_note::Draw;
 use pillion_testkit::{mk_container, mk_pod, mk_set};
 use serde_json::{Value, json};
 

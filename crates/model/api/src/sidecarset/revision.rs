@@ -53,6 +53,15 @@ pub fn name(set: &SidecarSet, data: &str, collision_count: i32) -> String {
     format!("{prefix}-{}", hash_of_data(data, collision_count))
 }
 
+/// The name of the ControllerRevision that the set's spec is: computed, because `status.latestRevision` lags behind it.
+pub fn current_name(set: &SidecarSet) -> String {
+    name(set, &data(set), collision_count(set))
+}
+
+fn collision_count(set: &SidecarSet) -> i32 {
+    set.status.as_ref().and_then(|status| status.collision_count).unwrap_or_default()
+}
+
 /// By which names a set may pin a ControllerRevision; `None` if it belongs to another set. One that says nothing of its
 /// owner can be pinned by its own name alone.
 pub fn pinnable<'a>(set: &str, revision: &'a Value) -> Option<Revision<'a>> {
@@ -68,7 +77,7 @@ pub fn pinnable<'a>(set: &str, revision: &'a Value) -> Option<Revision<'a>> {
 /// The ControllerRevision of the set, to be created in `namespace` with this number.
 pub fn new(set: &SidecarSet, revision: i64, namespace: &str) -> Value {
     let data = data(set);
-    let collision_count = set.status.as_ref().and_then(|status| status.collision_count).unwrap_or_default();
+    let collision_count = collision_count(set);
     let mut labels = set.metadata.labels.clone().unwrap_or_default();
     labels.insert(names::REVISION_HASH.to_owned(), hash_of_data(&data, collision_count));
     labels.insert(names::REVISION_OWNER.to_owned(), set.name().to_owned());

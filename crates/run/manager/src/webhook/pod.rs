@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use pillion_admission::{Admitted, admit};
+use pillion_admission::{Decision, admit};
 use pillion_api::field::{Error, Path};
 use pillion_api::pod::Pod;
-use pillion_inject::{Denied, Draw, Note, Severity};
+use pillion_gates::Gates;
+use pillion_note::{Denied, Draw, Note, Reason, Severity};
 use serde_json::Value;
 
 use crate::cluster::View;
@@ -22,16 +23,21 @@ pub(crate) async fn mutate(inner: &Inner, request: Request) -> Answer {
     let view = inner.pending.view(&inner.views, request.namespace.as_deref().unwrap_or("default")).await;
     // Places of `policy: Quota` are not granted here yet, which the answer says.
     let draw = Draw { random: fastrand::u64(..), quota: BTreeMap::new() };
-    decide(request, &view, &draw, (inner.config.now)())
+    decide(request, &view, inner.config.gates, &draw, (inner.config.now)())
 }
 
-fn decide(request: Request, view: &View, draw: &Draw, now: Timestamp) -> Answer {
-    let pod = match Pod::new(in_its_namespace(request.object, request.namespace.as_deref())) {
+fn decide(request: Request, view: &View, gates: Gates, draw: &Draw, now: Timestamp) -> Answer {
+    let object = in_its_namespace(request.object, request.namespace.as_deref());
+    if !is_matched(&object, view) {
+        return Answer::default();
+    }
+    let pod = match Pod::new(object) {
         Ok(pod) => pod,
         Err(error) => return Answer::bad_request(format!("this is not a Pod: {error}")),
     };
-    match admit(&pod, &view.snapshot, draw, Some(now)) {
-        Ok(Admitted { patch, notes }) => Answer {
+    let Decision { outcome, notes } = admit(&pod, &view.snapshot, gates, draw, Some(now));
+    match outcome {
+        Ok(patch) => Answer {
             patch,
             warnings: warnings(&notes, view),
             audit_annotations: audit_annotations(&notes),
@@ -39,6 +45,16 @@ fn decide(request: Request, view: &View, draw: &Draw, now: Timestamp) -> Answer 
         },
         Err(denied) => refusal(&pod, &denied),
     }
+}
+
+/// Whether any SidecarSet matches the pod. One that matches nothing is admitted whatever else is in it: refusing what is
+/// malformed is the API server's part.
+fn is_matched(pod: &Value, view: &View) -> bool {
+    let metadata = &pod["metadata"];
+    let labels = metadata["labels"].as_object().into_iter().flatten();
+    let labels: Vec<(&str, &str)> = labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect();
+    let namespace = metadata["namespace"].as_str().filter(|name| !name.is_empty()).unwrap_or("default");
+    !view.snapshot.catalog.matching(&view.snapshot.namespace(namespace), &labels).is_empty()
 }
 
 /// The namespace of the request is that of the pod, whether the pod says it or not.
@@ -52,15 +68,19 @@ fn in_its_namespace(mut pod: Value, namespace: Option<&str>) -> Value {
 
 fn warnings(notes: &[Note], view: &View) -> Vec<String> {
     let said = notes.iter().filter(|note| note.severity == Severity::Warning).map(ToString::to_string);
-    let pinned =
-        notes.iter().filter(|note| note.reason == "Revision").filter_map(|note| view.sets.get(&note.sidecar_set));
+    let pinned = sets(notes, Reason::Revision).filter_map(|set| view.sets.get(set));
     said.chain(pinned.filter_map(|set| not_in_force::quota(set))).collect()
+}
+
+/// The SidecarSets that have a note for this reason.
+fn sets(notes: &[Note], reason: Reason) -> impl Iterator<Item = &str> {
+    let of_reason = notes.iter().filter(move |note| note.reason == reason);
+    of_reason.filter_map(|note| note.subject.as_sidecar_set())
 }
 
 /// Which SidecarSets had a part in it. The API server writes the name of the webhook in front of the key.
 fn audit_annotations(notes: &[Note]) -> BTreeMap<String, String> {
-    let injected: Vec<&str> =
-        notes.iter().filter(|note| note.reason == "Injected").map(|note| note.sidecar_set.as_str()).collect();
+    let injected: Vec<&str> = sets(notes, Reason::Injected).collect();
     if injected.is_empty() { BTreeMap::new() } else { BTreeMap::from([("injected".to_owned(), injected.join(","))]) }
 }
 
@@ -100,7 +120,7 @@ mod tests {
 
     fn answer(pod: Value, namespace: &str, view: &View) -> Answer {
         let request = Request { object: pod, namespace: Some(namespace.to_owned()), ..Request::default() };
-        decide(request, view, &Draw::default(), "2026-01-01T00:00:00Z".parse().unwrap())
+        decide(request, view, Gates::default(), &Draw::default(), "2026-01-01T00:00:00Z".parse().unwrap())
     }
 
     fn pod(container: Value) -> Value {
@@ -154,14 +174,28 @@ mod tests {
             (&json!(422), &json!("metadata.annotations[kruise.io/sidecarset-hash]"))
         );
 
-        let malformed = answer(json!({"spec": {"containers": 5}}), "default", &view).refusal.unwrap();
-        assert_eq!(malformed["code"], 400);
+        let mut malformed = pod(mk_container("app"));
+        malformed["spec"]["containers"] = json!(5);
+        assert_eq!(answer(malformed, "default", &view).refusal.unwrap()["code"], 400);
+    }
+
+    #[test]
+    fn a_pod_that_no_sidecarset_matches_is_admitted_whatever_is_in_it() {
+        let view = view(&[("mesh", json!({"containers": [mk_container("proxy")]}))]);
+        for pod in [
+            json!({"spec": {"containers": 5}}),
+            json!({"metadata": {"labels": {"app": 5}, "annotations": []}}),
+            json!({"metadata": {"labels": {"app": "other"}, "annotations": {"a": true}}}),
+        ] {
+            let answer = answer(pod.clone(), "default", &view);
+            assert!(answer.is_allowed() && answer.patch.0.is_empty(), "{pod}");
+        }
     }
 
     #[test]
     fn warnings_are_those_for_the_author_of_the_pod() {
         let spec = json!({"containers": [mk_container("app")]});
         let answer = answer(pod(mk_container("app")), "default", &view(&[("mesh", spec)]));
-        insta::assert_snapshot!(answer.warnings.join("\n"), @r#"SidecarSet "mesh", container "app": replaces the pod's own container of the same name; rename one of them if that is not meant"#);
+        insta::assert_snapshot!(answer.warnings.join("\n"), @r#"SidecarSet "mesh", container "app": replaces the pod's own container of the same name; rename one of them if that is not intended"#);
     }
 }

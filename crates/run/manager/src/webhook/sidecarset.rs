@@ -9,6 +9,7 @@ use pillion_api::field::{Error, Path};
 use pillion_api::names;
 use pillion_api::sidecarset::validation::{Context, Revision, Whitelist};
 use pillion_api::sidecarset::{self, DecodeError, SidecarSet, revision, validate_update};
+use pillion_gates::Gate;
 use serde_json::Value;
 
 use crate::cluster::View;
@@ -57,7 +58,8 @@ async fn whitelist(inner: &Inner, set: &SidecarSet) -> Result<Option<Whitelist>,
     let stored = config_maps.get_opt(names::CONFIGURATION_CONFIG_MAP).await.map_err(|error| error.to_string())?;
     let rules =
         stored.and_then(|stored| stored.data).and_then(|mut data| data.remove(names::PATCH_POD_METADATA_WHITELIST));
-    Whitelist::parse(rules.as_deref(), false).map(Some).map_err(|error| error.to_string())
+    let allowed = inner.config.gates.is_enabled(Gate::SidecarSetPatchPodMetadataDefaultsAllowed);
+    Whitelist::parse(rules.as_deref(), allowed).map(Some).map_err(|error| error.to_string())
 }
 
 fn decide(

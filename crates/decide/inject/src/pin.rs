@@ -1,0 +1,88 @@
+//! The revision that a SidecarSet pins for new pods.
+
+use std::sync::Arc;
+
+use pillion_api::names;
+use pillion_api::sidecarset::validation::Revision;
+use pillion_api::sidecarset::{InjectRevision, InjectRevisionPolicy, SidecarSet, revision};
+use pillion_patch::selector::Selector;
+use serde_json::Value;
+
+use crate::body::{Body, CompileError};
+
+/// The revision that a set pins for new pods.
+#[derive(Debug)]
+pub(crate) struct Pin {
+    pub(crate) policy: InjectRevisionPolicy,
+    /// How the set names the revision.
+    pub(crate) wanted: String,
+    pub(crate) update_selector: Option<Selector>,
+    pub(crate) body: Result<Arc<Body>, PinError>,
+}
+
+/// Why a pinned revision cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PinError {
+    pub(crate) reason: String,
+}
+
+impl From<CompileError> for PinError {
+    fn from(error: CompileError) -> PinError {
+        PinError { reason: format!("the pinned revision cannot be used: {}: {}", error.path, chain(&error.reason)) }
+    }
+}
+
+impl Pin {
+    /// What `set` pins, if anything.
+    pub(crate) fn of(set: &SidecarSet, update_selector: Option<Selector>, revisions: &[Value]) -> Option<Pin> {
+        let pinned = set.spec.pinned_revision()?;
+        let wanted = match (&pinned.revision_name, &pinned.custom_version) {
+            (Some(name), _) => name.clone(),
+            (None, Some(version)) => format!("with customVersion {version:?}"),
+            (None, None) => return None,
+        };
+        let body = restore(set, &pinned, revisions).map(Arc::new);
+        Some(Pin { policy: pinned.policy.unwrap_or(InjectRevisionPolicy::Always), wanted, update_selector, body })
+    }
+}
+
+fn restore(set: &SidecarSet, pinned: &InjectRevision, revisions: &[Value]) -> Result<Body, PinError> {
+    let found = find(set, pinned, revisions)?;
+    let restored = revision::restore(set, found)
+        .map_err(|error| PinError { reason: format!("the pinned revision cannot be used: {}", chain(&error)) })?;
+    Ok(Body::compile_revision(restored, name_of(found))?)
+}
+
+fn find<'a>(set: &SidecarSet, pinned: &InjectRevision, revisions: &'a [Value]) -> Result<&'a Value, PinError> {
+    let own = |known: &dyn Fn(Revision<'a>) -> bool| {
+        let is_meant = |stored: &&'a Value| revision::pinnable(set.name(), stored).is_some_and(known);
+        revisions.iter().filter(is_meant).max_by_key(|stored| stored["revision"].as_i64())
+    };
+    let not_found = |what: String| PinError {
+        reason: format!("{what} is pinned for new pods and is not there; pin one that is, or remove the pin"),
+    };
+    if let Some(name) = &pinned.revision_name {
+        return own(&|known| known.name == name).ok_or_else(|| {
+            match revisions.iter().find(|stored| name_of(stored) == name) {
+                Some(other) => {
+                    let owner = other["metadata"]["labels"].get(names::REVISION_OWNER).and_then(Value::as_str);
+                    let owner = owner.unwrap_or_default();
+                    PinError { reason: format!("ControllerRevision {name:?} belongs to SidecarSet {owner:?}") }
+                }
+                None => not_found(format!("ControllerRevision {name:?}")),
+            }
+        });
+    }
+    let version = pinned.custom_version.as_deref().unwrap_or_default();
+    own(&|known| known.custom_version == Some(version))
+        .ok_or_else(|| not_found(format!("a ControllerRevision with customVersion {version:?}")))
+}
+
+fn name_of(revision: &Value) -> &str {
+    revision["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// An error and everything that led to it, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    std::iter::successors(Some(error), |error| error.source()).map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

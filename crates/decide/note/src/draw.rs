@@ -1,0 +1,13 @@
+//! Inputs of a decision that a pure function cannot obtain itself.
+
+use std::collections::BTreeMap;
+
+/// What the caller obtained before the decision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Draw {
+    /// A uniformly distributed random number, for `policy: Partial`.
+    pub random: u64,
+    /// For each SidecarSet with `policy: Quota`, whether this pod was granted a place in its partition. A set that is not
+    /// listed is decided as for its first pod: granted if its partition keeps any pod at all.
+    pub quota: BTreeMap<String, bool>,
+}

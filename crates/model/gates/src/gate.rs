@@ -1,0 +1,62 @@
+//! Every gate, with its default.
+
+use std::fmt;
+
+/// How far a feature has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Off unless it is asked for.
+    Alpha,
+    /// On unless it is refused.
+    Beta,
+}
+
+/// A feature that can be switched on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Gate {
+    /// OpenKruise's: `patchPodMetadata` may write any annotation where the cluster has no whitelist.
+    SidecarSetPatchPodMetadataDefaultsAllowed,
+    /// OpenKruise's: injected containers are sorted by name, across SidecarSets.
+    EnableSortSidecarContainerByName,
+}
+
+impl Gate {
+    /// Every gate, in the order of help texts.
+    pub const ALL: [Gate; 2] =
+        [Gate::EnableSortSidecarContainerByName, Gate::SidecarSetPatchPodMetadataDefaultsAllowed];
+
+    /// The name in `--feature-gates`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Gate::SidecarSetPatchPodMetadataDefaultsAllowed => "SidecarSetPatchPodMetadataDefaultsAllowed",
+            Gate::EnableSortSidecarContainerByName => "EnableSortSidecarContainerByName",
+        }
+    }
+
+    /// How far the feature has come.
+    pub fn stage(self) -> Stage {
+        match self {
+            Gate::SidecarSetPatchPodMetadataDefaultsAllowed | Gate::EnableSortSidecarContainerByName => Stage::Alpha,
+        }
+    }
+
+    /// Whether it is enabled unless it is set.
+    pub fn default_enabled(self) -> bool {
+        self.stage() == Stage::Beta
+    }
+
+    /// The line of the help text, as Kubernetes writes it.
+    pub fn usage(self) -> String {
+        let stage = match self.stage() {
+            Stage::Alpha => "ALPHA",
+            Stage::Beta => "BETA",
+        };
+        format!("{}=true|false ({stage} - default={})", self.name(), self.default_enabled())
+    }
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
