@@ -60,7 +60,7 @@ fn a_pod_is_injected() {
       labels:
         app: web
       annotations:
-        kruise.io/sidecarset-hash: '{"mesh":{"updateTimestamp":"2026-01-01T00:00:00Z","hash":"x8cvwdw27cf4bb54wd6bzxd4d46fxcwwf9b7fz6dxx7966x629w7w4f9ddd58f97","sidecarSetName":"mesh","sidecarList":["proxy"]}}'
+        kruise.io/sidecarset-hash: '{"mesh":{"updateTimestamp":"2026-01-01T00:00:00Z","hash":"x8cvwdw27cf4bb54wd6bzxd4d46fxcwwf9b7fz6dxx7966x629w7w4f9ddd58f97","sidecarSetName":"mesh","sidecarList":["proxy"],"controllerRevision":"mesh-559d8ff47c"}}'
         kruise.io/sidecarset-hash-without-image: '{"mesh":{"updateTimestamp":"2026-01-01T00:00:00Z","hash":"wxcz449c9ww5w4dc4468dx4vc88zwb4cdzbcb4ccw7bzz8fzb2bv25w4dvx92f94","sidecarSetName":"mesh","sidecarList":["proxy"]}}'
         kruise.io/sidecarset-injected-list: mesh
     spec:
@@ -94,7 +94,7 @@ fn a_pod_is_injected() {
        labels:
          app: web
     +  annotations:
-    +    kruise.io/sidecarset-hash: '{"mesh":{"updateTimestamp":"2026-01-01T00:00:00Z","hash":"x8cvwdw27cf4bb54wd6bzxd4d46fxcwwf9b7fz6dxx7966x629w7w4f9ddd58f97","sidecarSetName":"mesh","sidecarList":["proxy"]}}'
+    +    kruise.io/sidecarset-hash: '{"mesh":{"updateTimestamp":"2026-01-01T00:00:00Z","hash":"x8cvwdw27cf4bb54wd6bzxd4d46fxcwwf9b7fz6dxx7966x629w7w4f9ddd58f97","sidecarSetName":"mesh","sidecarList":["proxy"],"controllerRevision":"mesh-559d8ff47c"}}'
     +    kruise.io/sidecarset-hash-without-image: '{"mesh":{"updateTimestamp":"2026-01-01T00:00:00Z","hash":"wxcz449c9ww5w4dc4468dx4vc88zwb4cdzbcb4ccw7bzz8fzb2bv25w4dvx92f94","sidecarSetName":"mesh","sidecarList":["proxy"]}}'
     +    kruise.io/sidecarset-injected-list: mesh
      spec:
