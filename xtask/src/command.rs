@@ -1,7 +1,10 @@
 //! Starting cargo from the root of the workspace.
 
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
@@ -19,15 +22,68 @@ pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command
     command
 }
 
-/// Runs a command and shows its output.
-pub(crate) fn run(mut command: Command) -> anyhow::Result<()> {
+/// Runs a command and shows its output. The error names the tests that failed.
+pub(crate) fn run(command: Command) -> anyhow::Result<()> {
+    run_to(command, std::io::stdout())
+}
+
+fn run_to(mut command: Command, to: impl Write + Send + 'static) -> anyhow::Result<()> {
     let shown = show(&command);
     eprintln!("\n$ {shown}");
-    let status = command.status().with_context(|| format!("cannot start {shown}"))?;
+    let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot start {shown}"))?;
+    let stdout = child.stdout.take().context("stdout is a pipe")?;
+    let (sender, failed) = mpsc::channel();
+    std::thread::spawn(move || sender.send(forward(stdout, to)));
+    let status = child.wait()?;
+    // A process that the command left behind may keep the pipe open for ever.
+    let failed = failed.recv_timeout(Duration::from_secs(10)).unwrap_or_default();
     if !status.success() {
-        bail!("{shown}: {status}");
+        let failed: Vec<String> = failed.iter().map(|test| format!("\n    {test}")).collect();
+        bail!("{shown}: {status}{}", failed.concat());
     }
     Ok(())
+}
+
+/// Passes on what is read, as it comes, and gives the names of the tests that the test harness reports as failed.
+fn forward(mut from: impl Read, mut to: impl Write) -> Vec<String> {
+    let (mut failed, mut line, mut buffer) = (FailedTests::default(), Vec::new(), [0; 4096]);
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        let read = &buffer[..length];
+        // Nobody reads any more, but the command is to go on.
+        let _ = to.write_all(read).and_then(|()| to.flush());
+        for byte in read {
+            if *byte == b'\n' {
+                failed.see(&String::from_utf8_lossy(&line));
+                line.clear();
+            } else {
+                line.push(*byte);
+            }
+        }
+    }
+    failed.names
+}
+
+/// Collects the names from the harness's list at its end: `failures:`, and a name on each of the following lines.
+#[derive(Default)]
+struct FailedTests {
+    is_in_list: bool,
+    names: Vec<String>,
+}
+
+impl FailedTests {
+    fn see(&mut self, line: &str) {
+        match line.strip_prefix("    ") {
+            Some(name) if self.is_in_list => self.names.push(name.to_owned()),
+            _ => self.is_in_list = line == "failures:",
+        }
+    }
+}
+
+/// Every failure in one error, the first one first. All of them have run.
+pub(crate) fn all(outcomes: impl IntoIterator<Item = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let failures: Vec<String> =
+        outcomes.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();
+    if failures.is_empty() { Ok(()) } else { bail!("{}", failures.join("\n")) }
 }
 
 /// Runs a command and gives its standard output.
@@ -44,4 +100,42 @@ fn show(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
     let arguments = command.get_args().map(|argument| argument.to_string_lossy().into_owned());
     std::iter::once(program).chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_passed_on_and_failed_tests_are_collected_over_all_suites() {
+        let suite = |names: &str| {
+            format!(
+                "running 2 tests\nFF\nfailures:\n\n---- a stdout ----\nfailures:\nno\n\n\nfailures:\n{names}\n\ntest result: FAILED.\n"
+            )
+        };
+        let printed = format!("{}{}", suite("    one::a\n    b"), suite("    c"));
+        let mut shown = Vec::new();
+        assert_eq!(forward(printed.as_bytes(), &mut shown), ["one::a", "b", "c"]);
+        assert_eq!(shown, printed.as_bytes());
+    }
+
+    #[test]
+    fn a_command_that_fails_names_its_failed_tests() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "printf 'failures:\\n    a\\n    b\\n'; exit 3"]);
+        let error = run_to(command, std::io::sink()).unwrap_err().to_string();
+        assert!(error.ends_with("exit status: 3\n    a\n    b"), "{error}");
+    }
+
+    #[test]
+    fn all_outcomes_are_awaited_and_every_failure_is_listed() {
+        let ran = std::cell::Cell::new(0);
+        let outcomes = [Err("a"), Ok(()), Err("b")].into_iter().map(|outcome| {
+            ran.set(ran.get() + 1);
+            outcome.map_err(anyhow::Error::msg)
+        });
+        assert_eq!(all(outcomes).unwrap_err().to_string(), "a\nb");
+        assert_eq!(ran.get(), 3);
+        assert!(all([Ok(()), Ok(())]).is_ok());
+    }
 }

@@ -1,11 +1,12 @@
 //! Keeps the house as ARCHITECTURE.md draws it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
-use crate::command::{cargo, output, root, run};
+use crate::command::{cargo, output, root};
+use crate::{alone, real};
 
 /// The floors from the ground up. A crate may use crates of its own floor that stand before it, and of floors below.
 const FLOORS: &[(&str, &[&str])] = &[
@@ -32,7 +33,24 @@ pub(crate) fn check() -> anyhow::Result<()> {
         }
     }
     ensure!(wrong.is_empty(), "imports only go down: {}", wrong.join("; "));
-    check_lints()
+    check_named_tests(&metadata)?;
+    check_lints()?;
+    alone::check_shared_features()
+}
+
+/// Tests that `cargo test` leaves out run in no tier and are seen by no lint unless they are listed.
+fn check_named_tests(metadata: &Value) -> anyhow::Result<()> {
+    let targets = packages(metadata).flat_map(|package| package["targets"].as_array().into_iter().flatten());
+    let left_out: BTreeSet<&str> = targets
+        .filter(|target| target["kind"][0] == "test" && target["test"] == false)
+        .filter_map(|target| target["name"].as_str())
+        .collect();
+    let named = BTreeSet::from(real::TESTS);
+    ensure!(
+        left_out == named,
+        "tests with `test = false` are {left_out:?}; TESTS in xtask/src/real.rs lists {named:?}"
+    );
+    Ok(())
 }
 
 /// Folder below `crates/` of each crate that may exist, with its place in the order.
@@ -58,11 +76,11 @@ fn folder(path: &str) -> String {
     path.rsplit_once("/crates/").map_or(path, |(_, folder)| folder).to_owned()
 }
 
-fn metadata() -> anyhow::Result<Value> {
+pub(crate) fn metadata() -> anyhow::Result<Value> {
     Ok(serde_json::from_str(&output(cargo(["metadata", "--no-deps", "--format-version", "1"]))?)?)
 }
 
-fn packages(metadata: &Value) -> impl Iterator<Item = &Value> {
+pub(crate) fn packages(metadata: &Value) -> impl Iterator<Item = &Value> {
     metadata["packages"].as_array().into_iter().flatten()
 }
 
@@ -76,15 +94,5 @@ fn check_lints() -> anyhow::Result<()> {
         rules("model")? == rules("decide")?,
         "crates/model/clippy.toml and crates/decide/clippy.toml must have the same rules"
     );
-    Ok(())
-}
-
-/// Builds each crate without the others, so that none lives off a feature that another switched on.
-pub(crate) fn check_each_alone() -> anyhow::Result<()> {
-    let metadata = metadata()?;
-    for package in packages(&metadata) {
-        let name = package["name"].as_str().context("a package has a name")?;
-        run(cargo(["check", "--quiet", "--package", name]))?;
-    }
     Ok(())
 }

@@ -3,8 +3,14 @@
 use pillion_cluster::cli::ClusterCommand;
 use pillion_cluster::{Cluster, Options, prerequisites};
 
-use crate::command::{cargo, run};
+use crate::command::{all, cargo, run};
 use crate::generate;
+
+/// The tests of these tiers, by name. `test = false` in their manifests keeps them out of `cargo test`; a name is of one crate only, so
+/// that they are compiled with the features, and with the dependencies, of the whole workspace.
+pub(crate) const TESTS: [&str; 7] =
+    [LEAVES_NOTHING_BEHIND, "record", "generated", "sessions", "real", "quantity", "running"];
+const LEAVES_NOTHING_BEHIND: &str = "leaves_nothing_behind";
 
 /// Why there can be no cluster here, in one line.
 pub(crate) fn missing() -> Option<String> {
@@ -15,49 +21,55 @@ pub(crate) fn missing() -> Option<String> {
 /// Brings clusters of its own up and down; and says whether the pinned Go module, and the table of types that is made with it, are still
 /// what Kubernetes' own makes them.
 pub(crate) fn leaves_nothing_behind() -> anyhow::Result<()> {
+    let mut outcomes = Vec::new();
     if generate::has_go() {
-        pillion_cluster::cli::run(ClusterCommand::GoMod { check: true })?;
-        generate::check_schemas()?;
+        outcomes.push(pillion_cluster::cli::run(ClusterCommand::GoMod { check: true }).map(drop));
+        outcomes.push(generate::check_schemas());
     }
-    let mut command =
-        cargo(["test", "--package", "pillion-cluster", "--features", "real", "--test", "leaves_nothing_behind"]);
-    command.args(["--", "--nocapture"]);
-    run(command)
+    outcomes.push(test(None, &[LEAVES_NOTHING_BEHIND], &["--nocapture"]));
+    all(outcomes)
 }
 
 /// Compares the embedded API server with a real one, and runs the scenarios on a whole cluster.
 pub(crate) fn scenarios() -> anyhow::Result<()> {
-    let control_plane = Cluster::up(&Options { control_plane_only: true, ..Options::default() })?;
-    let outcome = compare_api_servers(&control_plane);
-    control_plane.down()?;
-    outcome?;
-    let cluster = Cluster::up(&Options::default())?;
-    let outcome = on(&cluster);
-    cluster.down()?;
-    outcome
+    all([
+        on(&Options { control_plane_only: true, ..Options::default() }, compare_api_servers),
+        on(&Options::default(), run_on_whole_cluster),
+    ])
+}
+
+/// Brings a cluster up for some work, and takes it down whatever comes of it.
+fn on(options: &Options, work: fn(&Cluster) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let cluster = Cluster::up(options)?;
+    let outcome = work(&cluster);
+    all([outcome, cluster.down()])
 }
 
 /// On a control plane alone: nothing but the requests writes there.
 fn compare_api_servers(control_plane: &Cluster) -> anyhow::Result<()> {
-    let mut command = cargo(["test", "--package", "pillion-differential", "--features", "real"]);
-    command.args(["--test", "real", "--test", "generated", "--", "--nocapture"]);
-    command.envs(control_plane.environment());
-    run(command)?;
-    let mut command = cargo(["test", "--package", "pillion-kubectl", "--features", "real", "--test", "real"]);
-    command.envs(control_plane.environment());
-    run(command)
+    all([
+        test(Some(control_plane), &["record", "generated"], &["--nocapture"]),
+        test(Some(control_plane), &["sessions"], &[]),
+    ])
 }
 
-fn on(cluster: &Cluster) -> anyhow::Result<()> {
+fn run_on_whole_cluster(cluster: &Cluster) -> anyhow::Result<()> {
+    // The program that `running` starts is among them.
     let mut images = std::process::Command::new(std::env::current_exe()?);
     images.arg("image");
     run(images)?;
-    let mut command = cargo(["test", "--package", "pillion-scenarios", "--features", "real"]);
-    // They mostly wait for the cluster.
-    command.args(["--test", "real", "--test", "quantity", "--", "--test-threads", "8"]).envs(cluster.environment());
-    run(command)?;
-    run(cargo(["build", "--package", "pillion"]))?;
-    let mut command = cargo(["test", "--package", "pillion-kubectl", "--features", "real", "--test", "running"]);
-    command.envs(cluster.environment()).env("PILLION", std::env::current_exe()?.with_file_name("pillion"));
+    all([
+        // They mostly wait for the cluster.
+        test(Some(cluster), &["real", "quantity"], &["--test-threads", "8"]),
+        test(Some(cluster), &["running"], &[]),
+    ])
+}
+
+/// Runs tests by the names of their targets, all of them even if one fails.
+fn test(cluster: Option<&Cluster>, names: &[&str], arguments: &[&str]) -> anyhow::Result<()> {
+    let mut command = cargo(["test", "--workspace", "--no-fail-fast"]);
+    command.args(names.iter().flat_map(|name| ["--test", name])).arg("--").args(arguments);
+    command.envs(cluster.into_iter().flat_map(Cluster::environment));
+    command.env("PILLION", std::env::current_exe()?.with_file_name("pillion"));
     run(command)
 }

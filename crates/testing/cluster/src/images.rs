@@ -39,6 +39,7 @@ pub(crate) fn basic() -> anyhow::Result<[ImageSpec; 2]> {
 
 /// The images of the programs of this workspace, which cargo builds first.
 pub(crate) fn of_programs(release: bool) -> anyhow::Result<Vec<ImageSpec>> {
+    let messages = cargo_build(release)?;
     PROGRAMS
         .iter()
         .map(|(name, package)| {
@@ -51,7 +52,9 @@ pub(crate) fn of_programs(release: bool) -> anyhow::Result<Vec<ImageSpec>> {
                 user: "65532:65532".to_owned(),
                 ..ImageSpec::default()
             };
-            image.add_program(&path, &cargo_build(package, release)?)?;
+            let program =
+                executable(&messages, package).with_context(|| format!("cargo built no program {package}"))?;
+            image.add_program(&path, &program)?;
             Ok(image)
         })
         .collect()
@@ -63,15 +66,21 @@ pub(crate) fn tarball_name(image: &str) -> String {
     format!("{}.tar", last.split(':').next().unwrap_or(last))
 }
 
-fn cargo_build(package: &str, release: bool) -> anyhow::Result<PathBuf> {
-    let profile = if release { "release" } else { "dev" };
-    let arguments = ["build", "--package", package, "--profile", profile, "--message-format=json-render-diagnostics"];
-    let output = cargo().args(arguments).stderr(Stdio::inherit()).output().context("cannot run cargo")?;
-    if !output.status.success() {
-        bail!("cargo build of {package} failed");
+/// Builds the programs, and gives cargo's messages. What is built for tests has the features of the whole workspace: with features of its
+/// own every dependency would be compiled once more.
+fn cargo_build(release: bool) -> anyhow::Result<String> {
+    let mut command = cargo();
+    command.args(["build", "--message-format=json-render-diagnostics"]);
+    if release {
+        command.arg("--release").args(PROGRAMS.iter().flat_map(|(_, package)| ["--package", package]));
+    } else {
+        command.arg("--workspace").args(PROGRAMS.iter().flat_map(|(_, package)| ["--bin", package]));
     }
-    executable(&String::from_utf8_lossy(&output.stdout), package)
-        .with_context(|| format!("cargo built no program {package}"))
+    let output = command.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
+    if !output.status.success() {
+        bail!("cargo build of the programs failed");
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The program that cargo's messages tell of.

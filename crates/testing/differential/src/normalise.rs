@@ -67,8 +67,9 @@ impl Normaliser {
     pub(crate) fn sent(&mut self, body: &Value) {
         let metadata = &body["metadata"];
         let prefix = metadata["generateName"].as_str().filter(|_| metadata["name"].is_null()).unwrap_or_default();
+        // Whole names only: `a-` and five letters also occur within UIDs and within longer names.
         if !prefix.is_empty()
-            && let Ok(generated) = Regex::new(&format!("({}){GENERATED}", regex::escape(prefix)))
+            && let Ok(generated) = Regex::new(&format!(r"((?:^|[^a-z0-9.-]){}){GENERATED}\b", regex::escape(prefix)))
         {
             self.generated.push(generated);
         }
@@ -113,11 +114,13 @@ impl Normaliser {
     /// Every match becomes a word with a number; the first group, if there is one, stays.
     fn numbered(&mut self, sort: &'static str, what: &Regex, text: &str) -> String {
         what.replace_all(text, |found: &Captures<'_>| {
-            if self.said.contains(&found[0]) {
+            let stays = found.get(1).map_or("", |group| group.as_str());
+            // Without the character before a name, which is not the same everywhere.
+            let value = found[0].trim_start_matches(|letter: char| !letter.is_ascii_alphanumeric() && letter != '$');
+            if self.said.contains(value) {
                 return found[0].to_owned();
             }
-            let stays = found.get(1).map_or("", |group| group.as_str());
-            format!("{stays}{}", self.word(sort, &found[0]))
+            format!("{stays}{}", self.word(sort, value))
         })
         .into_owned()
     }
@@ -304,6 +307,18 @@ mod tests {
             ),
             "pods \"job-<generated of create>\" is invalid; too old resource version: 1 (<rv>); Precondition failed: UID in precondition: \
              <uid of create>, UID in object meta: <uid 2 of create>"
+        );
+    }
+
+    #[test]
+    fn a_generated_name_is_replaced_where_it_stands_alone_and_not_within_a_uid_or_another_name() {
+        let mut normaliser = Normaliser::default();
+        normaliser.step("create");
+        normaliser.sent(&json!({"metadata": {"generateName": "a-"}}));
+        assert_eq!(
+            normaliser
+                .text("a-bcdfg /pods/a-bcdfg \"a-bcdfg\" 0f9a7c5e-0000-4000-9e7a-bcdf24567890 data-bcdfg a-bcdfgh"),
+            "a-<generated of create> /pods/a-<generated of create> \"a-<generated of create>\" <uid of create> data-bcdfg a-bcdfgh"
         );
     }
 

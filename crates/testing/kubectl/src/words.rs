@@ -32,6 +32,8 @@ static WORDS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"/[^ :]*/kubectl-edit-\d+\.yaml", "<file>"),
         // Ages in a table and in a description: those of what a session makes are seconds or a few minutes.
         (r"\b(\d+[smhd]){1,2}(\x20+|$)", "<age> "),
+        // Of an event that was recorded with a time of its own, more with every day.
+        (r"\bover (\d+[smhdy]){1,2}\)", "over <age>)"),
         (r"<unknown>(\x20+|$)", "<unknown> "),
         (r"(?m)[ \t]+$", ""),
     ]
@@ -44,10 +46,38 @@ static WORDS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
 pub(crate) fn in_words(printed: &str, namespace: &str) -> String {
     // As long as the namespace, so that tables keep their columns.
     let mut text = printed.replace(namespace, &format!("{:x<width$}", "shop-", width = namespace.len()));
+    text = without_repairs(&text);
     for (pattern, word) in WORDS.iter() {
         text = pattern.replace_all(&text, *word).into_owned();
     }
     with_sorted_causes(text.trim_end())
+}
+
+/// Descriptions without the events of kube-apiserver's own repair loop. It watches Services and their addresses, and reports a Service
+/// whose address it has not seen yet: whether that happens is chance.
+fn without_repairs(text: &str) -> String {
+    const REPAIR: &str = "ipallocator-repair-controller";
+    let mut lines: Vec<String> = text.split('\n').map(str::to_owned).collect();
+    lines.retain(|line| !line.contains(REPAIR));
+    if lines.len() == text.split('\n').count() {
+        return text.to_owned();
+    }
+    while let Some(at) = (0..lines.len()).find(|&at| is_empty_table_of_events(&lines[at..])) {
+        // `<none>` stands in the column of the values above it.
+        let above = at.checked_sub(1).map_or("", |above| lines[above].as_str());
+        let column = above.find("  ").map_or(0, |gap| above.len() - above[gap..].trim_start().len());
+        lines.splice(at..at + 3, [format!("{:<column$}<none>", "Events:")]);
+    }
+    lines.join("\n")
+}
+
+/// Whether the lines begin with a table of events that has its two lines of headings and no event.
+fn is_empty_table_of_events(lines: &[String]) -> bool {
+    let [events, names, rules, rest @ ..] = lines else { return false };
+    events.trim_end() == "Events:"
+        && names.trim_start().starts_with("Type ")
+        && rules.trim_start().starts_with("---- ")
+        && rest.first().is_none_or(|line| !line.starts_with("  "))
 }
 
 /// The server goes through the properties of an object in no order, so the list of what is wrong has none.
@@ -83,13 +113,33 @@ mod tests {
             ("web-7c9f6d8b5d-x7k2f   1/1", "web-<hash>-<random> 1/1"),
             ("replica set web-7c9f6d8b5d from 0", "replica set web-<hash> from 0"),
             ("delay 10s timeout", "delay <age> timeout"),
+            ("318d (x3 over 2y41d)   Warning", "<age> (x3 over <age>)   Warning"),
         ] {
             assert_eq!(in_words(printed, "shop-a1b2c"), expected);
         }
     }
 
     #[test]
+    fn events_of_the_api_servers_repair_loop_are_not_shown() {
+        let table = |rows: &str| {
+            format!(
+                "Type:                     ClusterIP\n\
+                 Events:\n\
+                 \x20 Type     Reason                 Age   From                           Message\n\
+                 \x20 ----     ------                 ----  ----                           -------\n\
+                 {rows}\nName:  other"
+            )
+        };
+        let repair = "  Warning  ClusterIPNotAllocated  0s    ipallocator-repair-controller  Cluster IP [IPv4]: 198.18.0.7 is not allocated; repairing";
+        let other = "  Normal   Synced                 1m    somebody                       It is synced";
+        let none = "Type:                     ClusterIP\nEvents:                   <none>\nName:  other";
+        assert_eq!(without_repairs(&table(repair)), none);
+        assert_eq!(without_repairs(&table(&format!("{repair}\n{other}"))), table(other));
+        assert_eq!(without_repairs(&table(other)), table(other));
+    }
+
+    #[test]
     fn every_pattern_is_one() {
-        assert_eq!(WORDS.len(), 24);
+        assert_eq!(WORDS.len(), 25);
     }
 }

@@ -22,9 +22,12 @@ use self::chronicle::{Chronicle, Subject};
 use self::words::Words;
 use crate::{Namespace, wait};
 
-/// What happened is written down by many, each when it can: so long a story may take to become what is expected.
+/// How long a story may take to become what is expected: many write down what happened, each when it can.
 const PATIENCE: Duration = Duration::from_secs(20);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
+/// For how long it must then stay so. What follows at once, such as a second event or one more pod, comes within this time: a kubelet
+/// and a controller look once a second.
+const STEADY: Duration = Duration::from_millis(1200);
 
 /// The story of a namespace, from when it was begun.
 pub struct Story {
@@ -38,29 +41,14 @@ impl Story {
         Ok(Story { namespace: namespace.clone(), chronicle })
     }
 
-    /// Wants the whole story to be as expected, before long.
+    /// Wants the whole story to be as expected before long, and to stay so.
     pub async fn tells(&self, expected: &str) -> anyhow::Result<()> {
         self.tells_of(&chronicle::TOLD, expected).await
     }
 
     /// The same, of some kinds only: where it is not said which of several equal pods is chosen.
     pub async fn tells_of(&self, kinds: &[&str], expected: &str) -> anyhow::Result<()> {
-        let expected = unindent(expected);
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let told = self.text(kinds).await?;
-            if told == expected {
-                return Ok(());
-            }
-            if Instant::now() >= deadline {
-                let difference = TextDiff::from_lines(expected.as_str(), told.as_str());
-                bail!(
-                    "the story is another:\n{}\nthe whole of it:\n{told}",
-                    difference.unified_diff().header("expected", "told").context_radius(1)
-                );
-            }
-            tokio::time::sleep(BETWEEN_LOOKS).await;
-        }
+        becomes_and_stays(&unindent(expected), async || self.text(kinds).await).await
     }
 
     /// Wants all that a container of the pod said of itself, in its order, to begin as expected, before long.
@@ -99,6 +87,28 @@ impl Story {
     }
 }
 
+/// Asks until the answer is as expected, and fails if it does not become so, or does not stay so.
+async fn becomes_and_stays(expected: &str, mut ask: impl AsyncFnMut() -> anyhow::Result<String>) -> anyhow::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut since = None;
+    loop {
+        let told = ask().await?;
+        if told == expected {
+            if since.get_or_insert_with(Instant::now).elapsed() >= STEADY {
+                return Ok(());
+            }
+        } else if since.is_some() || Instant::now() >= deadline {
+            let difference = TextDiff::from_lines(expected, told.as_str());
+            let what = if since.is_some() { "went on" } else { "is another" };
+            bail!(
+                "the story {what}:\n{}\nthe whole of it:\n{told}",
+                difference.unified_diff().header("expected", "told").context_radius(1)
+            );
+        }
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+    }
+}
+
 /// Takes away the indentation that a text has in source code.
 fn unindent(text: &str) -> String {
     let lines = || text.lines().skip_while(|line| line.trim().is_empty());
@@ -109,7 +119,29 @@ fn unindent(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::unindent;
+    use super::{becomes_and_stays, unindent};
+
+    /// What is expected is `b`; the story has these states, one at each look, and keeps the last.
+    async fn wanted_b(states: &str) -> anyhow::Result<()> {
+        let mut states = states.chars().peekable();
+        becomes_and_stays("b", async || {
+            let now = states.peek().copied().unwrap_or_default();
+            if states.clone().nth(1).is_some() {
+                states.next();
+            }
+            Ok(now.to_string())
+        })
+        .await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_story_has_to_become_what_is_expected_and_to_stay_so() {
+        wanted_b("aab").await.unwrap();
+        let went_on = wanted_b("abbc").await.unwrap_err().to_string();
+        assert!(went_on.starts_with("the story went on:\n--- expected\n+++ told\n"), "{went_on}");
+        let another = wanted_b("a").await.unwrap_err().to_string();
+        assert!(another.starts_with("the story is another:\n"), "{another}");
+    }
 
     #[test]
     fn a_text_is_as_if_it_were_not_in_source_code() {

@@ -116,7 +116,8 @@ async fn what_is_refused_is_in_the_status_and_in_an_event() {
     let condition = status(&cluster).await["conditions"][0].clone();
     let message = condition["message"].as_str().unwrap().to_owned();
     assert_eq!((&condition["type"], &condition["reason"]), (&json!("ReplicaFailure"), &json!("FailedCreate")));
-    assert!(message.ends_with("service account default/nobody not found") || message.contains("nobody"), "{message}");
+    let why = "is forbidden: error looking up service account default/nobody: serviceaccount \"nobody\" not found";
+    assert!(message.starts_with("pods \"web-") && message.ends_with(why), "{message}");
     let events = cluster.events("web").await;
     assert!(events[0].starts_with("Warning FailedCreate Error creating: pods \"web-"), "{events:?}");
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "nobody"}});

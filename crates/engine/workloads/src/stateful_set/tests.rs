@@ -6,6 +6,7 @@ use crate::test_cluster::{TestCluster, settle};
 use crate::test_kubelet;
 
 const KIND: &str = "apps/v1 StatefulSet";
+const CLAIM: &str = "v1 PersistentVolumeClaim";
 
 fn set(replicas: i32) -> Value {
     json!({
@@ -43,7 +44,7 @@ async fn pods_come_in_order_with_their_claims() {
     assert_eq!(cluster.pods().await, ["web-0"]);
     settle(20).await;
     assert_eq!(cluster.pods().await, ["web-0", "web-1", "web-2"]);
-    let claims = cluster.list("v1 PersistentVolumeClaim", "default").await;
+    let claims = cluster.list(CLAIM, "default").await;
     let names: Vec<_> = claims.iter().map(|claim| claim["metadata"]["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["www-web-0", "www-web-1", "www-web-2"]);
     let pod = cluster.get("v1 Pod", "web-1").await;
@@ -115,14 +116,19 @@ async fn scaling_down_takes_the_last_pod_first_and_its_claims_if_asked() {
     settle(20).await;
     let uid = cluster.get("v1 Pod", "web-1").await["metadata"]["uid"].clone();
     let owners = |claim: &Value| claim["metadata"]["ownerReferences"].clone();
-    assert_eq!(owners(&cluster.get("v1 PersistentVolumeClaim", "www-web-1").await), Value::Null);
+    assert_eq!(owners(&cluster.get(CLAIM, "www-web-1").await), Value::Null);
+    // The finalizer holds the claim back from garbage collection, so that its owner can be seen.
+    let held = |finalizers: Value| json!({"metadata": {"finalizers": finalizers}});
+    cluster.patch(CLAIM, "www-web-1", held(json!(["example.com/hold"]))).await;
     cluster.patch(KIND, "web", json!({"spec": {"replicas": 1}})).await;
-    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-    let claim = cluster.get("v1 PersistentVolumeClaim", "www-web-1").await;
-    // Garbage collection may have been as fast.
-    assert!(claim.is_null() || owners(&claim)[0]["uid"] == uid, "{claim}");
     settle(20).await;
     assert_eq!(cluster.pods().await, ["web-0"]);
+    let claim = cluster.get(CLAIM, "www-web-1").await;
+    assert_eq!((&owners(&claim)[0]["kind"], &owners(&claim)[0]["uid"]), (&json!("Pod"), &uid));
+    assert!(claim["metadata"]["deletionTimestamp"].is_string(), "{claim}");
+    cluster.patch(CLAIM, "www-web-1", held(Value::Null)).await;
+    assert_eq!(cluster.get(CLAIM, "www-web-1").await, Value::Null);
+    assert!(cluster.get(CLAIM, "www-web-0").await.is_object());
 }
 
 #[tokio::test(start_paused = true)]

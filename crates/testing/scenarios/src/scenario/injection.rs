@@ -48,7 +48,10 @@ async fn injects(namespace: &Namespace) -> anyhow::Result<()> {
     let proxy = with(shell("proxy", UNTIL_TERM), json!({"restartPolicy": "Always", "resourcesPolicy": policy}));
     let set = json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": namespace.name()},
-        "spec": {"namespace": namespace.name(), "selector": {"matchLabels": {"mesh": "on"}}, "initContainers": [proxy]}
+        "spec": {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace.name()}},
+            "selector": {"matchLabels": {"mesh": "on"}}, "initContainers": [proxy]
+        }
     });
     custom_resources::create(namespace, &set).await?;
     let template = pod_template();
@@ -61,6 +64,9 @@ async fn injects(namespace: &Namespace) -> anyhow::Result<()> {
         Ok(created.spec.and_then(|spec| spec.init_containers).filter(|containers| !containers.is_empty()))
     })
     .await?;
+    let elsewhere = Api::<Pod>::namespaced(namespace.client(), "default").create(&dry_run, &pod).await?;
+    let injected = elsewhere.spec.and_then(|spec| spec.init_containers);
+    ensure!(injected.is_none(), "a pod in another namespace was injected: {injected:?}");
 
     let story = namespace.story().await?;
     let mut job = work(json!({"backoffLimit": 0}), json!({}));
