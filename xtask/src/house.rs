@@ -9,9 +9,9 @@ use crate::command::{cargo, output, root, run};
 
 /// The floors from the ground up. A crate may use crates of its own floor that stand before it, and of floors below.
 const FLOORS: &[(&str, &[&str])] = &[
-    ("model", &["quantity", "expr", "patch", "kinds", "structural", "api"]),
+    ("model", &["quantity", "expr", "regexp", "yaml", "jsonpath", "patch", "kinds", "api"]),
     ("decide", &["lifecycle", "inject", "rollout", "rightsize", "admission"]),
-    ("engine", &["clock", "store", "apiserver", "events", "workloads", "process", "node", "embedded"]),
+    ("engine", &["clock", "store", "structural", "apiserver", "events", "workloads", "process", "node", "embedded"]),
     ("run", &["manager", "agent", "wrap", "cli"]),
 ];
 

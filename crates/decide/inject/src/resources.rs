@@ -4,7 +4,7 @@ use pillion_api::pod::{Container, Object, Pod};
 use pillion_api::sidecarset::{ResourceExpressions, ResourcesPolicy, TargetContainersMode};
 use pillion_expr::{Amount, Expr, ExprError, Outcome, Resource};
 use pillion_quantity::Quantity;
-use regex::Regex;
+use pillion_regexp::Regexp;
 use serde_json::{Map, Value};
 
 use crate::note::{Denied, Note};
@@ -16,7 +16,7 @@ const RESOURCES: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 #[derive(Debug)]
 pub(crate) struct Policy {
     mode: Mode,
-    regex: Regex,
+    regex: Regexp,
     limits: Expressions,
     requests: Expressions,
 }
@@ -41,7 +41,7 @@ pub enum PolicyError {
     NoExpressions,
     /// The pattern for container names is malformed.
     #[error("targetContainersNameRegex is malformed")]
-    Regex(#[from] regex::Error),
+    Regex(#[from] pillion_regexp::Error),
     /// An expression is malformed.
     #[error("the expression {expression:?} is malformed")]
     Expression {
