@@ -34,6 +34,7 @@ fn pod_of(spec: &SidecarSetSpec) -> Value {
     let containers: Vec<_> = spec.containers.iter().map(|container| &container.container).collect();
     let init_containers: Vec<_> = spec.init_containers.iter().map(|container| &container.container).collect();
     let all = || each(spec).map(|(container, ..)| &container.container);
+    // The pod may have a longer grace period than the default of 30 s, and `hostUsers: false`, which `procMount: Unmasked` needs.
     let sleep = |container| ["postStart", "preStop"].map(|hook| seconds_of_sleep(container, hook));
     let longest_sleep = all().flat_map(sleep).fold(30, i64::max);
     let unmasked = all()

@@ -25,7 +25,7 @@ pub(super) fn apply(container: &mut Object) {
 }
 
 /// Fills in the defaults of a container that are as old as its fields: image, messages, ports, references to fields, liveness and readiness
-/// probes, hooks. `OpenKruise` sets these and no others in a SidecarSet, whose containers are hashed with them.
+/// probes, hooks. OpenKruise sets these and no others in a SidecarSet, whose containers are hashed with them.
 ///
 /// The container need not have been decoded: a value of a wrong type stays as it is.
 pub fn apply_basic_container_defaults(container: &mut Object) {

@@ -28,7 +28,7 @@ pub(super) fn apply(volume: &mut Object) {
     apply_to_network_volume(volume);
 }
 
-/// Fills in the defaults of a volume that `OpenKruise` sets in a SidecarSet: a volume that has nothing but its name is an empty directory;
+/// Fills in the defaults of a volume that OpenKruise sets in a SidecarSet: a volume that has nothing but its name is an empty directory;
 /// modes, references to fields, the lifetime of tokens.
 ///
 /// The volume need not have been decoded: a value of a wrong type stays as it is.
