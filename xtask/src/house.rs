@@ -10,9 +10,9 @@ use crate::{alone, real};
 
 /// The floors from the ground up. A crate may use crates of its own floor that stand before it, and of floors below.
 const FLOORS: &[(&str, &[&str])] = &[
-    ("model", &["quantity", "expr", "gates", "patch", "kinds", "structural", "api"]),
+    ("model", &["quantity", "expr", "gates", "regexp", "yaml", "jsonpath", "patch", "kinds", "api"]),
     ("decide", &["note", "lifecycle", "inject", "rollout", "rightsize", "admission"]),
-    ("engine", &["clock", "store", "apiserver", "events", "workloads", "process", "node", "embedded"]),
+    ("engine", &["clock", "store", "structural", "apiserver", "events", "workloads", "process", "node", "embedded"]),
     ("run", &["manager", "agent", "wrap", "cli"]),
 ];
 

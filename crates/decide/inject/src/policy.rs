@@ -2,7 +2,7 @@
 
 use pillion_api::sidecarset::{ResourceExpressions, ResourcesPolicy, TargetContainersMode};
 use pillion_expr::{Expr, ExprError, Resource};
-use regex::Regex;
+use pillion_regexp::Regexp;
 
 /// The resources that a policy sizes.
 pub(crate) const RESOURCES: [Resource; 2] = [Resource::Cpu, Resource::Memory];
@@ -11,7 +11,7 @@ pub(crate) const RESOURCES: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 #[derive(Debug)]
 pub(crate) struct Policy {
     pub(crate) mode: Mode,
-    pub(crate) regex: Regex,
+    pub(crate) regex: Regexp,
     pub(crate) limits: Expressions,
     pub(crate) requests: Expressions,
 }
@@ -36,7 +36,7 @@ pub enum PolicyError {
     NoExpressions,
     /// The pattern for container names is malformed.
     #[error("targetContainersNameRegex is malformed")]
-    Regex(#[from] regex::Error),
+    Regex(#[from] pillion_regexp::Error),
     /// An expression is malformed.
     #[error("the expression {expression:?} is malformed")]
     Expression {

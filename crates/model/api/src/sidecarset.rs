@@ -5,6 +5,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use pillion_regexp::Regexp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -341,12 +342,12 @@ impl ResourcesPolicy {
         self.target_containers_name_regex.as_deref().unwrap_or(".*")
     }
 
-    /// The regex, compiled.
+    /// The regex, compiled as Go would.
     ///
     /// # Errors
     /// It is malformed, or too large to be one for names.
-    pub fn compile_regex(&self) -> Result<regex::Regex, regex::Error> {
-        regex::RegexBuilder::new(self.regex()).size_limit(1 << 20).build()
+    pub fn compile_regex(&self) -> Result<Regexp, pillion_regexp::Error> {
+        Regexp::with_size_limit(self.regex(), 1 << 20)
     }
 }
 

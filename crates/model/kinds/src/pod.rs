@@ -40,10 +40,13 @@ mod warnings;
 #[cfg(test)]
 mod tests;
 
-pub use self::defaults::{apply_defaults, apply_template_defaults, pull_policy};
+pub use self::defaults::{
+    apply_basic_container_defaults, apply_basic_volume_defaults, apply_defaults, apply_template_defaults,
+    default_requests,
+};
 pub use self::ephemeral_containers::validate_ephemeral_containers;
 pub use self::fields::selectable;
-pub use self::limit_range::{apply_limit_ranges, validate_limit_ranges};
+pub use self::limit_range::{apply_limit_range, apply_limit_ranges, validate_limit_ranges};
 pub use self::prepare::{
     prepare_create, prepare_ephemeral_containers, prepare_resize, prepare_status, prepare_template, prepare_update,
 };
@@ -54,7 +57,7 @@ pub use self::service_account::{apply_service_account, service_account_name, val
 pub use self::status::{status_warnings, validate_status};
 pub use self::tolerations::apply_default_tolerations;
 pub use self::update::validate_update;
-pub use self::validation::{validate, validate_template};
+pub use self::validation::{split_subscript, validate, validate_template};
 pub use self::warnings::{app_armor_warnings, template_warnings, warnings};
 
 use crate::resource::Rules;

@@ -16,7 +16,6 @@ mod custom;
 mod duration;
 mod event;
 mod format;
-mod jsonpath;
 mod network;
 mod pod;
 mod storage;

@@ -58,21 +58,6 @@ pub fn dns_subdomain(name: &str) -> Result<(), String> {
     }
 }
 
-/// Whether `name` is a DNS label (RFC 1123), as container and volume names are.
-///
-/// # Errors
-/// What is wrong with it, in the words of the API server.
-pub fn dns_label(name: &str) -> Result<(), String> {
-    if name.len() > 63 {
-        return Err("must be no more than 63 bytes".into());
-    }
-    if is_dns_label(name) {
-        Ok(())
-    } else {
-        Err("a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character".into())
-    }
-}
-
 /// All that kube-apiserver finds wrong with `key` as the key of a label, with its examples.
 pub(crate) fn label_key_complaints(key: &str) -> Vec<String> {
     let rule = format!(
@@ -149,7 +134,6 @@ mod tests {
         }
         assert_eq!(label_value(""), Ok(()));
         assert!(label_value("a b").is_err());
-        assert!(dns_label("a.b").is_err());
         assert!(dns_subdomain("a..b").is_err());
     }
 }

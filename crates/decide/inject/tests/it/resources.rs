@@ -45,6 +45,16 @@ fn limits_come_from_limits_and_requests_from_requests() {
 }
 
 #[test]
+fn a_pattern_means_what_it_means_in_go() {
+    let app = pod([mk_sized("app", ("200m", "200Mi"), ("", "")), mk_sized("log", ("400m", "400Mi"), ("", ""))]);
+    for pattern in ["^app{|^app$", "^[[a]pp", r"\Qapp\E"] {
+        assert_eq!(sized(&app, &policy("sum", pattern, half()))["limits"]["cpu"], "100m", "{pattern}");
+    }
+    let denied = refused(&app, &policy("sum", r"\Qa.p\E", half()));
+    assert!(denied.contains(r#"no containers match the regex pattern "\\Qa.p\\E""#), "{denied}");
+}
+
+#[test]
 fn a_target_without_a_limit_makes_it_unlimited_and_one_without_a_request_counts_as_zero() {
     let app = pod([mk_sized("a", ("200m", "200Mi"), ("50m", "100Mi")), mk_sized("b", ("", "400Mi"), ("", "200Mi"))]);
     assert_eq!(

@@ -5,10 +5,10 @@
 //! Kruise leaves alone stays absent here too (`startupProbe`, the `service` of a gRPC probe, and every field of our
 //! own); validation takes the absent value for its default, and the API server fills it in when it sees the pod.
 
-mod container;
-mod volume;
-
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use pillion_kinds::pod::{apply_basic_container_defaults, apply_basic_volume_defaults};
+use pillion_quantity::{Quantity, Scale};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
@@ -61,7 +61,7 @@ pub fn apply_defaults(set: &mut SidecarSet) {
         apply_container_defaults(container);
     }
     for volume in &mut spec.volumes {
-        volume::apply_defaults(volume);
+        apply_basic_volume_defaults(volume);
     }
 }
 
@@ -78,43 +78,23 @@ fn apply_container_defaults(container: &mut SidecarContainer) {
     if let Some(policy) = &mut container.resources_policy {
         policy.target_containers_name_regex.get_or_insert_with(|| ".*".to_owned());
     }
-    container::apply_defaults(&mut container.container);
-}
-
-/// The object at `key`, if there is one.
-fn object<'a>(map: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<String, Value>> {
-    map.get_mut(key).and_then(Value::as_object_mut)
-}
-
-/// The objects in the list at `key`.
-fn objects<'a>(map: &'a mut Map<String, Value>, key: &str) -> impl Iterator<Item = &'a mut Map<String, Value>> {
-    map.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
-}
-
-/// Sets a plain field of Go: there the zero value is the absent one.
-fn set_if_zero(map: &mut Map<String, Value>, key: &str, default: impl Into<Value>) {
-    let zero = match map.get(key) {
-        None | Some(Value::Null) => true,
-        Some(Value::String(text)) => text.is_empty(),
-        Some(Value::Number(number)) => number.as_i64() == Some(0),
-        Some(_) => false,
-    };
-    if zero {
-        map.insert(key.to_owned(), default.into());
+    let container = &mut container.container;
+    apply_basic_container_defaults(container);
+    if let Some(resources) = container.get_mut("resources") {
+        for list in ["limits", "requests"] {
+            round_up_to_milli(resources.get_mut(list));
+        }
     }
 }
 
-/// Sets a pointer of Go: only what is absent is absent.
-fn set_if_absent(map: &mut Map<String, Value>, key: &str, default: impl Into<Value>) {
-    if map.get(key).is_none_or(Value::is_null) {
-        map.insert(key.to_owned(), default.into());
-    }
-}
-
-/// A `fieldRef` is about `v1` unless it says otherwise.
-fn set_field_ref_version(parent: &mut Map<String, Value>) {
-    if let Some(field_ref) = object(parent, "fieldRef") {
-        set_if_zero(field_ref, "apiVersion", "v1");
+/// Kubernetes keeps no quantity finer than a thousandth. Any other text stays as it was written.
+fn round_up_to_milli(resources: Option<&mut Value>) {
+    for value in resources.and_then(Value::as_object_mut).into_iter().flat_map(Map::values_mut) {
+        let Ok(quantity) = Quantity::deserialize(&*value) else { continue };
+        let rounded = quantity.round_up(Scale::Milli);
+        if rounded != quantity {
+            *value = Value::String(rounded.to_string());
+        }
     }
 }
 
@@ -253,10 +233,11 @@ mod tests {
     #[test]
     fn only_a_quantity_finer_than_a_thousandth_is_rewritten() {
         let limits = json!({"cpu": "0.1005", "memory": "1024Mi", "example.com/a": 1.5, "example.com/b": "0.1m", "example.com/c": "x"});
-        let mut container = json!({"resources": {"limits": limits}}).as_object().unwrap().clone();
-        container::apply_defaults(&mut container);
+        let container = json!({"resources": {"limits": limits}}).as_object().unwrap().clone();
+        let mut container = SidecarContainer { container, ..SidecarContainer::default() };
+        apply_container_defaults(&mut container);
         assert_eq!(
-            container["resources"]["limits"],
+            container.container["resources"]["limits"],
             json!({"cpu": "101m", "memory": "1024Mi", "example.com/a": 1.5, "example.com/b": "1m", "example.com/c": "x"})
         );
     }

@@ -1,5 +1,6 @@
 //! Where a sidecar reads the name of the app container whose variables it copies.
 
+use pillion_kinds::pod::split_subscript;
 use pillion_patch::name::qualified_name;
 
 use super::FieldRef;
@@ -42,7 +43,7 @@ impl FieldRef {
             None | Some("" | "v1") => {}
             Some(other) => return Err(FieldRefError::Version(other.to_owned())),
         }
-        match subscript(&self.field_path) {
+        match split_subscript(&self.field_path) {
             Some(("metadata.labels", key)) => {
                 qualified_name(key).map_err(|reason| FieldRefError::Key { key: key.to_owned(), reason })?;
                 Ok(MetadataKey::Label(key))
@@ -56,12 +57,6 @@ impl FieldRef {
             _ => Err(FieldRefError::Path(self.field_path.clone())),
         }
     }
-}
-
-/// `path['key']` in its two parts.
-pub(super) fn subscript(field_path: &str) -> Option<(&str, &str)> {
-    let (path, key) = field_path.strip_suffix("']")?.split_once("['")?;
-    (!path.is_empty()).then_some((path, key))
 }
 
 #[cfg(test)]

@@ -19,7 +19,9 @@ mod container;
 mod set;
 mod volume;
 
+pub(super) use container::CONTAINER;
 pub(super) use set::{SPEC, V1ALPHA1, V1BETA1};
+pub(super) use volume::VOLUME;
 
 /// The fields of one kind of object, in the order in which Go declares them.
 pub(super) struct Shape {
@@ -115,6 +117,15 @@ impl Shape {
         errors
     }
 
+    /// Adds an error for every value of the wrong type in an object at `path`.
+    pub(super) fn check_fields(&'static self, fields: &Map<String, Value>, path: &Path, errors: &mut Vec<Error>) {
+        for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+            if let Some(field) = self.field(name) {
+                field.kind.check(value, &path.child(name), errors);
+            }
+        }
+    }
+
     /// Takes out known fields that are `null`, and writes whole numbers without a fraction.
     pub(super) fn normalise(&'static self, object: &mut Map<String, Value>) {
         object.retain(|name, value| !value.is_null() || self.field(name).is_none());
@@ -129,13 +140,7 @@ impl Shape {
 impl Kind {
     fn check(&self, value: &Value, path: &Path, errors: &mut Vec<Error>) {
         match (self, value) {
-            (Kind::Object(shape), Value::Object(fields)) => {
-                for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
-                    if let Some(field) = shape.field(name) {
-                        field.kind.check(value, &path.child(name), errors);
-                    }
-                }
-            }
+            (Kind::Object(shape), Value::Object(fields)) => shape.check_fields(fields, path, errors),
             (Kind::List(kind), Value::Array(items)) => {
                 for (index, item) in items.iter().enumerate() {
                     kind.check(item, &path.index(index), errors);

@@ -5,7 +5,8 @@ mod image;
 mod pod_level;
 mod volume;
 
-pub use self::image::pull_policy;
+pub use self::container::apply_basic_container_defaults;
+pub use self::volume::apply_basic_volume_defaults;
 use pillion_quantity::{Quantity, Scale};
 use serde_json::{Map, Value, json};
 
@@ -33,9 +34,7 @@ const INIT_CONTAINER_ANNOTATIONS: [&str; 4] = [
 pub fn apply_defaults(pod: &mut Value) {
     drop_init_container_annotations(pod);
     if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
-        for field in ["containers", "initContainers"] {
-            for_each(spec, field, container::default_requests);
-        }
+        default_requests_of(spec);
         pod_level::apply(spec);
         default_pointer(spec, "enableServiceLinks", json!(true));
         if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
@@ -51,6 +50,20 @@ pub fn apply_defaults(pod: &mut Value) {
     }
     if let Some(status) = pod.get_mut("status").and_then(Value::as_object_mut) {
         complete_status(status);
+    }
+}
+
+/// Gives each container of a pod the requests that it leaves out and has limits for: the part of [`apply_defaults`] that a
+/// [LimitRange](super::apply_limit_ranges) and admission see.
+pub fn default_requests(pod: &mut Value) {
+    if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
+        default_requests_of(spec);
+    }
+}
+
+fn default_requests_of(spec: &mut Object) {
+    for field in ["containers", "initContainers"] {
+        for_each(spec, field, container::default_requests);
     }
 }
 
@@ -154,18 +167,24 @@ fn part<'a>(object: &'a mut Object, field: &str) -> Option<&'a mut Object> {
     object.get_mut(field).and_then(Value::as_object_mut)
 }
 
-/// Sets a field that is absent or the empty text.
+/// Sets a field that is absent or the empty text. A value of another type stays, for validation to refuse.
 fn default_text(object: &mut Object, field: &str, value: &str) {
-    if object.get(field).and_then(Value::as_str).unwrap_or_default().is_empty() {
+    if object.get(field).is_none_or(|text| text.is_null() || text.as_str() == Some("")) {
         object.insert(field.into(), Value::String(value.into()));
     }
 }
 
-/// Sets a number that is absent or zero.
+/// Sets a number that is absent or zero. A value of another type stays, for validation to refuse.
 fn default_number(object: &mut Object, field: &str, value: i64) {
-    if object.get(field).and_then(Value::as_i64).unwrap_or_default() == 0 {
+    if object.get(field).is_none_or(|number| number.is_null() || number.as_i64() == Some(0)) {
         object.insert(field.into(), json!(value));
     }
+}
+
+/// The object at a field, which is made if it is absent.
+pub(super) fn object_at<'a>(object: &'a mut Object, field: &str) -> Option<&'a mut Object> {
+    default_pointer(object, field, json!({}));
+    part(object, field)
 }
 
 /// Sets a field that is absent.

@@ -3,8 +3,9 @@
 //! It sets defaults when a pod is created (first of the plugins that change pods), and checks bounds when a pod is created or resized.
 
 use pillion_quantity::Quantity;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::defaults::object_at;
 use super::read::{list, text};
 use super::resources::{ResourceList, aggregate, amounts};
 
@@ -28,25 +29,31 @@ const MOST_IN_THOUSANDTHS: i128 = (i64::MAX / 1000) as i128;
 /// ```
 pub fn apply_limit_ranges(pod: &mut Value, ranges: &[&Value]) {
     for range in ranges {
-        let (limits, requests) = defaults(range);
-        let mut notes = Vec::new();
-        for (field, what) in [("containers", "container"), ("initContainers", "init container")] {
-            let containers = pod.pointer_mut(&format!("/spec/{field}")).and_then(Value::as_array_mut);
-            for container in containers.into_iter().flatten() {
-                let name = format!("{what} {}", text(container, "name"));
-                let set_limits = fill(container, "limits", &limits);
-                let set_requests = fill(container, "requests", &requests);
-                for (which, set) in [("request", set_requests), ("limit", set_limits)] {
-                    if !set.is_empty() {
-                        notes.push(format!("{} {which} for {name}", set.join(", ")));
-                    }
-                }
-            }
-        }
+        let notes = apply_limit_range(pod, range);
         if !notes.is_empty() {
             annotate(pod, format!("LimitRanger plugin set: {}", notes.join("; ")));
         }
     }
+}
+
+/// Fills in the resources that the containers of a new pod leave out, and returns what was set: `cpu request for container a`.
+pub fn apply_limit_range(pod: &mut Value, range: &Value) -> Vec<String> {
+    let (limits, requests) = defaults(range);
+    let mut notes = Vec::new();
+    for (field, what) in [("containers", "container"), ("initContainers", "init container")] {
+        let containers = pod.pointer_mut(&format!("/spec/{field}")).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten() {
+            let name = format!("{what} {}", text(container, "name"));
+            let set_limits = fill(container, "limits", &limits);
+            let set_requests = fill(container, "requests", &requests);
+            for (which, set) in [("request", set_requests), ("limit", set_limits)] {
+                if !set.is_empty() {
+                    notes.push(format!("{} {which} for {name}", set.join(", ")));
+                }
+            }
+        }
+    }
+    notes
 }
 
 /// What one LimitRange gives containers. A bound is a default where there is none, and a limit is the request: ranges are stored completed
@@ -74,10 +81,8 @@ fn add_missing(amounts: &mut ResourceList, more: ResourceList) {
 /// Adds what is missing, and returns the names of it in their order.
 fn fill(container: &mut Value, which: &str, defaults: &ResourceList) -> Vec<String> {
     let Some(container) = container.as_object_mut().filter(|_| !defaults.is_empty()) else { return Vec::new() };
-    let resources = container.entry("resources").or_insert_with(|| json!({}));
-    let Some(resources) = resources.as_object_mut() else { return Vec::new() };
-    let amounts = resources.entry(which).or_insert_with(|| Value::Object(Map::new()));
-    let Some(amounts) = amounts.as_object_mut() else { return Vec::new() };
+    let amounts = object_at(container, "resources").and_then(|resources| object_at(resources, which));
+    let Some(amounts) = amounts else { return Vec::new() };
     let missing: Vec<String> = defaults.keys().filter(|name| !amounts.contains_key(*name)).cloned().collect();
     for (name, amount) in defaults {
         amounts.entry(name.clone()).or_insert_with(|| json!(amount.to_string()));

@@ -24,6 +24,8 @@ pub(crate) mod security;
 mod volume;
 mod windows;
 
+pub use self::env::split_subscript;
+
 use std::collections::BTreeSet;
 
 use serde_json::Value;

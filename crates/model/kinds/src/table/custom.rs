@@ -1,10 +1,10 @@
 //! Columns of custom resources: `additionalPrinterColumns` of their definition.
 
 use jiff::Timestamp;
+use pillion_jsonpath::JsonPath;
 use serde_json::{Map, Value, json};
 
 use super::format::{int, items, name, since, text, text_or};
-use super::jsonpath::JsonPath;
 use super::{AGE, Column, NAME};
 
 /// How the objects of a custom resource are shown: the parsed columns of one version of its definition.
@@ -35,7 +35,7 @@ impl CustomTable {
         }
         for column in items(additional) {
             let json_path = text(&column["jsonPath"]);
-            let Some(path) = JsonPath::parse(json_path) else { break };
+            let Ok(path) = JsonPath::parse(json_path) else { break };
             let described = format!("Custom resource definition column (in JSONPath format): {json_path}");
             table.paths.push(path);
             table.columns.push(Column {

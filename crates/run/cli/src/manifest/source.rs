@@ -5,8 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::node::Position;
-use super::{Broken, ReadError};
+use super::{Broken, Position, ReadError};
 use crate::io_reason;
 
 /// The largest text that is read. An API server refuses a request of 3 MiB; this is room for twenty of them in one file.
@@ -94,12 +93,12 @@ fn not_utf8(name: &str, bytes: &[u8], valid: usize) -> Broken {
     let column = before[line_start..].chars().count() + 1;
     let line = before.bytes().filter(|b| *b == b'\n').count() + 1;
     let rest = String::from_utf8_lossy(bytes.get(line_start..).unwrap_or_default());
-    Broken {
-        source: name.into(),
+    let error = pillion_yaml::Error {
         position: Position::new(line, column),
         message: "not UTF-8 text".to_owned(),
         excerpt: rest.lines().next().unwrap_or_default().to_owned(),
-    }
+    };
+    Broken { source_name: name.into(), error }
 }
 
 fn unreadable(path: &Path, reason: &str) -> ReadError {

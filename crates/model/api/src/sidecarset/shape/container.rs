@@ -3,7 +3,7 @@
 use super::Kind::{Bool, Int32, Int64, IntOrString, List, Object, Quantity, String};
 use super::{QUANTITIES, STRINGS, Shape, always, if_set, later, or_null, unless_empty};
 
-pub(super) static CONTAINER: Shape = Shape::new(&[
+pub(in super::super) static CONTAINER: Shape = Shape::new(&[
     always("name", String),
     unless_empty("image", String),
     unless_empty("command", STRINGS),

@@ -5,7 +5,7 @@ use super::container::{FIELD_REF, RESOURCE_FIELD_REF};
 use super::set::{LABEL_SELECTOR, OBJECT_META};
 use super::{QUANTITIES, STRING_MAP, STRINGS, Shape, always, if_set, later, or_null, unless_empty};
 
-pub(super) static VOLUME: Shape = Shape::new(&[
+pub(in super::super) static VOLUME: Shape = Shape::new(&[
     always("name", String),
     if_set("hostPath", Object(&HOST_PATH)),
     if_set("emptyDir", Object(&EMPTY_DIR)),

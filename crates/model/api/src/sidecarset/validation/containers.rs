@@ -1,9 +1,8 @@
-//! The containers of a set: how they are injected, and what Kubernetes will say of them.
+//! The containers of a set: how they are injected.
 
 use std::collections::BTreeMap;
 
-use super::volumes::Volumes;
-use super::{core, refuse_unknown, resources_policy};
+use super::{refuse_unknown, resources_policy};
 use crate::field::{Error, Path};
 use crate::sidecarset::{SidecarContainer, SidecarSetSpec, TransferEnv};
 
@@ -41,12 +40,11 @@ pub(super) fn injected_names(container: &SidecarContainer, role: Role) -> Vec<St
     names
 }
 
-pub(super) fn validate(spec: &SidecarSetSpec, volumes: &Volumes, errors: &mut Vec<Error>) {
+pub(super) fn validate(spec: &SidecarSetSpec, errors: &mut Vec<Error>) {
     if spec.containers.is_empty() && spec.init_containers.is_empty() {
         errors.push(Error::required(&Path::new("spec"), "no initContainer or container defined for SidecarSet"));
     }
     let mut taken = BTreeMap::new();
-    let mut host_ports = core::HostPorts::default();
     for (container, role, path) in each(spec) {
         validate_policies(container, role, &path, errors);
         for (i, env) in container.transfer_env.iter().enumerate() {
@@ -55,7 +53,6 @@ pub(super) fn validate(spec: &SidecarSetSpec, volumes: &Volumes, errors: &mut Ve
         if let Some(policy) = &container.resources_policy {
             resources_policy::validate(policy, container, role, &path.child("resourcesPolicy"), errors);
         }
-        core::validate(&container.container, role, volumes, &mut host_ports, &path, errors);
         claim_names(container, role, &mut taken, &path.child("name"), errors);
     }
 }
@@ -136,7 +133,8 @@ fn validate_transfer_env(env: &TransferEnv, path: &Path, errors: &mut Vec<Error>
     }
 }
 
-/// Refuses a container that takes up a name in the pod which another one of the set has taken.
+/// Refuses a container that takes up a name in the pod which another one of the set has taken with a name of its own. Kubernetes'
+/// validation refuses the same name twice.
 fn claim_names(
     container: &SidecarContainer,
     role: Role,
@@ -151,7 +149,7 @@ fn claim_names(
     let names = injected_names(container, role);
     match names.iter().find_map(|wanted| Some((wanted, taken.get(wanted)?))) {
         None => taken.extend(names.into_iter().map(|wanted| (wanted, name.to_owned()))),
-        Some((_, owner)) if owner == name => errors.push(Error::duplicate(path, name)),
+        Some((_, owner)) if owner == name => {}
         Some((wanted, owner)) => {
             let detail =
                 format!("the name {wanted} is taken by container {owner}: HotUpgrade adds -1 and -2 to a name");

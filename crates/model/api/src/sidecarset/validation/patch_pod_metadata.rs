@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use pillion_patch::selector::{Selector, SelectorError};
-use regex::Regex;
+use pillion_regexp::Regexp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -65,7 +65,7 @@ pub struct Whitelist {
 struct Rule {
     /// The SidecarSets that the rule is for, by their labels; `None` means all.
     selector: Option<Selector>,
-    keys: Vec<Regex>,
+    keys: Vec<Regexp>,
 }
 
 /// Why a whitelist cannot be read.
@@ -88,7 +88,7 @@ pub enum WhitelistError {
         /// Which rule.
         rule: usize,
         /// What is wrong with it.
-        source: regex::Error,
+        source: pillion_regexp::Error,
     },
 }
 
@@ -115,7 +115,7 @@ impl Whitelist {
         let list: List = serde_json::from_str(json)?;
         let rules = list.rules.iter().enumerate().map(|(rule, listed)| {
             let selector = listed.selector.as_ref().map(Selector::from_label_selector).transpose();
-            let keys: Result<_, _> = listed.allowed_annotation_key_exprs.iter().map(|key| Regex::new(key)).collect();
+            let keys: Result<_, _> = listed.allowed_annotation_key_exprs.iter().map(|key| Regexp::new(key)).collect();
             Ok(Rule {
                 selector: selector.map_err(|source| WhitelistError::Selector { rule, source })?,
                 keys: keys.map_err(|source| WhitelistError::Regex { rule, source })?,
@@ -135,7 +135,7 @@ impl Whitelist {
         let labels = set.metadata.labels.as_ref();
         let label = |key: &str| labels.and_then(|labels| labels.get(key)).map(String::as_str);
         let applies = |rule: &&Rule| rule.selector.as_ref().is_none_or(|selector| selector.matches(label));
-        let allowed: Vec<&Regex> = rules.iter().filter(applies).flat_map(|rule| &rule.keys).collect();
+        let allowed: Vec<&Regexp> = rules.iter().filter(applies).flat_map(|rule| &rule.keys).collect();
         if allowed.is_empty() {
             return self.default_or("sidecarSet patch metadata annotation is not allowed");
         }
@@ -216,7 +216,7 @@ mod tests {
             format!("{error}: {}", error.source().unwrap().to_string().lines().last().unwrap())
         };
         insta::assert_snapshot!(error("{"), @r#"the whitelist is not {"rules": [{"selector": …, "allowedAnnotationKeyExprs": […]}]}: EOF while parsing an object at line 1 column 1"#);
-        insta::assert_snapshot!(error(r#"{"rules": [{}, {"allowedAnnotationKeyExprs": ["["]}]}"#), @"rules[1].allowedAnnotationKeyExprs has a malformed regular expression: error: unclosed character class");
+        insta::assert_snapshot!(error(r#"{"rules": [{}, {"allowedAnnotationKeyExprs": ["["]}]}"#), @"rules[1].allowedAnnotationKeyExprs has a malformed regular expression: error parsing regexp: missing closing ]: `[`");
         insta::assert_snapshot!(error(r#"{"rules": [{"selector": {"matchLabels": {"a b": ""}}}]}"#), @r#"rules[0].selector is malformed: "a b" is not a label key: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"#);
     }
 }

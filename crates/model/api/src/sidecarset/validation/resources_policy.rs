@@ -29,7 +29,7 @@ pub(super) fn validate(
     if policy.target_containers_name_regex.as_deref() == Some("") {
         errors.push(Error::required(&regex, "invalid empty regex"));
     } else if let Err(error) = policy.compile_regex() {
-        let detail = format!("invalid regex pattern: {}", one_line(&error));
+        let detail = format!("invalid regex pattern: {}", error);
         errors.push(Error::invalid(&regex, policy.regex(), detail));
     }
     match one_spelling(
@@ -121,13 +121,6 @@ fn check_expression(source: &str, resource: Resource) -> Result<(), String> {
         Outcome::Negative(value) if is_constant => Err(format!("the result is always negative: {value}")),
         _ => Ok(()),
     }
-}
-
-/// The regex crate draws a picture of several lines; the last one says what is wrong.
-fn one_line(error: &regex::Error) -> String {
-    let text = error.to_string();
-    let last = text.lines().last().unwrap_or_default();
-    last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
 #[cfg(test)]
@@ -271,10 +264,12 @@ mod tests {
                 "targetContainersMode": "sum", "targetContainersNameRegex": regex, "resourcesExpr": expressions
             }))
         };
-        assert_eq!(regex(json!("^app.*$")), "");
+        for pattern in ["^app.*$", "^app{", "[[]", r"\Qapp.\E"] {
+            assert_eq!(regex(json!(pattern)), "", "{pattern}");
+        }
         assert_eq!(regex(Value::Null), "", "the default is .*");
         insta::assert_snapshot!(regex(json!("")), @"spec.containers[0].resourcesPolicy.targetContainersNameRegex: Required value: invalid empty regex");
-        insta::assert_snapshot!(regex(json!("[invalid(regex")), @r#"spec.containers[0].resourcesPolicy.targetContainersNameRegex: Invalid value: "[invalid(regex": invalid regex pattern: unclosed character class"#);
-        insta::assert_snapshot!(regex(json!("(a{1000}){1000}")), @r#"spec.containers[0].resourcesPolicy.targetContainersNameRegex: Invalid value: "(a{1000}){1000}": invalid regex pattern: Compiled regex exceeds size limit of 1048576 bytes."#);
+        insta::assert_snapshot!(regex(json!("[invalid(regex")), @r#"spec.containers[0].resourcesPolicy.targetContainersNameRegex: Invalid value: "[invalid(regex": invalid regex pattern: error parsing regexp: missing closing ]: `[invalid(regex`"#);
+        insta::assert_snapshot!(regex(json!("(a{1000}){1000}")), @r#"spec.containers[0].resourcesPolicy.targetContainersNameRegex: Invalid value: "(a{1000}){1000}": invalid regex pattern: error parsing regexp: invalid repeat count: `{1000}`"#);
     }
 }

@@ -1,24 +1,46 @@
 //! Defaults of containers of every kind.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
-    Object, canonical, default_number, default_pointer, default_text, for_each, image, part, round_requirements,
+    Object, canonical, default_number, default_pointer, default_text, for_each, image, object_at, part,
+    round_requirements,
 };
 
 /// Completes one container, whatever list it is in.
 pub(super) fn apply(container: &mut Object) {
+    apply_basic_container_defaults(container);
+    for_each(container, "env", apply_to_variable);
+    if let Some(resources) = container.get_mut("resources") {
+        round_requirements(resources);
+    }
+    if let Some(probe) = part(container, "startupProbe") {
+        apply_to_probe(probe);
+    }
+    for field in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if let Some(grpc) = part(container, field).and_then(|probe| part(probe, "grpc")) {
+            default_pointer(grpc, "service", json!(""));
+        }
+    }
+}
+
+/// Fills in the defaults of a container that are as old as its fields: image, messages, ports, references to fields, liveness and readiness
+/// probes, hooks. OpenKruise sets these and no others in a SidecarSet, whose containers are hashed with them.
+///
+/// The container need not have been decoded: a value of a wrong type stays as it is.
+pub fn apply_basic_container_defaults(container: &mut Object) {
     let reference = container.get("image").and_then(Value::as_str).unwrap_or_default();
     let policy = image::pull_policy(reference);
     default_text(container, "imagePullPolicy", policy);
     default_text(container, "terminationMessagePath", "/dev/termination-log");
     default_text(container, "terminationMessagePolicy", "File");
     for_each(container, "ports", |port| default_text(port, "protocol", "TCP"));
-    for_each(container, "env", apply_to_variable);
-    if let Some(resources) = container.get_mut("resources") {
-        round_requirements(resources);
-    }
-    for field in ["livenessProbe", "readinessProbe", "startupProbe"] {
+    for_each(container, "env", |variable| {
+        if let Some(reference) = part(variable, "valueFrom").and_then(|source| part(source, "fieldRef")) {
+            default_text(reference, "apiVersion", "v1");
+        }
+    });
+    for field in ["livenessProbe", "readinessProbe"] {
         if let Some(probe) = part(container, field) {
             apply_to_probe(probe);
         }
@@ -34,9 +56,6 @@ pub(super) fn apply(container: &mut Object) {
 
 fn apply_to_variable(variable: &mut Object) {
     let Some(source) = part(variable, "valueFrom") else { return };
-    if let Some(reference) = part(source, "fieldRef") {
-        default_text(reference, "apiVersion", "v1");
-    }
     if let Some(reference) = part(source, "fileKeyRef") {
         default_pointer(reference, "optional", json!(false));
     }
@@ -53,9 +72,6 @@ fn apply_to_probe(probe: &mut Object) {
     if let Some(http) = part(probe, "httpGet") {
         apply_to_http_get(http);
     }
-    if let Some(grpc) = part(probe, "grpc") {
-        default_pointer(grpc, "service", json!(""));
-    }
 }
 
 fn apply_to_http_get(http: &mut Object) {
@@ -70,9 +86,9 @@ pub(super) fn default_requests(container: &mut Object) {
     if limits.is_empty() {
         return;
     }
-    let requests = resources.entry("requests").or_insert_with(|| Value::Object(Map::new()));
+    let Some(requests) = object_at(resources, "requests") else { return };
     for (name, limit) in limits {
-        requests.as_object_mut().map(|requests| requests.entry(name).or_insert(limit));
+        requests.entry(name).or_insert(limit);
     }
 }
 

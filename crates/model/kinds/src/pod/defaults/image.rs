@@ -5,7 +5,7 @@
 //! ```
 
 /// How an image is pulled unless its container says: what is `latest` may have changed, everything else is taken as it is.
-pub fn pull_policy(image: &str) -> &'static str {
+pub(super) fn pull_policy(image: &str) -> &'static str {
     if is_latest(image) { "Always" } else { "IfNotPresent" }
 }
 

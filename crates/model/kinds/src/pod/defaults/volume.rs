@@ -7,17 +7,34 @@ use super::{Object, canonical, default_pointer, default_text, for_each, image, p
 /// Mode of the files that Kubernetes writes: `rw-r--r--`.
 const FILE_MODE: i64 = 0o644;
 
-/// Completes one volume. A volume that says nothing but its name is an empty directory.
+/// Completes one volume.
 pub(super) fn apply(volume: &mut Object) {
-    if volume.iter().all(|(field, value)| field == "name" || value.is_null()) {
-        volume.insert("emptyDir".into(), json!({}));
-    }
+    apply_basic_volume_defaults(volume);
     if let Some(source) = part(volume, "image") {
         let policy = image::pull_policy(source.get("reference").and_then(|r| r.as_str()).unwrap_or_default());
         default_text(source, "pullPolicy", policy);
     }
     if let Some(size) = part(volume, "emptyDir").and_then(|source| source.get_mut("sizeLimit")) {
         canonical(size);
+    }
+    for_each_file(volume, |file| {
+        if let Some(reference) = part(file, "resourceFieldRef") {
+            canonical(reference.entry("divisor").or_insert(json!(null)));
+        }
+    });
+    if let Some(claim) = part(volume, "ephemeral").and_then(|source| part(source, "volumeClaimTemplate")) {
+        apply_to_claim(claim);
+    }
+    apply_to_network_volume(volume);
+}
+
+/// Fills in the defaults of a volume that OpenKruise sets in a SidecarSet: a volume that has nothing but its name is an empty directory;
+/// modes, references to fields, the lifetime of tokens.
+///
+/// The volume need not have been decoded: a value of a wrong type stays as it is.
+pub fn apply_basic_volume_defaults(volume: &mut Object) {
+    if volume.iter().all(|(field, value)| field == "name" || value.is_null()) {
+        volume.insert("emptyDir".into(), json!({}));
     }
     if let Some(source) = part(volume, "hostPath") {
         default_pointer(source, "type", json!(""));
@@ -27,33 +44,31 @@ pub(super) fn apply(volume: &mut Object) {
             default_pointer(source, "defaultMode", json!(FILE_MODE));
         }
     }
+    for_each_file(volume, |file| {
+        if let Some(reference) = part(file, "fieldRef") {
+            default_text(reference, "apiVersion", "v1");
+        }
+    });
+    if let Some(source) = part(volume, "projected") {
+        for_each(source, "sources", |projection| {
+            if let Some(token) = part(projection, "serviceAccountToken") {
+                default_pointer(token, "expirationSeconds", json!(3600));
+            }
+        });
+    }
+}
+
+/// Every file that shows a field of the pod.
+fn for_each_file(volume: &mut Object, change: impl Fn(&mut Object) + Copy) {
     if let Some(source) = part(volume, "downwardAPI") {
-        for_each(source, "items", apply_to_file);
+        for_each(source, "items", change);
     }
     if let Some(source) = part(volume, "projected") {
-        for_each(source, "sources", apply_to_projection);
-    }
-    if let Some(claim) = part(volume, "ephemeral").and_then(|source| part(source, "volumeClaimTemplate")) {
-        apply_to_claim(claim);
-    }
-    apply_to_network_volume(volume);
-}
-
-fn apply_to_file(file: &mut Object) {
-    if let Some(reference) = part(file, "fieldRef") {
-        default_text(reference, "apiVersion", "v1");
-    }
-    if let Some(reference) = part(file, "resourceFieldRef") {
-        canonical(reference.entry("divisor").or_insert(json!(null)));
-    }
-}
-
-fn apply_to_projection(projection: &mut Object) {
-    if let Some(files) = part(projection, "downwardAPI") {
-        for_each(files, "items", apply_to_file);
-    }
-    if let Some(token) = part(projection, "serviceAccountToken") {
-        default_pointer(token, "expirationSeconds", json!(3600));
+        for_each(source, "sources", |projection| {
+            if let Some(files) = part(projection, "downwardAPI") {
+                for_each(files, "items", change);
+            }
+        });
     }
 }
 

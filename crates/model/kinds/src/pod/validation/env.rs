@@ -120,7 +120,8 @@ pub(super) fn validate_field(errors: &mut Errors, reference: &Value, supported: 
     }
 }
 
-fn split_subscript(field: &str) -> Option<(&str, &str)> {
+/// The two parts of a field path such as `metadata.labels['app']`. `None` if it has no subscript.
+pub fn split_subscript(field: &str) -> Option<(&str, &str)> {
     field.strip_suffix("']")?.split_once("['").filter(|(path, _)| !path.is_empty())
 }
 
