@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
 use crate::command::{cargo, output, root};
-use crate::{alone, real};
+use crate::{alone, circles, real};
 
 /// The floors from the ground up. A crate may use crates of its own floor that stand before it, and of floors below.
 const FLOORS: &[(&str, &[&str])] = &[
@@ -16,7 +16,21 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("run", &["manager", "agent", "wrap", "cli"]),
 ];
 
-/// Checks that imports only go down, and that the two pure floors have the same lints.
+/// Crates in which files of one folder still use each other in a circle.
+const CIRCULAR: &[&str] = &[
+    "model/expr",
+    "model/kinds",
+    "model/api",
+    "engine/store",
+    "engine/structural",
+    "engine/apiserver",
+    "engine/workloads",
+    "engine/process",
+    "engine/node",
+    "run/manager",
+];
+
+/// Checks that imports only go down, that files do not use each other in a circle, and that the two pure floors have the same lints.
 pub(crate) fn check() -> anyhow::Result<()> {
     let places = places();
     let metadata = metadata()?;
@@ -33,9 +47,29 @@ pub(crate) fn check() -> anyhow::Result<()> {
         }
     }
     ensure!(wrong.is_empty(), "imports only go down: {}", wrong.join("; "));
+    check_circles()?;
     check_named_tests(&metadata)?;
     check_lints()?;
     alone::check_shared_features()
+}
+
+/// Files of one folder may use each other in one direction only.
+fn check_circles() -> anyhow::Result<()> {
+    let mut wrong = Vec::new();
+    for folder in places().into_keys() {
+        let src = root().join("crates").join(&folder).join("src");
+        if !src.is_dir() {
+            continue;
+        }
+        let found = circles::find(&src)?;
+        if !CIRCULAR.contains(&folder.as_str()) {
+            wrong.extend(found.into_iter().map(|circle| format!("\n  {folder}: {circle}")));
+        } else if found.is_empty() {
+            wrong.push(format!("\n  {folder}: has no circle; remove it from CIRCULAR in xtask/src/house.rs"));
+        }
+    }
+    ensure!(wrong.is_empty(), "files of one folder use each other in a circle:{}", wrong.concat());
+    Ok(())
 }
 
 /// Tests that `cargo test` leaves out run in no tier and are seen by no lint unless they are listed.

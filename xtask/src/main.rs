@@ -4,6 +4,7 @@
 
 mod alone;
 mod bench;
+mod circles;
 mod command;
 mod fuzz;
 mod generate;
