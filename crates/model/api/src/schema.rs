@@ -67,7 +67,7 @@ fn definition(name: &str, definitions: &Map<String, Value>) -> Map<String, Value
             out.shift_remove("x-kubernetes-int-or-string");
             out.insert(KEEP_UNKNOWN_FIELDS.to_owned(), true.into());
         }
-        "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector" => {
+        "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector" | "CrossVersionObjectReference" => {
             out.insert("x-kubernetes-map-type".to_owned(), "atomic".into());
         }
         "ResourcesPolicy" => {
@@ -83,9 +83,6 @@ fn definition(name: &str, definitions: &Map<String, Value>) -> Map<String, Value
             ];
             out.insert("x-kubernetes-validations".to_owned(), rules.to_vec().into());
             set_default(&mut out, "targetContainersNameRegex", ".*");
-        }
-        "CrossVersionObjectReference" => {
-            out.insert("x-kubernetes-map-type".to_owned(), "atomic".into());
         }
         "GenericStartupBoost" => {
             let only_with = |boost_type: &str, field: &str| {

@@ -121,7 +121,7 @@ pub const DEFAULT_RECOMMENDER: &str = "default";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VerticalPodAutoscalerSpec {
-    /// The controller whose pods are sized: Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job,
+    /// The controller whose pods are sized: Deployment, StatefulSet, DaemonSet, ReplicaSet, `ReplicationController`, Job,
     /// CronJob, or any resource with a scale subresource that has a selector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<CrossVersionObjectReference>,

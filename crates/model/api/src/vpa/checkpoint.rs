@@ -1,4 +1,4 @@
-//! VerticalPodAutoscalerCheckpoint: the histograms of one container, so that a restart forgets nothing.
+//! `VerticalPodAutoscalerCheckpoint`: the histograms of one container, so that a restart forgets nothing.
 
 use std::collections::BTreeMap;
 
@@ -82,11 +82,7 @@ fn is_zero(value: &i64) -> bool {
     *value == 0
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    clippy::float_cmp,
-    reason = "serde passes a reference; Go omits exactly 0"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero_weight(value: &f64) -> bool {
     *value == 0.0
 }

@@ -47,7 +47,7 @@ pub struct ContainerResourcePolicy {
     /// The resources that are sized. Default cpu and memory; an empty list means none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controlled_resources: Option<Vec<String>>,
-    /// Whether limits are sized in proportion to requests. Default RequestsAndLimits.
+    /// Whether limits are sized in proportion to requests. Default `RequestsAndLimits`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controlled_values: Option<ContainerControlledValues>,
     /// What the memory of a container is multiplied by after it was OOM killed. Needs the feature gate `PerVPAConfig`.

@@ -1,4 +1,4 @@
-//! The `CustomResourceDefinition`s of VerticalPodAutoscaler and VerticalPodAutoscalerCheckpoint.
+//! The `CustomResourceDefinition`s of VerticalPodAutoscaler and `VerticalPodAutoscalerCheckpoint`.
 //!
 //! They have upstream's names, columns, rules and versions, so that either can replace the other. `v1beta2` is listed and not
 //! served: a cluster that once stored it refuses a definition without it.
@@ -28,7 +28,7 @@ pub fn vertical_pod_autoscaler() -> Value {
     definition("verticalpodautoscaler", names::VPA_KIND, "vpa", [version("v1", true), version("v1beta2", false)])
 }
 
-/// The definition of VerticalPodAutoscalerCheckpoint.
+/// The definition of `VerticalPodAutoscalerCheckpoint`.
 pub fn checkpoint() -> Value {
     let version = |name: &str, is_served: bool| {
         json!({

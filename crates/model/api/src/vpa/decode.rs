@@ -33,7 +33,7 @@ pub fn decode(object: Value) -> Result<VerticalPodAutoscaler, DecodeError> {
     read(object, names::VPA_KIND)
 }
 
-/// Reads a VerticalPodAutoscalerCheckpoint. A field that is `null` counts as absent.
+/// Reads a `VerticalPodAutoscalerCheckpoint`. A field that is `null` counts as absent.
 ///
 /// # Errors
 /// Another kind of object, or a field with a value of the wrong type.
