@@ -1,0 +1,2 @@
+//! A pass.
+fn main() {}
