@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pillion_api::vpa::{Gates, VerticalPodAutoscaler};
+use pillion_api::vpa::{ContainerResourcePolicy, Gates, VerticalPodAutoscaler};
 
 use crate::amount::RESOURCES;
 use crate::boost::BoostError;
@@ -88,7 +88,7 @@ pub fn container_targets(
         let caps = capped.notes.get(&container.name).into_iter().flatten();
         let mut notes: Vec<TargetNote> = caps.map(|note| TargetNote::Cap(*note)).collect();
         let policy = autoscaler.container_policy(&container.name);
-        let limits = if policy.is_some_and(|policy| policy.requests_only()) {
+        let limits = if policy.is_some_and(ContainerResourcePolicy::requests_only) {
             Amounts::default()
         } else {
             let (limits, limit_notes) = limits_in_proportion(container, &requests, ranges);
