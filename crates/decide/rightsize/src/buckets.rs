@@ -108,7 +108,7 @@ mod tests {
         assert_eq!([-1.0, 39.99, 40.0, 100.0, 900.0].map(|value| buckets.find(value)), [0, 0, 1, 2, 5]);
     }
 
-    /// Computed with upstream's own code (Go 1.25, amd64): a hash over the bits of all starts.
+    /// Computed with upstream's own code (Go 1.26, amd64): a hash over the bits of all starts.
     #[test]
     fn starts_have_the_bits_of_upstream() {
         let hash = |buckets: &Buckets| {
