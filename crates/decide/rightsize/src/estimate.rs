@@ -161,8 +161,8 @@ pub(crate) fn estimate(
 impl fmt::Display for Derivation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |amount| quantity(self.resource, amount);
-        let percent = self.percentile * 100.0;
-        write!(f, "{percent:.4}th percentile of {} is {}", self.resource, shown(self.base))?;
+        let percent = (self.percentile * 1e6).round() / 1e4;
+        write!(f, "{percent}th percentile of {} is {}", self.resource, shown(self.base))?;
         write!(f, ", with margin {}", shown(self.with_margin))?;
         if self.bound != Bound::Target {
             write!(f, ", times {:.4} for a confidence of {:.4}", self.factor, self.confidence)?;
@@ -263,11 +263,11 @@ mod tests {
         let settings = EstimatorSettings::default();
         assert_eq!(
             estimate(&it, Resource::Cpu, Bound::Upper, &settings, 25).to_string(),
-            "95.0000th percentile of cpu is 110m, with margin 126m, times 25.4068 for a confidence of 0.0410 = 3201m"
+            "95th percentile of cpu is 110m, with margin 126m, times 25.4068 for a confidence of 0.0410 = 3201m"
         );
         assert_eq!(
             estimate(&it, Resource::Memory, Bound::Target, &settings, 262_144_000).to_string(),
-            "90.0000th percentile of memory is 0, with margin 0, at least 250Mi = 250Mi"
+            "90th percentile of memory is 0, with margin 0, at least 250Mi = 250Mi"
         );
     }
 

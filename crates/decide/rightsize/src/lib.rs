@@ -27,7 +27,7 @@
 //! assert_eq!(mesh.target.get("cpu").unwrap().to_string(), "126m");
 //! // Nothing was measured of `app`, so nothing is recommended for it.
 //! assert_eq!(recommendation.of("app"), None);
-//! assert!(estimates[0].derivations[1].to_string().starts_with("90.0000th percentile of cpu is 110m, with margin 126m"));
+//! assert!(estimates[0].derivations[1].to_string().starts_with("90th percentile of cpu is 110m, with margin 126m"));
 //! # Ok::<(), pillion_rightsize::Rejected>(())
 //! ```
 //!
@@ -87,7 +87,7 @@ pub use limit_range::{LimitRangeItem, LimitRanges};
 pub use limits::LimitNote;
 pub use patch::{annotation_patch, annotation_removal_patch, resource_patch};
 pub use pod::{Amounts, ContainerKind, OomKill, Owner, PodContainer, PodView, ResizeState, SpecResources};
-pub use post_process::{cap_to_policy, round_to_whole_cores};
+pub use post_process::{cap_to_policy, keep_bounds, round_to_whole_cores};
 pub use recommendation::{Candidate, Estimate, RecommendationFormat, recommend};
 pub use settings::{MemorySettings, SampleSettings};
 pub use target::{ContainerTarget, TargetNote, capped_recommendation, container_targets};

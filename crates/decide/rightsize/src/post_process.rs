@@ -49,6 +49,28 @@ pub fn cap_to_policy(
     }
 }
 
+/// Keeps the bounds at least as close as they were before: after a restart, history lacks what no checkpoint stores until it has
+/// caught up. The target stays within its bounds.
+pub fn keep_bounds(recommendation: &mut RecommendedPodResources, before: &RecommendedPodResources) {
+    for recommended in &mut recommendation.container_recommendations {
+        let Some(before) = before.of(&recommended.container_name) else { continue };
+        let target = recommended.target.clone();
+        type Keep = fn(Quantity, Quantity, Quantity) -> Quantity;
+        let bounds: [(&mut Option<ResourceList>, &Option<ResourceList>, Keep); 2] = [
+            (&mut recommended.lower_bound, &before.lower_bound, |new, old, target| new.max(old).min(target.max(new))),
+            (&mut recommended.upper_bound, &before.upper_bound, |new, old, target| new.min(old).max(target.min(new))),
+        ];
+        for (new, old, keep) in bounds {
+            for (resource, amount) in new.iter_mut().flat_map(|list| &mut list.0) {
+                let old = old.as_ref().and_then(|list| list.get(resource));
+                if let (Some(old), Some(target)) = (old, target.get(resource)) {
+                    *amount = keep(*amount, old, target);
+                }
+            }
+        }
+    }
+}
+
 /// The target and its bounds.
 pub(crate) fn bounded_lists(
     recommended: &mut RecommendedContainerResources,
@@ -147,6 +169,27 @@ mod tests {
             assert_eq!(capped.lower_bound, Some(list(&lower)), "{policy} {global}");
             assert_eq!(capped.upper_bound, Some(list(&upper)), "{policy} {global}");
             assert_eq!(capped.uncapped_target, foo().container_recommendations[0].uncapped_target);
+        }
+    }
+
+    #[test]
+    fn bounds_do_not_loosen_until_history_has_caught_up() {
+        let of = |lower: &str, target: &str, upper: &str| -> RecommendedPodResources {
+            serde_json::from_value(json!({"containerRecommendations": [{
+                "containerName": "foo", "lowerBound": {"cpu": lower}, "target": {"cpu": target}, "upperBound": {"cpu": upper}
+            }]}))
+            .unwrap()
+        };
+        for (before, new, kept) in [
+            (("80m", "100m", "120m"), ("10m", "100m", "1"), ("80m", "100m", "120m")),
+            (("80m", "100m", "120m"), ("90m", "100m", "110m"), ("90m", "100m", "110m")),
+            // Usage itself has changed: the target is never outside.
+            (("80m", "100m", "120m"), ("10m", "200m", "1"), ("80m", "200m", "200m")),
+            (("80m", "100m", "120m"), ("10m", "50m", "1"), ("50m", "50m", "120m")),
+        ] {
+            let mut it = of(new.0, new.1, new.2);
+            keep_bounds(&mut it, &of(before.0, before.1, before.2));
+            assert_eq!(it, of(kept.0, kept.1, kept.2), "{before:?} {new:?}");
         }
     }
 

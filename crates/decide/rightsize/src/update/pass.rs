@@ -113,7 +113,7 @@ impl<'a> Pass<'a> {
         if *mode == UpdateMode::InPlace && !self.gates.in_place {
             return Err(SkipReason::GateOff);
         }
-        if self.gates.cpu_startup_boost && self.snapshot.autoscaler.has_cpu_boost() && !pod.boosted.is_empty() {
+        if self.gates.cpu_startup_boost && !pod.boosted.is_empty() {
             return Err(SkipReason::Boosted);
         }
         self.groups.of(pod)?;
