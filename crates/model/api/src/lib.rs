@@ -1,4 +1,4 @@
-//! The words of Pillion's API: SidecarSet and what it leaves on pods.
+//! The words of Pillion's API: SidecarSet and what it leaves on pods, VerticalPodAutoscaler and its checkpoints.
 //!
 //! Types, defaults, validation, conversion between versions, revisions and hashes; every label and annotation that
 //! Pillion reads or writes is a constant in [`names`].
@@ -34,5 +34,7 @@ pub use pillion_kinds::field;
 pub mod names;
 pub mod pod;
 pub mod record;
+mod schema;
 pub mod sidecarset;
+pub mod vpa;
 pub mod workload;

@@ -68,3 +68,28 @@ pub const CERTIFICATE_NOT_AFTER: &str = "pillion.dev/not-after";
 pub const CERTIFICATE_NEXT_NOT_AFTER: &str = "pillion.dev/next-not-after";
 /// Annotation of that Secret: since when the next certificate's authority is trusted.
 pub const CERTIFICATE_NEXT_SINCE: &str = "pillion.dev/next-since";
+
+// Vertical Pod Autoscaler.
+
+/// API version of VerticalPodAutoscaler and of its checkpoints.
+pub const AUTOSCALING_V1: &str = "autoscaling.k8s.io/v1";
+/// API group of VerticalPodAutoscaler.
+pub const AUTOSCALING_GROUP: &str = "autoscaling.k8s.io";
+/// The kind that sizes a workload.
+pub const VPA_KIND: &str = "VerticalPodAutoscaler";
+/// The kind that stores histograms.
+pub const VPA_CHECKPOINT_KIND: &str = "VerticalPodAutoscalerCheckpoint";
+/// Pod annotation: which resources admission changed, and why.
+pub const VPA_UPDATES: &str = "vpaUpdates";
+/// Pod annotation: the containers that admission saw, joined by `, `. The updater ignores all others.
+pub const VPA_OBSERVED_CONTAINERS: &str = "vpaObservedContainers";
+/// Pod annotation that upstream's updater writes after a resize in place. Pillion does not write it.
+pub const VPA_IN_PLACE_UPDATED: &str = "vpaInPlaceUpdated";
+/// Prefix of the pod annotation with the resources that a boosted container had before.
+pub const VPA_CPU_STARTUP_BOOST_PREFIX: &str = "vpaCpuStartupBoost/";
+/// Prefix of the annotation of a VerticalPodAutoscaler that rounds a container's CPU up to whole cores.
+pub const VPA_POST_PROCESSOR_PREFIX: &str = "vpa-post-processor.kubernetes.io/";
+/// Suffix of that annotation, after the name of the container.
+pub const VPA_INTEGER_CPU_SUFFIX: &str = "_integerCPU";
+/// The Lease that shows that admission is alive; the updater does not evict without it.
+pub const VPA_ADMISSION_LEASE: &str = "vpa-admission-controller";

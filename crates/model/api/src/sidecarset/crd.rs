@@ -4,9 +4,7 @@ use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
 
 use super::{SidecarSetSpec, SidecarSetStatus};
-use crate::names;
-
-mod schema;
+use crate::{names, schema};
 
 /// The fields of the spec whose elements are Kubernetes' own.
 const KUBERNETES_LISTS: [&str; 3] = ["containers", "initContainers", "volumes"];

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 const KEEP_UNKNOWN_FIELDS: &str = "x-kubernetes-preserve-unknown-fields";
 
 /// The structural schema of a type.
-pub(super) fn of<T: JsonSchema>() -> Map<String, Value> {
+pub(crate) fn of<T: JsonSchema>() -> Map<String, Value> {
     let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
     let definitions = schema.get("$defs").and_then(Value::as_object).cloned().unwrap_or_default();
     structural(&Schema::to_value(schema), &definitions)
@@ -43,7 +43,7 @@ fn structural(schema: &Value, definitions: &Map<String, Value>) -> Map<String, V
                 let fields = fields.iter().map(|(name, field)| (name.clone(), structural(field, definitions).into()));
                 Value::Object(fields.collect())
             }
-            ("type" | "format" | "required", value) => value.clone(),
+            ("type" | "format" | "required" | "pattern" | "minimum", value) => value.clone(),
             (key, value) if key.starts_with("x-kubernetes-") => value.clone(),
             _ => continue,
         };
@@ -67,7 +67,7 @@ fn definition(name: &str, definitions: &Map<String, Value>) -> Map<String, Value
             out.shift_remove("x-kubernetes-int-or-string");
             out.insert(KEEP_UNKNOWN_FIELDS.to_owned(), true.into());
         }
-        "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector" => {
+        "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector" | "CrossVersionObjectReference" => {
             out.insert("x-kubernetes-map-type".to_owned(), "atomic".into());
         }
         "ResourcesPolicy" => {
@@ -83,6 +83,17 @@ fn definition(name: &str, definitions: &Map<String, Value>) -> Map<String, Value
             ];
             out.insert("x-kubernetes-validations".to_owned(), rules.to_vec().into());
             set_default(&mut out, "targetContainersNameRegex", ".*");
+        }
+        "GenericStartupBoost" => {
+            let only_with = |boost_type: &str, field: &str| {
+                json!({
+                    "rule": format!("(self.type == '{boost_type}') == has(self.{field})"),
+                    "message": format!("{field} is required when type is {boost_type} and forbidden otherwise"),
+                })
+            };
+            let rules = [only_with("Factor", "factor"), only_with("Quantity", "quantity")];
+            out.insert("x-kubernetes-validations".to_owned(), rules.to_vec().into());
+            out.insert("required".to_owned(), json!(["type"]));
         }
         "InjectRevision" => set_default(&mut out, "policy", "Always"),
         // Kruise takes a reference without a name.
@@ -120,7 +131,7 @@ fn shorten(text: &str) -> String {
 }
 
 /// Lets every object in the schema keep what the schema does not know.
-pub(super) fn keep_unknown_fields(schema: &mut Value) {
+pub(crate) fn keep_unknown_fields(schema: &mut Value) {
     visit(schema, &mut |schema| {
         if schema.contains_key("properties") {
             schema.insert(KEEP_UNKNOWN_FIELDS.to_owned(), true.into());
@@ -129,7 +140,7 @@ pub(super) fn keep_unknown_fields(schema: &mut Value) {
 }
 
 /// Takes every description out.
-pub(super) fn drop_descriptions(schema: &mut Value) {
+pub(crate) fn drop_descriptions(schema: &mut Value) {
     visit(schema, &mut |schema| {
         schema.shift_remove("description");
     });

@@ -1,0 +1,411 @@
+//! What is read of a pod: its containers with their resources, and how it is doing.
+
+use jiff::Timestamp;
+use pillion_api::names;
+use pillion_api::pod::{Container as ContainerJson, Pod};
+use pillion_api::vpa::{Gates, ResourceList};
+use pillion_expr::Resource;
+use pillion_quantity::Quantity;
+use serde_json::Value;
+
+/// Which sort of container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ContainerKind {
+    /// In `spec.containers`.
+    Regular,
+    /// In `spec.initContainers`, with `restartPolicy: Always`.
+    NativeSidecar,
+    /// In `spec.initContainers`, and run to its end. It is never sized.
+    Init,
+}
+
+impl ContainerKind {
+    /// Whether such a container is sampled, recommended for and updated.
+    pub fn is_sized(self, gates: Gates) -> bool {
+        match self {
+            ContainerKind::Regular => true,
+            ContainerKind::NativeSidecar => gates.native_sidecar,
+            ContainerKind::Init => false,
+        }
+    }
+
+    /// The list of the pod's spec that it is in.
+    pub fn list(self) -> &'static str {
+        match self {
+            ContainerKind::Regular => "containers",
+            ContainerKind::NativeSidecar | ContainerKind::Init => "initContainers",
+        }
+    }
+}
+
+/// CPU and memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amounts {
+    /// Cores.
+    pub cpu: Option<Quantity>,
+    /// Bytes.
+    pub memory: Option<Quantity>,
+}
+
+impl Amounts {
+    /// The amount of a resource.
+    pub fn get(&self, resource: Resource) -> Option<Quantity> {
+        match resource {
+            Resource::Cpu => self.cpu,
+            Resource::Memory => self.memory,
+        }
+    }
+
+    /// Sets the amount of a resource.
+    pub fn set(&mut self, resource: Resource, amount: Option<Quantity>) {
+        match resource {
+            Resource::Cpu => self.cpu = amount,
+            Resource::Memory => self.memory = amount,
+        }
+    }
+
+    /// Whether neither is set.
+    pub fn is_empty(&self) -> bool {
+        *self == Amounts::default()
+    }
+
+    pub(crate) fn of(list: &Value) -> Amounts {
+        let amount = |resource: Resource| serde_json::from_value(list.get(resource.name())?.clone()).ok();
+        Amounts { cpu: amount(Resource::Cpu), memory: amount(Resource::Memory) }
+    }
+}
+
+impl From<&ResourceList> for Amounts {
+    fn from(list: &ResourceList) -> Self {
+        Amounts { cpu: list.get("cpu"), memory: list.get("memory") }
+    }
+}
+
+impl From<Amounts> for ResourceList {
+    fn from(amounts: Amounts) -> Self {
+        let named = [("cpu", amounts.cpu), ("memory", amounts.memory)];
+        named.into_iter().filter_map(|(name, amount)| Some((name.to_owned(), amount?))).collect()
+    }
+}
+
+/// One container of a pod.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodContainer {
+    /// Its name.
+    pub name: String,
+    /// Which sort of container.
+    pub kind: ContainerKind,
+    /// Its place in its list of the spec.
+    pub index: usize,
+    /// What it requests: what the kubelet reports, else what the spec says.
+    pub requests: Amounts,
+    /// Its limits, likewise.
+    pub limits: Amounts,
+    /// What the spec says, for patches of the spec.
+    pub spec: SpecResources,
+    /// Whether any resize restarts it.
+    pub restarts_on_resize: bool,
+    /// When it last started and was OOM killed.
+    pub last_oom: Option<OomKill>,
+}
+
+/// The resources that are written in a spec.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SpecResources {
+    /// `resources.requests`; `None` if there is no such object.
+    pub requests: Option<Amounts>,
+    /// `resources.limits`; `None` if there is no such object.
+    pub limits: Option<Amounts>,
+}
+
+/// A container that was OOM killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OomKill {
+    /// When it had started.
+    pub started: Timestamp,
+    /// When it was killed.
+    pub finished: Timestamp,
+}
+
+/// How far a resize in place is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResizeState {
+    /// There is none under way.
+    None,
+    /// The node has no room at the moment.
+    Deferred,
+    /// The node can never do it.
+    Infeasible,
+    /// It is being done.
+    InProgress,
+    /// It failed, and will be tried again.
+    Error,
+    /// A reason that is not known.
+    Unknown,
+}
+
+/// The controller that owns a pod directly.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner {
+    /// Its kind, such as ReplicaSet.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// What is read of a pod.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodView {
+    /// Its UID.
+    pub uid: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its controller. A pod without one is never updated: nothing would replace it.
+    pub owner: Option<Owner>,
+    /// Whether it has not started yet.
+    pub is_pending: bool,
+    /// When the kubelet accepted it.
+    pub start_time: Option<Timestamp>,
+    /// Since when it is Ready.
+    pub ready_since: Option<Timestamp>,
+    /// How far a resize is.
+    pub resize: ResizeState,
+    /// Since when it is in that state.
+    pub resize_since: Option<Timestamp>,
+    /// Regular containers, then native sidecars. Plain init containers are not listed.
+    pub containers: Vec<PodContainer>,
+    /// The annotation `vpaObservedContainers`, if it can be read.
+    pub observed: Option<Vec<String>>,
+    /// The boosted containers, and the resources they had before.
+    pub boosted: Vec<(String, Value)>,
+}
+
+impl PodView {
+    /// Reads a pod.
+    pub fn new(pod: &Pod) -> PodView {
+        let value = pod.as_value();
+        let (metadata, status) = (&value["metadata"], &value["status"]);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let containers = pod.containers().enumerate().map(|(i, container)| (ContainerKind::Regular, i, container));
+        let sidecars = pod.init_containers().enumerate();
+        let sidecars = sidecars.filter(|(_, container)| container.is_native_sidecar());
+        let sidecars = sidecars.map(|(i, container)| (ContainerKind::NativeSidecar, i, container));
+        let (resize, resize_since) = resize_state(status);
+        PodView {
+            uid: text(&metadata["uid"]),
+            namespace: pod.namespace().to_owned(),
+            name: pod.name().to_owned(),
+            owner: owner(metadata),
+            is_pending: status["phase"] == "Pending",
+            start_time: time(&status["startTime"]),
+            ready_since: condition(status, "Ready").and_then(|ready| time(&ready["lastTransitionTime"])),
+            resize,
+            resize_since,
+            containers: containers.chain(sidecars).map(|(kind, i, json)| container(kind, i, json, status)).collect(),
+            observed: pod.annotation(names::VPA_OBSERVED_CONTAINERS).and_then(parse_observed),
+            boosted: boosted(metadata),
+        }
+    }
+
+    /// The containers that are sized.
+    pub fn sized(&self, gates: Gates) -> impl Iterator<Item = &PodContainer> {
+        self.containers.iter().filter(move |container| container.kind.is_sized(gates))
+    }
+
+    /// Whether a container counts for updates. An annotation that lists none of the pod's native sidecars was written by an
+    /// admission that does not know them, and says nothing about them.
+    pub fn is_observed(&self, container: &PodContainer) -> bool {
+        let Some(observed) = &self.observed else { return true };
+        let lists = |name: &str| observed.iter().any(|observed| observed == name);
+        if lists(&container.name) {
+            return true;
+        }
+        let is_sidecar = |container: &PodContainer| container.kind == ContainerKind::NativeSidecar;
+        let knows_sidecars = self.containers.iter().any(|other| is_sidecar(other) && lists(&other.name));
+        is_sidecar(container) && !knows_sidecars
+    }
+}
+
+/// The names in `vpaObservedContainers`; `None` if one of them cannot be the name of a container.
+pub(crate) fn parse_observed(annotation: &str) -> Option<Vec<String>> {
+    if annotation.is_empty() {
+        return Some(Vec::new());
+    }
+    let is_label = |name: &str| {
+        let is_edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+        name.len() <= 63
+            && is_edge(name.chars().next())
+            && is_edge(name.chars().last())
+            && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+    };
+    let names: Vec<String> = annotation.split(", ").map(str::to_owned).collect();
+    names.iter().all(|name| is_label(name)).then_some(names)
+}
+
+fn container(kind: ContainerKind, index: usize, json: ContainerJson<'_>, status: &Value) -> PodContainer {
+    let list = if kind == ContainerKind::Regular { "containerStatuses" } else { "initContainerStatuses" };
+    let statuses = status[list].as_array().into_iter().flatten();
+    let status = statuses.into_iter().find(|status| status["name"] == json.name()).unwrap_or(&Value::Null);
+    let spec = json.0.get("resources").unwrap_or(&Value::Null);
+    let actual = if status["resources"].is_object() { &status["resources"] } else { spec };
+    let present = |list: &str| spec[list].is_object().then(|| Amounts::of(&spec[list]));
+    let mut policies = json.0.get("resizePolicy").and_then(Value::as_array).into_iter().flatten();
+    PodContainer {
+        name: json.name().to_owned(),
+        kind,
+        index,
+        requests: Amounts::of(&actual["requests"]),
+        limits: Amounts::of(&actual["limits"]),
+        spec: SpecResources { requests: present("requests"), limits: present("limits") },
+        restarts_on_resize: policies.any(|policy| policy["restartPolicy"] == "RestartContainer"),
+        last_oom: oom_kill(&status["lastState"]["terminated"]),
+    }
+}
+
+fn oom_kill(terminated: &Value) -> Option<OomKill> {
+    (terminated["reason"] == "OOMKilled").then_some(())?;
+    Some(OomKill { started: time(&terminated["startedAt"])?, finished: time(&terminated["finishedAt"])? })
+}
+
+fn owner(metadata: &Value) -> Option<Owner> {
+    let mut owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+    let owner = owners.find(|owner| owner["controller"] == true)?;
+    Some(Owner { kind: owner["kind"].as_str()?.to_owned(), name: owner["name"].as_str()?.to_owned() })
+}
+
+/// A condition that is True.
+fn condition<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    conditions.find(|condition| condition["type"] == kind && condition["status"] == "True")
+}
+
+fn resize_state(status: &Value) -> (ResizeState, Option<Timestamp>) {
+    if let Some(pending) = condition(status, "PodResizePending") {
+        let state = match pending["reason"].as_str() {
+            Some("Deferred") => ResizeState::Deferred,
+            Some("Infeasible") => ResizeState::Infeasible,
+            _ => ResizeState::Unknown,
+        };
+        return (state, time(&pending["lastTransitionTime"]));
+    }
+    let Some(progress) = condition(status, "PodResizeInProgress") else { return (ResizeState::None, None) };
+    let text = |field: &str| progress[field].as_str().unwrap_or_default();
+    let state = match (text("reason"), text("message")) {
+        ("", "") => ResizeState::InProgress,
+        ("Error", _) => ResizeState::Error,
+        _ => ResizeState::Unknown,
+    };
+    (state, time(&progress["lastTransitionTime"]))
+}
+
+fn boosted(metadata: &Value) -> Vec<(String, Value)> {
+    let annotations = metadata["annotations"].as_object().into_iter().flatten();
+    annotations
+        .filter_map(|(key, value)| {
+            let container = key.strip_prefix(names::VPA_CPU_STARTUP_BOOST_PREFIX)?;
+            Some((container.to_owned(), serde_json::from_str(value.as_str()?).unwrap_or_default()))
+        })
+        .collect()
+}
+
+fn time(value: &Value) -> Option<Timestamp> {
+    value.as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn view(pod: Value) -> PodView {
+        PodView::new(&Pod::new(pod).unwrap())
+    }
+
+    /// `observed_containers_test.go`.
+    #[test]
+    fn observed_containers_are_names_joined_by_commas() {
+        assert_eq!(parse_observed("test1, test2, test3").unwrap(), ["test1", "test2", "test3"]);
+        assert_eq!(parse_observed("").unwrap(), [""; 0]);
+        assert_eq!(parse_observed("test1,test2"), None);
+        assert_eq!(parse_observed("Test"), None);
+    }
+
+    #[test]
+    fn an_annotation_that_lists_no_sidecar_says_nothing_about_sidecars() {
+        let of = |annotation: &str| {
+            let pod = view(json!({
+                "metadata": {"annotations": {"vpaObservedContainers": annotation}},
+                "spec": {
+                    "containers": [{"name": "app"}, {"name": "late"}],
+                    "initContainers": [{"name": "mesh", "restartPolicy": "Always"}, {"name": "log", "restartPolicy": "Always"}]
+                }
+            }));
+            let observed = pod.containers.iter().filter(|container| pod.is_observed(container));
+            observed.map(|container| container.name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(of("app"), ["app", "mesh", "log"]);
+        assert_eq!(of("app, mesh"), ["app", "mesh"]);
+        assert_eq!(of("not a name!"), ["app", "late", "mesh", "log"]);
+        assert_eq!(of(""), ["mesh", "log"]);
+    }
+
+    #[test]
+    fn what_the_kubelet_reports_wins_over_the_spec() {
+        let pod = view(json!({
+            "spec": {
+                "containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}}}],
+                "initContainers": [
+                    {"name": "setup"},
+                    {"name": "mesh", "restartPolicy": "Always", "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}
+                ]
+            },
+            "status": {
+                "containerStatuses": [{"name": "app", "resources": {"requests": {"cpu": "2"}, "limits": {"memory": "1Gi"}}}],
+                "initContainerStatuses": [{"name": "mesh", "lastState": {"terminated": {
+                    "reason": "OOMKilled", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:02:00Z"
+                }}}]
+            }
+        }));
+        let [app, mesh] = pod.containers.as_slice() else { panic!("{pod:?}") };
+        assert_eq!(app.requests.cpu.unwrap().to_string(), "2");
+        assert_eq!(app.limits.memory.unwrap().to_string(), "1Gi");
+        assert_eq!(app.spec.requests.unwrap().cpu.unwrap().to_string(), "1");
+        assert_eq!(app.spec.limits, None);
+        assert_eq!((mesh.kind, mesh.index), (ContainerKind::NativeSidecar, 1));
+        assert!(mesh.restarts_on_resize && mesh.last_oom.is_some());
+    }
+
+    /// The table of `pods_inplace_restriction_test.go`; `PodResizePending` wins over `PodResizeInProgress`.
+    #[test]
+    fn the_state_of_a_resize_comes_from_conditions() {
+        let pending = |reason: &str| json!({"type": "PodResizePending", "status": "True", "reason": reason});
+        let progress = |reason: &str, message: &str| json!({"type": "PodResizeInProgress", "status": "True", "reason": reason, "message": message});
+        for (conditions, state) in [
+            (json!([]), ResizeState::None),
+            (json!([pending("Deferred")]), ResizeState::Deferred),
+            (json!([pending("Infeasible")]), ResizeState::Infeasible),
+            (json!([pending("Weather")]), ResizeState::Unknown),
+            (json!([progress("", "")]), ResizeState::InProgress),
+            (json!([progress("Error", "no")]), ResizeState::Error),
+            (json!([progress("", "no")]), ResizeState::Unknown),
+            (json!([progress("", ""), pending("Deferred")]), ResizeState::Deferred),
+            (json!([{"type": "PodResizePending", "status": "False", "reason": "Deferred"}]), ResizeState::None),
+        ] {
+            assert_eq!(view(json!({"status": {"conditions": conditions}})).resize, state, "{conditions}");
+        }
+    }
+
+    /// Upstream panics on an owner reference without `controller`.
+    #[test]
+    fn the_owner_is_the_reference_that_says_it_is_the_controller() {
+        let owner = |references: Value| view(json!({"metadata": {"ownerReferences": references}})).owner;
+        assert_eq!(owner(json!([{"kind": "Deployment", "name": "a"}])), None);
+        assert_eq!(
+            owner(json!([{"kind": "A", "name": "a"}, {"kind": "ReplicaSet", "name": "b", "controller": true}])),
+            Some(Owner { kind: "ReplicaSet".into(), name: "b".into() })
+        );
+    }
+}

@@ -1,0 +1,22 @@
+//! Which running pods are updated, in which order, and how.
+//!
+//! ```text
+//!  pods of an autoscaler ──▶ priority (who, in which order) ──▶ requirements ──▶ Pass ──▶ steps: unboost, resize, evict
+//!                                                                               ▲
+//!                                             groups (how many at once), in_place (resize, wait or evict)
+//! ```
+
+mod group;
+mod in_place;
+mod pass;
+mod priority;
+mod qos;
+mod reason;
+mod requirements;
+mod settings;
+
+pub use group::Replicas;
+pub use pass::{Action, Pass, Snapshot, Step};
+pub use priority::Priority;
+pub use reason::{EvictReason, SkipReason};
+pub use settings::UpdaterSettings;

@@ -1,0 +1,256 @@
+//! One pass over the pods of an autoscaler: one step after the other, each within what the earlier ones left of the budget.
+
+use std::collections::{HashMap, VecDeque};
+
+use jiff::Timestamp;
+use pillion_api::vpa::{Gates, RecommendedPodResources, UpdateMode, VerticalPodAutoscaler};
+
+use super::group::{Group, Groups, Replicas};
+use super::in_place::{self, InPlace};
+use super::priority::Priority;
+use super::qos;
+use super::reason::{EvictReason, SkipReason};
+use super::requirements;
+use super::settings::UpdaterSettings;
+use crate::boost::{Unboost, unboost};
+use crate::limit_range::LimitRanges;
+use crate::pod::PodView;
+use crate::target::{ContainerTarget, capped_recommendation, container_targets};
+
+/// Everything that a pass looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot<'a> {
+    /// The autoscaler.
+    pub autoscaler: &'a VerticalPodAutoscaler,
+    /// The pods that it controls: not ended, not being deleted, and bound to a node.
+    pub pods: &'a [PodView],
+    /// How many replicas their controllers want.
+    pub replicas: &'a Replicas,
+    /// The LimitRanges of the namespace.
+    pub ranges: &'a LimitRanges,
+    /// By the UID of a pod, the recommendation that its node could not do.
+    pub infeasible: &'a HashMap<String, RecommendedPodResources>,
+}
+
+/// What to do with one pod.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Its place in the snapshot.
+    pub pod: usize,
+    /// What to do.
+    pub action: Action,
+}
+
+/// What to do with a pod.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// End its boost. It is never evicted for that.
+    Unboost(Unboost),
+    /// Resize these containers in place; the others have their targets already.
+    Resize(Vec<ContainerTarget>),
+    /// Evict it.
+    Evict(EvictReason),
+}
+
+/// A pass. [`Pass::next_step`] gives one step after the other; a step that could not be done is reported with [`Pass::failed`], so
+/// that its place in the budget goes to another pod.
+pub struct Pass<'a> {
+    snapshot: Snapshot<'a>,
+    settings: &'a UpdaterSettings,
+    gates: Gates,
+    now: Timestamp,
+    groups: Groups,
+    unboosts: VecDeque<usize>,
+    /// Pods that are worth an update, in their order.
+    candidates: VecDeque<usize>,
+    evictions: VecDeque<(usize, EvictReason)>,
+    skipped: Vec<(usize, SkipReason)>,
+}
+
+impl<'a> Pass<'a> {
+    /// Looks at each pod once, and puts those that are worth an update in order.
+    pub fn new(snapshot: Snapshot<'a>, settings: &'a UpdaterSettings, gates: Gates, now: Timestamp) -> Pass<'a> {
+        let groups = Groups::new(snapshot.pods, snapshot.autoscaler, snapshot.replicas, settings, gates);
+        let mut pass = Pass {
+            snapshot,
+            settings,
+            gates,
+            now,
+            groups,
+            unboosts: VecDeque::new(),
+            candidates: VecDeque::new(),
+            evictions: VecDeque::new(),
+            skipped: Vec::new(),
+        };
+        if gates.cpu_startup_boost {
+            pass.unboosts = (0..snapshot.pods.len()).filter(|pod| !snapshot.pods[*pod].boosted.is_empty()).collect();
+        }
+        let mode = snapshot.autoscaler.update_mode();
+        if mode.updates_running_pods() {
+            pass.find_candidates(mode);
+        }
+        pass
+    }
+
+    fn find_candidates(&mut self, mode: &UpdateMode) {
+        let mut found: Vec<(usize, Priority)> = Vec::new();
+        for (index, pod) in self.snapshot.pods.iter().enumerate() {
+            match self.priority(pod, mode) {
+                Ok(priority) => found.push((index, priority)),
+                Err(reason) => self.skipped.push((index, reason)),
+            }
+        }
+        found.sort_by(|(_, a), (_, b)| a.order(b));
+        let found = found.into_iter().map(|(pod, _)| pod);
+        if mode.is_in_place() {
+            self.candidates = found.collect();
+        } else {
+            self.evictions = found.map(|pod| (pod, EvictReason::Mode)).collect();
+        }
+    }
+
+    fn priority(&self, pod: &PodView, mode: &UpdateMode) -> Result<Priority, SkipReason> {
+        if *mode == UpdateMode::InPlace && !self.gates.in_place {
+            return Err(SkipReason::GateOff);
+        }
+        if self.gates.cpu_startup_boost && !pod.boosted.is_empty() {
+            return Err(SkipReason::Boosted);
+        }
+        self.groups.of(pod)?;
+        let capped = self.capped(pod);
+        if capped.container_recommendations.is_empty() {
+            return Err(SkipReason::NoRecommendation);
+        }
+        let autoscaler = self.snapshot.autoscaler;
+        let priority = Priority::of(pod, &capped, autoscaler, self.settings, self.gates, self.now);
+        priority.check(pod, self.settings, self.now)?;
+        let requirements =
+            autoscaler.spec.update_policy.as_ref().map_or(&[][..], |policy| &policy.eviction_requirements);
+        if !requirements::are_met(requirements, pod, &capped, self.gates) {
+            return Err(SkipReason::EvictionRequirements);
+        }
+        Ok(priority)
+    }
+
+    /// The next step: boosts that are over first, then resizes, then evictions.
+    pub fn next_step(&mut self) -> Option<Step> {
+        while let Some(index) = self.unboosts.pop_front() {
+            if let Some(action) = self.unboost(index) {
+                return Some(Step { pod: index, action });
+            }
+        }
+        while let Some(index) = self.candidates.pop_front() {
+            if let Some(action) = self.resize(index) {
+                return Some(Step { pod: index, action });
+            }
+        }
+        while let Some((index, reason)) = self.evictions.pop_front() {
+            match self.check_eviction(index) {
+                Ok(()) => return Some(Step { pod: index, action: Action::Evict(reason) }),
+                Err(reason) => self.skipped.push((index, reason)),
+            }
+        }
+        None
+    }
+
+    /// A step could not be done. Where the mode allows it, a pod that could not be resized will be evicted.
+    pub fn failed(&mut self, step: &Step) {
+        let Some(pod) = self.snapshot.pods.get(step.pod) else { return };
+        if !(matches!(step.action, Action::Evict(_)) && pod.is_pending) {
+            self.groups.change(pod, Group::give_back);
+        }
+        let falls_back = *self.snapshot.autoscaler.update_mode() == UpdateMode::InPlaceOrRecreate;
+        if matches!(step.action, Action::Resize(_)) && falls_back {
+            self.evictions.push_back((step.pod, EvictReason::ResizeFailed));
+        }
+    }
+
+    /// The pods that were left alone so far, and why.
+    pub fn skipped(&self) -> &[(usize, SkipReason)] {
+        &self.skipped
+    }
+
+    fn unboost(&mut self, index: usize) -> Option<Action> {
+        let pod = &self.snapshot.pods[index];
+        let ended = unboost(self.snapshot.autoscaler, pod, self.snapshot.ranges, self.gates, self.now)?;
+        let is_idle = !pod.is_pending && pod.resize == crate::pod::ResizeState::None;
+        if !is_idle || !self.groups.of(pod).is_ok_and(|group| group.is_disruptable()) {
+            self.skipped.push((index, if is_idle { SkipReason::Budget } else { SkipReason::Resizing }));
+            return None;
+        }
+        self.groups.change(pod, Group::disrupt);
+        Some(Action::Unboost(ended))
+    }
+
+    fn resize(&mut self, index: usize) -> Option<Action> {
+        let pod = &self.snapshot.pods[index];
+        let mode = self.snapshot.autoscaler.update_mode();
+        let decision = match self.groups.of(pod) {
+            Ok(group) => {
+                let recommendation = self.snapshot.autoscaler.status.recommendation.clone().unwrap_or_default();
+                let infeasible = self.snapshot.infeasible.get(&pod.uid);
+                in_place::decide(pod, &group, mode, &recommendation, infeasible, self.settings, self.now)
+            }
+            Err(reason) => InPlace::Skip(reason),
+        };
+        let targets = self.differing_targets(pod);
+        let decision = match decision {
+            InPlace::Resize if qos::would_change(pod, &targets) && *mode == UpdateMode::InPlace => {
+                InPlace::Skip(SkipReason::QosClass)
+            }
+            InPlace::Resize if qos::would_change(pod, &targets) => InPlace::Evict(EvictReason::QosClass),
+            InPlace::Resize if targets.is_empty() => InPlace::Skip(SkipReason::NothingChanges),
+            decision => decision,
+        };
+        match decision {
+            InPlace::Resize => {
+                self.groups.change(pod, Group::disrupt);
+                Some(Action::Resize(targets))
+            }
+            InPlace::Evict(reason) => {
+                self.evictions.push_back((index, reason));
+                None
+            }
+            InPlace::Skip(reason) => {
+                self.skipped.push((index, reason));
+                None
+            }
+        }
+    }
+
+    /// Pending pods may always be evicted: they serve nobody, and do not count against the budget.
+    fn check_eviction(&mut self, index: usize) -> Result<(), SkipReason> {
+        let pod = &self.snapshot.pods[index];
+        let group = self.groups.of(pod)?;
+        if pod.is_pending {
+            return Ok(());
+        }
+        if group.is_below_minimum {
+            return Err(SkipReason::TooFewReplicas);
+        }
+        if pod.resize != crate::pod::ResizeState::None && in_place::stuck(pod, self.settings, self.now).is_none() {
+            return Err(SkipReason::Resizing);
+        }
+        if !group.is_disruptable() {
+            return Err(SkipReason::Budget);
+        }
+        self.groups.change(pod, Group::disrupt);
+        Ok(())
+    }
+
+    fn capped(&self, pod: &PodView) -> RecommendedPodResources {
+        capped_recommendation(self.snapshot.autoscaler, pod, self.snapshot.ranges, self.gates).recommendation
+    }
+
+    fn differing_targets(&self, pod: &PodView) -> Vec<ContainerTarget> {
+        let targets = container_targets(self.snapshot.autoscaler, pod, self.snapshot.ranges, self.gates);
+        let differs = |target: &ContainerTarget| {
+            let container = pod.containers.iter().find(|container| container.name == target.container);
+            container.is_some_and(|container| target.differs(container))
+        };
+        targets.into_iter().filter(differs).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,276 @@
+//! The scenarios of upstream's `pkg/updater/logic/updater_test.go` and `pkg/updater/restriction`, and those of the pull request
+//! for native sidecars (autoscaler 8498).
+
+use jiff::SignedDuration;
+use pillion_api::pod::Pod;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::pod::{Owner, ResizeState};
+
+const ALL: Gates = Gates { native_sidecar: true, cpu_startup_boost: true, in_place: true, per_vpa_config: true };
+
+fn now() -> Timestamp {
+    "2026-01-02T00:00:00Z".parse().unwrap()
+}
+
+fn autoscaler(mode: &str) -> VerticalPodAutoscaler {
+    let recommend = |name: &str| json!({"containerName": name, "target": {"cpu": "2"}, "lowerBound": {"cpu": "2"}, "upperBound": {"cpu": "4"}});
+    pillion_api::vpa::decode(json!({
+        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+        "spec": {"updatePolicy": {"updateMode": mode}},
+        "status": {"recommendation": {"containerRecommendations": [recommend("app"), recommend("mesh"), recommend("setup")]}}
+    }))
+    .unwrap()
+}
+
+fn pod(name: &str, containers: Value, init_containers: Value) -> PodView {
+    let owner = json!({"kind": "ReplicaSet", "name": "web", "controller": true});
+    let metadata = json!({"name": name, "uid": name, "ownerReferences": [owner]});
+    let spec = json!({"containers": containers, "initContainers": init_containers});
+    let status = json!({"phase": "Running", "startTime": "2026-01-01T00:00:00Z"});
+    PodView::new(&Pod::new(json!({"metadata": metadata, "spec": spec, "status": status})).unwrap())
+}
+
+fn container(name: &str, cpu: &str) -> Value {
+    json!({"name": name, "resources": {"requests": {"cpu": cpu}}})
+}
+
+fn pods(count: usize) -> Vec<PodView> {
+    (0..count).map(|i| pod(&format!("web-{i}"), json!([container("app", "1")]), json!([]))).collect()
+}
+
+fn replicas(count: i64) -> Replicas {
+    Replicas::from([(Owner { kind: "ReplicaSet".into(), name: "web".into() }, count)])
+}
+
+struct World {
+    autoscaler: VerticalPodAutoscaler,
+    pods: Vec<PodView>,
+    replicas: Replicas,
+    infeasible: HashMap<String, RecommendedPodResources>,
+    settings: UpdaterSettings,
+    gates: Gates,
+}
+
+impl World {
+    fn new(mode: &str, pods: Vec<PodView>) -> World {
+        let replicas = replicas(i64::try_from(pods.len()).unwrap());
+        let settings = UpdaterSettings::default();
+        World { autoscaler: autoscaler(mode), pods, replicas, infeasible: HashMap::new(), settings, gates: ALL }
+    }
+
+    fn run<T>(&self, look: impl FnOnce(&mut Pass<'_>) -> T) -> T {
+        let ranges = LimitRanges::default();
+        let snapshot = Snapshot {
+            autoscaler: &self.autoscaler,
+            pods: &self.pods,
+            replicas: &self.replicas,
+            ranges: &ranges,
+            infeasible: &self.infeasible,
+        };
+        look(&mut Pass::new(snapshot, &self.settings, self.gates, now()))
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        self.run(|pass| std::iter::from_fn(|| pass.next_step()).collect())
+    }
+
+    fn skipped(&self) -> Vec<SkipReason> {
+        self.run(|pass| {
+            while pass.next_step().is_some() {}
+            pass.skipped().iter().map(|(_, reason)| *reason).collect()
+        })
+    }
+}
+
+fn is_eviction(step: &Step) -> bool {
+    matches!(step.action, Action::Evict(_))
+}
+
+#[test]
+fn the_mode_decides_how_pods_are_updated() {
+    for (mode, evicted, resized) in [
+        ("Off", 0, 0),
+        ("Initial", 0, 0),
+        ("Auto", 2, 0),
+        ("Recreate", 2, 0),
+        ("InPlaceOrRecreate", 0, 2),
+        ("InPlace", 0, 2),
+        ("Unheard", 0, 0),
+    ] {
+        let steps = World::new(mode, pods(5)).steps();
+        let count = steps.iter().filter(|step| is_eviction(step)).count();
+        assert_eq!((count, steps.len() - count), (evicted, resized), "{mode}");
+    }
+    let off = World { gates: Gates::default(), ..World::new("InPlace", pods(5)) };
+    assert_eq!(off.skipped(), [SkipReason::GateOff; 5]);
+}
+
+#[test]
+fn a_failed_resize_ends_in_an_eviction_if_the_mode_evicts() {
+    let evictions_after_failure = |mode: &str| {
+        World::new(mode, pods(5)).run(|pass| {
+            let mut evictions = 0;
+            while let Some(step) = pass.next_step() {
+                if is_eviction(&step) {
+                    evictions += 1;
+                } else {
+                    pass.failed(&step);
+                }
+            }
+            evictions
+        })
+    };
+    // Each failure gives its place back, so all five are tried; then two may be evicted.
+    assert_eq!(evictions_after_failure("InPlaceOrRecreate"), 2);
+    assert_eq!(evictions_after_failure("InPlace"), 0);
+}
+
+#[test]
+fn a_failed_eviction_gives_its_place_to_the_next_pod() {
+    World::new("Recreate", pods(3)).run(|pass| {
+        let first = pass.next_step().unwrap();
+        pass.failed(&first);
+        let second = pass.next_step().unwrap();
+        assert_ne!(first.pod, second.pod);
+        assert_eq!(pass.next_step(), None);
+    });
+}
+
+#[test]
+fn groups_that_are_too_small_are_left_alone() {
+    let single = World::new("Recreate", pods(1));
+    assert_eq!(single.skipped(), [SkipReason::TooFewReplicas]);
+    let mut allowed = World::new("Recreate", pods(1));
+    allowed.autoscaler.spec.update_policy.as_mut().unwrap().min_replicas = Some(1);
+    assert_eq!(allowed.steps().len(), 1);
+
+    let mut in_place = World::new("InPlaceOrRecreate", pods(1));
+    assert!(in_place.steps().is_empty());
+    in_place.settings.in_place_skips_budget = true;
+    assert!(matches!(in_place.steps()[0].action, Action::Resize(_)));
+}
+
+#[test]
+fn pods_without_a_controller_or_with_an_unknown_one_are_left_alone() {
+    let mut bare = World::new("Recreate", pods(2));
+    bare.pods[0].owner = None;
+    bare.replicas = Replicas::new();
+    assert_eq!(bare.skipped(), [SkipReason::NoController, SkipReason::ReplicasUnknown]);
+}
+
+#[test]
+fn pending_pods_may_always_be_evicted() {
+    let mut world = World::new("Recreate", pods(3));
+    world.pods[0].is_pending = true;
+    world.pods[1].is_pending = true;
+    let evicted: Vec<usize> = world.steps().iter().map(|step| step.pod).collect();
+    assert_eq!(evicted, [0, 1]);
+}
+
+#[test]
+fn a_resize_that_is_stuck_ends_in_an_eviction_only_where_the_mode_evicts() {
+    let stuck = |mode: &str| {
+        let mut world = World::new(mode, pods(3));
+        world.pods[0].resize = ResizeState::Deferred;
+        world.pods[0].resize_since = Some(now() - SignedDuration::from_mins(6));
+        world.pods.iter_mut().skip(1).for_each(|pod| pod.containers.clear());
+        world.steps()
+    };
+    assert_eq!(stuck("InPlaceOrRecreate"), [Step { pod: 0, action: Action::Evict(EvictReason::DeferredTooLong) }]);
+    assert_eq!(stuck("InPlace"), []);
+}
+
+#[test]
+fn only_the_containers_that_differ_are_resized() {
+    let mut sidecar = container("mesh", "1");
+    sidecar["restartPolicy"] = json!("Always");
+    let two = || pod("web", json!([container("app", "2")]), json!([container("setup", "1"), sidecar]));
+    let world = World::new("InPlaceOrRecreate", vec![two(), two()]);
+    let steps = world.steps();
+    let Action::Resize(targets) = &steps[0].action else { panic!("{steps:?}") };
+    assert_eq!(targets.iter().map(|target| target.container.as_str()).collect::<Vec<_>>(), ["mesh"]);
+    let patch = crate::patch::resource_patch(&world.pods[0], targets);
+    assert_eq!(patch, [json!({"op": "add", "path": "/spec/initContainers/1/resources/requests/cpu", "value": "2"})]);
+
+    let off = World { gates: Gates::default(), ..World::new("InPlaceOrRecreate", vec![two(), two()]) };
+    assert_eq!(off.steps(), []);
+}
+
+#[test]
+fn a_sidecar_alone_is_reason_enough_for_an_eviction() {
+    let mut sidecar = container("mesh", "1");
+    sidecar["restartPolicy"] = json!("Always");
+    let two = || pod("web", json!([container("app", "2")]), json!([sidecar]));
+    let world = World::new("Recreate", vec![two(), two()]);
+    assert_eq!(world.steps().len(), 1);
+}
+
+#[test]
+fn a_resize_that_would_change_the_qos_class_ends_in_an_eviction_or_waits() {
+    let best_effort = || pod("web", json!([{"name": "app"}]), json!([]));
+    let pods = || vec![best_effort(), best_effort()];
+    let evicting = World::new("InPlaceOrRecreate", pods());
+    assert_eq!(evicting.steps()[0].action, Action::Evict(EvictReason::QosClass));
+    assert_eq!(World::new("InPlace", pods()).skipped(), [SkipReason::QosClass; 2]);
+}
+
+#[test]
+fn an_infeasible_resize_is_not_tried_again_until_something_is_lower() {
+    let mut world = World::new("InPlace", pods(2));
+    world.infeasible.insert("web-0".into(), world.autoscaler.status.recommendation.clone().unwrap());
+    assert_eq!(world.steps().iter().map(|step| step.pod).collect::<Vec<_>>(), [1]);
+    assert!(world.skipped().contains(&SkipReason::InfeasibleBefore));
+}
+
+/// `TestInPlaceSkipDisruptionBudget`: five pods at a tolerance of a tenth.
+#[test]
+fn resizes_that_restart_nothing_need_no_budget_if_the_flag_says_so() {
+    let resized = |restarts: bool, skips: bool| {
+        let mut world = World::new("InPlaceOrRecreate", pods(5));
+        world.settings.eviction_tolerance = 0.1;
+        world.settings.in_place_skips_budget = skips;
+        for pod in &mut world.pods {
+            pod.containers[0].restarts_on_resize = restarts;
+        }
+        world.steps().len()
+    };
+    assert_eq!((resized(false, true), resized(true, true), resized(false, false)), (5, 1, 1));
+}
+
+#[test]
+fn requirements_hold_updates_back() {
+    let mut world = World::new("Recreate", pods(2));
+    let lower = json!([{"resources": ["cpu"], "changeRequirement": "TargetLowerThanRequests"}]);
+    for pod in &mut world.pods {
+        pod.containers[0].requests.memory = Some("1Gi".parse().unwrap());
+    }
+    let policy = world.autoscaler.spec.update_policy.as_mut().unwrap();
+    policy.eviction_requirements = serde_json::from_value(lower).unwrap();
+    assert_eq!(world.skipped(), [SkipReason::EvictionRequirements; 2]);
+}
+
+#[test]
+fn boosted_pods_are_only_unboosted_and_never_evicted_for_it() {
+    let mut world = World::new("InPlaceOrRecreate", pods(2));
+    world.autoscaler.spec.startup_boost =
+        Some(serde_json::from_value(json!({"cpu": {"type": "Factor", "factor": 2}})).unwrap());
+    for pod in &mut world.pods {
+        pod.boosted = vec![("app".to_owned(), json!({"requests": {"cpu": "1"}, "limits": {}}))];
+    }
+    assert_eq!(world.steps(), []);
+    for pod in &mut world.pods {
+        pod.ready_since = Some(now());
+    }
+    let steps = world.steps();
+    let [Step { action: Action::Unboost(ended), .. }] = steps.as_slice() else { panic!("{steps:?}") };
+    assert_eq!(ended.annotations, ["vpaCpuStartupBoost/app"]);
+    assert_eq!(ended.targets[0].requests.cpu.unwrap().to_string(), "2");
+    world.run(|pass| {
+        while let Some(step) = pass.next_step() {
+            assert!(!is_eviction(&step));
+            pass.failed(&step);
+        }
+    });
+}

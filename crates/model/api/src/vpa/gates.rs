@@ -1,0 +1,15 @@
+//! The feature gates that decide which fields may be written and what is done with them.
+
+/// Feature gates of the autoscaler. All are off by default, as upstream's alpha gates are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a feature gate of its own")]
+pub struct Gates {
+    /// `NativeSidecar`: native sidecars are sampled, recommended for and updated.
+    pub native_sidecar: bool,
+    /// `CPUStartupBoost`: `startupBoost` may be set and is applied.
+    pub cpu_startup_boost: bool,
+    /// `InPlace`: the update mode `InPlace` may be set and is carried out.
+    pub in_place: bool,
+    /// `PerVPAConfig`: the fields that override flags of the components may be set and are used.
+    pub per_vpa_config: bool,
+}
