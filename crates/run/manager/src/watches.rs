@@ -63,8 +63,13 @@ impl Watches {
 
     /// How far the views can be relied on.
     pub(crate) fn state(&self) -> State {
-        let Caches { sets, namespaces, revisions } = &self.caches;
-        sets.state().min(namespaces.state()).min(revisions.state())
+        self.caches.state()
+    }
+}
+
+impl Caches {
+    fn state(&self) -> State {
+        self.sets.state().min(self.namespaces.state()).min(self.revisions.state())
     }
 }
 
@@ -89,5 +94,26 @@ async fn publish(caches: &Caches, views: watch::Sender<Arc<View>>) {
     while let Some(batch) = batches.next().await {
         objects.apply(batch);
         views.send_replace(Arc::new(objects.view()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_apiserver::{ApiServer, Config};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn views_cannot_be_relied_on_once_what_makes_them_has_ended() {
+        let server = ApiServer::new(Config::in_memory());
+        server.bootstrap().await.unwrap();
+        let client = Client::new(server.router(), "default");
+        let watches = Watches::start(client, "default", watch::Sender::default());
+        let caches = watches.caches.clone();
+        caches.namespaces.synced().await;
+        assert_eq!(watches.state(), State::Syncing, "SidecarSets are not served");
+        drop(watches);
+        caches.namespaces.stopped().await;
+        assert_eq!(caches.state(), State::Stopped);
     }
 }
