@@ -12,7 +12,8 @@ use crate::{alone, circles, real};
 const FLOORS: &[(&str, &[&str])] = &[
     ("model", &["quantity", "expr", "gates", "regexp", "yaml", "jsonpath", "patch", "kinds", "api"]),
     ("decide", &["note", "lifecycle", "inject", "rollout", "rightsize", "admission"]),
-    ("engine", &["clock", "store", "structural", "apiserver", "events", "workloads", "process", "node", "embedded"]),
+    ("client", &["informer", "events", "lease", "probe"]),
+    ("engine", &["clock", "store", "structural", "apiserver", "workloads", "process", "node", "embedded"]),
     ("run", &["manager", "agent", "wrap", "cli"]),
 ];
 
@@ -30,7 +31,8 @@ const CIRCULAR: &[&str] = &[
     "run/manager",
 ];
 
-/// Checks that imports only go down, that files do not use each other in a circle, and that the two pure floors have the same lints.
+/// Checks that imports only go down, that files do not use each other in a circle, and that the floors with lints of their own have
+/// those of the workspace too.
 pub(crate) fn check() -> anyhow::Result<()> {
     let places = places();
     let metadata = metadata()?;
@@ -118,14 +120,21 @@ pub(crate) fn packages(metadata: &Value) -> impl Iterator<Item = &Value> {
     metadata["packages"].as_array().into_iter().flatten()
 }
 
+/// Clippy reads only the nearest `clippy.toml`, so that each of them repeats the one of the workspace.
 fn check_lints() -> anyhow::Result<()> {
-    let rules = |floor: &str| {
-        let path = root().join("crates").join(floor).join("clippy.toml");
+    let rules = |folder: &str| {
+        let path = root().join(folder).join("clippy.toml");
         let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         anyhow::Ok(text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>())
     };
+    let shared = rules("")?;
+    for floor in ["crates/model", "crates/decide", "crates/client"] {
+        let own = rules(floor)?;
+        let missing: Vec<&String> = shared.iter().filter(|rule| !own.contains(rule)).collect();
+        ensure!(missing.is_empty(), "{floor}/clippy.toml lacks rules of clippy.toml: {missing:?}");
+    }
     ensure!(
-        rules("model")? == rules("decide")?,
+        rules("crates/model")? == rules("crates/decide")?,
         "crates/model/clippy.toml and crates/decide/clippy.toml must have the same rules"
     );
     Ok(())

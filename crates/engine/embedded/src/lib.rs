@@ -95,7 +95,8 @@ impl Embedded {
             certificate_authority: port.as_ref().map(|port| port.credentials.authority.clone()),
             ..pillion_workloads::Config::new(client.clone(), config.clock)
         }));
-        let recorder = Recorder::new(client.clone(), config.clock, "kubelet");
+        let clock = config.clock;
+        let recorder = Recorder::new(client.clone(), move || clock.now(), "kubelet");
         let node_config = pillion_node::Config {
             name: NODE.to_owned(),
             client: client.clone(),

@@ -11,18 +11,18 @@
 //!
 //! let server = ApiServer::new(pillion_apiserver::Config::in_memory());
 //! server.bootstrap().await?;
-//! let client = Client::new(server.router(), "default");
+//! let (client, clock) = (Client::new(server.router(), "default"), server.clock());
 //! let config = Config {
 //!     name: "one".into(),
 //!     client: client.clone(),
-//!     clock: server.clock(),
-//!     recorder: pillion_events::Recorder::new(client.clone(), server.clock(), "kubelet"),
+//!     clock,
+//!     recorder: pillion_events::Recorder::new(client.clone(), move || clock.now(), "kubelet"),
 //!     capacity: Capacity { cpu: "4".parse()?, memory: "8Gi".parse()?, ephemeral_storage: "64Gi".parse()?, pods: 110 },
 //!     labels: Default::default(),
 //!     address: "192.168.0.1".parse()?,
 //!     api_server: None,
 //! };
-//! let node = Arc::new(Node::new(config, SimulatedRuntime::new(server.clock())));
+//! let node = Arc::new(Node::new(config, SimulatedRuntime::new(clock)));
 //! server.register_node("one", node.kubelet());
 //! tokio::spawn({ let node = Arc::clone(&node); async move { node.run().await } });
 //!

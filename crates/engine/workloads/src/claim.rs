@@ -6,10 +6,11 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
+use pillion_informer::{Cache, controller_of};
 use serde_json::{Value, json};
 
-use crate::cache::{Cache, Cached, controller_of};
-use crate::controller::Error;
+use crate::error::Error;
+use crate::kinds::Cached;
 use crate::write::controller_reference;
 
 /// What a controller has, wants to have, and no longer wants.

@@ -5,8 +5,8 @@ use k8s_openapi::api::core::v1::{Namespace, Node};
 use kube::Client;
 use pillion_clock::Clock;
 use pillion_events::Recorder;
+use pillion_informer::Cache;
 
-use crate::cache::Cache;
 use crate::controllers::Config;
 use crate::cron_job::CronJobView;
 use crate::job::JobView;
@@ -53,23 +53,24 @@ impl Context {
         }
     }
 
-    /// Tells events as a component. Make it once for each controller: it has a writer of its own.
+    /// Records events as a component. Make it once for each controller: it has a writer of its own.
     pub(crate) fn recorder(&self, component: &str) -> Recorder {
-        let recorder = Recorder::new(self.client.clone(), self.clock, component);
+        let clock = self.clock;
+        let recorder = Recorder::new(self.client.clone(), move || clock.now(), component);
         if self.quiet { recorder.quiet() } else { recorder }
     }
 
-    /// Returns when all caches hold what there was when they began.
-    pub(crate) async fn ready(&self) {
-        self.pods.ready().await;
-        self.nodes.ready().await;
-        self.replica_sets.ready().await;
-        self.deployments.ready().await;
-        self.stateful_sets.ready().await;
-        self.daemon_sets.ready().await;
-        self.revisions.ready().await;
-        self.namespaces.ready().await;
-        self.jobs.ready().await;
-        self.cron_jobs.ready().await;
+    /// Returns when all caches are synced.
+    pub(crate) async fn synced(&self) {
+        self.pods.synced().await;
+        self.nodes.synced().await;
+        self.replica_sets.synced().await;
+        self.deployments.synced().await;
+        self.stateful_sets.synced().await;
+        self.daemon_sets.synced().await;
+        self.revisions.synced().await;
+        self.namespaces.synced().await;
+        self.jobs.synced().await;
+        self.cron_jobs.synced().await;
     }
 }

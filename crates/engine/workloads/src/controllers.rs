@@ -1,12 +1,10 @@
-//! Starts all controllers, and keeps them going.
+//! Starts all controllers, and keeps them running.
 
-use std::panic::AssertUnwindSafe;
-use std::time::Duration;
-
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use kube::runtime::watcher;
 use kube::{Api, Client};
 use pillion_clock::Clock;
+use pillion_informer::{Cache, keep_running};
 use tokio::task::JoinSet;
 
 use crate::context::Context;
@@ -17,6 +15,7 @@ use crate::disruption;
 use crate::events_expiry;
 use crate::garbage;
 use crate::job;
+use crate::kinds::Cached;
 use crate::namespace;
 use crate::node_lifecycle;
 use crate::replica_set;
@@ -65,41 +64,35 @@ const CONTROLLERS: &[(&str, Start)] = &[
     ("disruption", |context| Box::pin(disruption::run(context))),
 ];
 
-/// A controller that has panicked is begun again after this.
-const AGAIN: Duration = Duration::from_secs(1);
-
 /// Runs all controllers until it is dropped.
 pub async fn run(config: Config) {
     let context = Context::new(config);
-    let client = context.client.clone();
+    let client = &context.client;
     let mut tasks = JoinSet::new();
-    tasks.spawn(context.pods.clone().keep(Api::all(client.clone())));
-    tasks.spawn(context.nodes.clone().keep(Api::all(client.clone())));
-    tasks.spawn(context.replica_sets.clone().keep(Api::all(client.clone())));
-    tasks.spawn(context.deployments.clone().keep(Api::all(client.clone())));
-    tasks.spawn(context.stateful_sets.clone().keep(Api::all(client.clone())));
-    tasks.spawn(context.daemon_sets.clone().keep(Api::all(client.clone())));
-    tasks.spawn(context.revisions.clone().keep(Api::all(client.clone())));
-    tasks.spawn(context.namespaces.clone().keep(Api::all(client.clone())));
-    tasks.spawn(context.jobs.clone().keep(Api::all(client.clone())));
-    tasks.spawn(context.cron_jobs.clone().keep(Api::all(client)));
-    context.ready().await;
+    follow(&mut tasks, client, &context.pods);
+    follow(&mut tasks, client, &context.nodes);
+    follow(&mut tasks, client, &context.replica_sets);
+    follow(&mut tasks, client, &context.deployments);
+    follow(&mut tasks, client, &context.stateful_sets);
+    follow(&mut tasks, client, &context.daemon_sets);
+    follow(&mut tasks, client, &context.revisions);
+    follow(&mut tasks, client, &context.namespaces);
+    follow(&mut tasks, client, &context.jobs);
+    follow(&mut tasks, client, &context.cron_jobs);
+    context.synced().await;
     for (name, start) in CONTROLLERS {
-        tasks.spawn(keep_running(name, *start, context.clone()));
+        let context = context.clone();
+        tasks.spawn(async move { keep_running(name, || start(context.clone())).await });
     }
-    // Dropping the set ends what runs in it.
-    while let Some(ended) = tasks.join_next().await {
-        if let Err(error) = ended {
-            tracing::error!(%error, "a watch has ended; objects are no longer seen");
-        }
-    }
+    // None of them ends by itself; dropping the set ends them all.
+    while tasks.join_next().await.is_some() {}
 }
 
-async fn keep_running(name: &str, start: Start, context: Context) {
-    loop {
-        // What a panic said is on standard error already.
-        let panicked = AssertUnwindSafe(start(context.clone())).catch_unwind().await.is_err();
-        tracing::error!(controller = name, panicked, "a controller has ended; it begins again");
-        tokio::time::sleep(AGAIN).await;
-    }
+/// Keeps a cache as the API server has it.
+fn follow<K: Cached>(tasks: &mut JoinSet<()>, client: &Client, cache: &Cache<K>) {
+    let (client, cache) = (client.clone(), cache.clone());
+    tasks.spawn(async move {
+        let name = format!("watch of {}", K::plural(&()));
+        keep_running(&name, || cache.clone().run(Api::all(client.clone()), watcher::Config::default())).await;
+    });
 }

@@ -16,14 +16,13 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams};
-use kube::runtime::reflector::ObjectRef;
 use pillion_events::Recorder;
+use pillion_informer::{Change, Controller, NamespacedName, controller_of};
 
 pub(crate) use self::view::CronJobView;
-use crate::cache::{Change, controller_of};
 use crate::claim::controller_name;
 use crate::context::Context;
-use crate::controller::{self, Error};
+use crate::error::Error;
 use crate::job::JobView;
 use crate::write;
 
@@ -33,15 +32,15 @@ pub(crate) async fn run(context: Context) {
     let triggers = context.jobs.changes().flat_map(|change| stream::iter(parents(&change)));
     let cron_jobs = context.cron_jobs.clone();
     let reconcile = move |cron_job| reconcile(context.clone(), recorder.clone(), cron_job);
-    controller::run(&cron_jobs, triggers, reconcile).await;
+    Controller::new(&cron_jobs).reconcile_on(triggers).run(reconcile).await;
 }
 
 /// Each CronJob that a change of a Job concerns.
-fn parents(change: &Change<JobView>) -> Vec<ObjectRef<CronJobView>> {
+fn parents(change: &Change<JobView>) -> Vec<NamespacedName> {
     let jobs = [change.old.as_ref(), change.new.as_ref()].into_iter().flatten();
     let parent = |job: &Arc<JobView>| {
         let name = controller_name::<CronJobView, JobView>(job.as_ref())?;
-        Some(ObjectRef::new(&name).within(job.namespace()))
+        Some(NamespacedName::new(job.namespace(), name))
     };
     jobs.filter_map(parent).collect()
 }

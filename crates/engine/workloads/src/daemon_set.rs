@@ -12,13 +12,12 @@ use futures::{Stream, StreamExt as _, stream};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt as _;
-use kube::runtime::reflector::ObjectRef;
+use pillion_informer::{Change, Controller, NamespacedName};
 use serde_json::{Value, json};
 
-use crate::cache::Change;
 use crate::claim;
 use crate::context::Context;
-use crate::controller::{self, Error};
+use crate::error::Error;
 use crate::hash::revision_hash;
 use crate::history;
 use crate::kinds::{DaemonSet, Selecting as _};
@@ -37,11 +36,11 @@ pub(crate) async fn run(context: Context) {
     let triggers = stream::select(pods, of_nodes(&context));
     let sets = context.daemon_sets.clone();
     let reconcile = move |set| reconcile(context.clone(), control.clone(), set);
-    controller::run(&sets, triggers, reconcile).await;
+    Controller::new(&sets).reconcile_on(triggers).run(reconcile).await;
 }
 
 /// Every DaemonSet, when a node comes, goes, or changes what decides who may run there.
-fn of_nodes(context: &Context) -> impl Stream<Item = ObjectRef<DaemonSet>> + Send + use<> {
+fn of_nodes(context: &Context) -> impl Stream<Item = NamespacedName> + Send + use<> {
     let sets = context.daemon_sets.clone();
     let matters = |change: &Change<Node>| match (change.old.as_deref(), change.new.as_deref()) {
         (Some(old), Some(new)) => old.labels() != new.labels() || node::taints(old) != node::taints(new),
@@ -49,8 +48,8 @@ fn of_nodes(context: &Context) -> impl Stream<Item = ObjectRef<DaemonSet>> + Sen
     };
     let changes = context.nodes.changes().filter(move |change| std::future::ready(matters(change)));
     changes.flat_map(move |_| {
-        let all = sets.filter(|_| true);
-        stream::iter(all.into_iter().map(|set| ObjectRef::from_obj(set.as_ref())))
+        let all: Vec<NamespacedName> = sets.list().iter().map(|set| NamespacedName::of(set.as_ref())).collect();
+        stream::iter(all)
     })
 }
 
@@ -72,8 +71,7 @@ async fn reconcile(context: Context, control: PodControl, set: Arc<DaemonSet>) -
     history::sort(&mut revisions);
     let current = current_revision(&context, &set, &revisions).await?;
     let hash = current.labels().get(REVISION).cloned().unwrap_or_default();
-    let mut nodes = context.nodes.filter(|_| true);
-    nodes.sort_by_cached_key(|node| node.name_any());
+    let nodes = context.nodes.list();
 
     let plan = plan::plan(&set, &nodes, &pods, &hash, context.clock.now());
     let outcome = execute(&control, &set, &plan, &hash).await;

@@ -11,15 +11,14 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
-use kube::runtime::reflector::ObjectRef;
 use kube::{Client, ResourceExt as _};
 use pillion_events::Recorder;
+use pillion_informer::{Change, Controller, NamespacedName, controller_of};
 use serde_json::json;
 
-use crate::cache::{Change, controller_of};
 use crate::claim::{self, controller_name};
 use crate::context::Context;
-use crate::controller::{self, Error};
+use crate::error::Error;
 use crate::kinds::{Deployment, ReplicaSet, Selecting as _};
 use crate::pod::PodView;
 use crate::triggers;
@@ -35,17 +34,17 @@ pub(crate) async fn run(context: Context) {
     let pods = context.pods.changes().filter_map(move |change| std::future::ready(waiting(&of_pods, &change)));
     let deployments = context.deployments.clone();
     let reconcile = move |deployment| reconcile(context.clone(), recorder.clone(), deployment);
-    controller::run(&deployments, stream::select(sets, pods), reconcile).await;
+    Controller::new(&deployments).reconcile_on(stream::select(sets, pods)).run(reconcile).await;
 }
 
 /// The Deployment that waits for a pod to go before it starts new ones.
-fn waiting(context: &Context, change: &Change<PodView>) -> Option<ObjectRef<Deployment>> {
+fn waiting(context: &Context, change: &Change<PodView>) -> Option<NamespacedName> {
     let gone = change.new.as_ref().is_none_or(|pod| pod.is_terminal());
     let pod = change.old.as_deref().filter(|_| gone)?;
     let namespace = pod.namespace().unwrap_or_default();
     let set = context.replica_sets.get(&namespace, &controller_name::<ReplicaSet, _>(pod)?)?;
     let deployment = context.deployments.get(&namespace, &controller_name::<Deployment, _>(set.as_ref())?)?;
-    (deployment.spec.strategy.type_.as_deref() == Some("Recreate")).then(|| ObjectRef::from_obj(deployment.as_ref()))
+    (deployment.spec.strategy.type_.as_deref() == Some("Recreate")).then(|| NamespacedName::of(deployment.as_ref()))
 }
 
 async fn reconcile(

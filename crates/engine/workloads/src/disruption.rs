@@ -9,31 +9,31 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::core::{Selector, SelectorExt as _};
-use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher;
 use kube::{Api, ResourceExt as _};
 use pillion_events::Recorder;
+use pillion_informer::{Cache, Change, Controller, NamespacedName, controller_of};
 
 use self::plan::Scale;
-use crate::cache::{Cache, Change, controller_of};
 use crate::context::Context;
-use crate::controller::{self, Error};
+use crate::error::Error;
 use crate::pod::PodView;
 use crate::write;
 
 /// Keeps the status of all budgets, until dropped.
 pub(crate) async fn run(context: Context) {
     let budgets: Cache<PodDisruptionBudget> = Cache::new();
-    let watch = budgets.clone().keep(Api::all(context.client.clone()));
+    let watch = budgets.clone().run(Api::all(context.client.clone()), watcher::Config::default());
     let known = budgets.clone();
     let triggers = context.pods.changes().flat_map(move |change| stream::iter(concerned(&known, &change)));
     let recorder = context.recorder("controllermanager");
     let written = budgets.clone();
     let reconcile = move |budget| reconcile(context.clone(), written.clone(), recorder.clone(), budget);
-    tokio::join!(watch, controller::run(&budgets, triggers, reconcile));
+    tokio::join!(watch, Controller::new(&budgets).reconcile_on(triggers).run(reconcile));
 }
 
 /// The budgets that a change of a pod concerns.
-fn concerned(budgets: &Cache<PodDisruptionBudget>, change: &Change<PodView>) -> Vec<ObjectRef<PodDisruptionBudget>> {
+fn concerned(budgets: &Cache<PodDisruptionBudget>, change: &Change<PodView>) -> Vec<NamespacedName> {
     let (old, new) = (change.old.as_deref(), change.new.as_deref());
     let counts = |pod: &PodView| (pod.is_ready(), pod.metadata.deletion_timestamp.is_some(), pod.labels().clone());
     if old.map(counts) == new.map(counts) {
@@ -46,7 +46,7 @@ fn concerned(budgets: &Cache<PodDisruptionBudget>, change: &Change<PodView>) -> 
         [old, new].into_iter().flatten().any(&selects)
     };
     let all = budgets.in_namespace(&namespace).into_iter().filter(concerns);
-    all.map(|budget| ObjectRef::new(&budget.name_any()).within(&namespace)).collect()
+    all.map(|budget| NamespacedName::of(budget.as_ref())).collect()
 }
 
 /// Whether the budget is for a pod. An empty selector is for all, an absent one for none.

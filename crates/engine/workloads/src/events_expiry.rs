@@ -7,7 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Event;
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, Preconditions};
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
+use pillion_informer::watch;
 
 use crate::context::Context;
 
@@ -16,20 +17,22 @@ const KEPT: SignedDuration = SignedDuration::from_hours(1);
 /// Deletes events whose time is over, until dropped.
 pub(crate) async fn run(context: Context) {
     let all: Api<Event> = Api::all(context.client.clone());
-    let mut changes = std::pin::pin!(watcher(all, watcher::Config::default()).default_backoff());
+    let mut changes = std::pin::pin!(watch(all, watcher::Config::default()));
     let mut expiry = Expiry::default();
     loop {
         let wait = expiry.next().map(|at| at.duration_since(context.clock.now()));
         let wait = wait.map(|wait| std::time::Duration::try_from(wait).unwrap_or_default());
         tokio::select! {
             change = changes.next() => match change {
-                Some(Ok(watcher::Event::Apply(event) | watcher::Event::InitApply(event))) => expiry.keep(&event, context.clock.now()),
-                Some(Ok(watcher::Event::Delete(event))) => expiry.forget(&event),
-                Some(_) => {}
+                Some(watcher::Event::Apply(event) | watcher::Event::InitApply(event)) => {
+                    expiry.keep(&event, context.clock.now());
+                }
+                Some(watcher::Event::Delete(event)) => expiry.forget(&event),
+                Some(watcher::Event::Init | watcher::Event::InitDone) => {}
                 None => return,
             },
             () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {
-                for event in expiry.take(context.clock.now()) {
+                for event in expiry.remove_expired(context.clock.now()) {
                     let events: Api<Event> = Api::namespaced(context.client.clone(), &event.namespace);
                     let preconditions = Preconditions { uid: Some(event.uid), resource_version: None };
                     let how = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
@@ -85,8 +88,8 @@ impl Expiry {
         self.in_order.first().map(|(at, _)| *at)
     }
 
-    /// Those whose time is over.
-    fn take(&mut self, now: Timestamp) -> Vec<Kept> {
+    /// Removes those whose time is over, and returns them.
+    fn remove_expired(&mut self, now: Timestamp) -> Vec<Kept> {
         let mut over = Vec::new();
         while self.next().is_some_and(|at| at <= now) {
             if let Some((_, kept)) = self.in_order.pop_first() {

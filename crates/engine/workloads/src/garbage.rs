@@ -18,13 +18,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
-use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, PartialObjectMeta};
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt as _};
 use pillion_events::Recorder;
+use pillion_informer::watch;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -135,7 +136,7 @@ impl Watches {
     /// Custom resources come and go with their definitions.
     async fn follow_definitions(mut self, context: &Context) {
         let definitions: Api<CustomResourceDefinition> = Api::all(context.client.clone());
-        let mut changes = std::pin::pin!(watcher(definitions, watcher::Config::default()).default_backoff());
+        let mut changes = std::pin::pin!(watch(definitions, watcher::Config::default()));
         while changes.next().await.is_some() {
             if let Err(error) = self.refresh(context).await {
                 tracing::debug!(%error, "discovery failed");
@@ -153,33 +154,31 @@ fn is_collected(served: &Served) -> bool {
 async fn follow(collector: Arc<Collector>, served: Arc<Served>, ready: mpsc::Sender<()>) {
     let mut ready = Some(ready);
     let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(collector.client.clone(), &served.resource);
-    let mut events = watcher(api, watcher::Config::default()).default_backoff().boxed();
+    let mut events = watch(api, watcher::Config::default()).boxed();
     let (mut known, mut listed) = (HashSet::new(), HashSet::new());
-    loop {
-        match events.try_next().await {
-            Ok(Some(watcher::Event::Init)) => listed.clear(),
-            Ok(Some(watcher::Event::InitApply(object))) => {
+    while let Some(event) = events.next().await {
+        match event {
+            watcher::Event::Init => listed.clear(),
+            watcher::Event::InitApply(object) => {
                 listed.insert(object.uid().unwrap_or_default());
                 collector.observe(Object::new(&served, &object.metadata));
             }
-            Ok(Some(watcher::Event::InitDone)) => {
+            watcher::Event::InitDone => {
                 for gone in known.difference(&listed) {
                     collector.forget(gone);
                 }
                 known = std::mem::take(&mut listed);
                 drop(ready.take());
             }
-            Ok(Some(watcher::Event::Apply(object))) => {
+            watcher::Event::Apply(object) => {
                 known.insert(object.uid().unwrap_or_default());
                 collector.observe(Object::new(&served, &object.metadata));
             }
-            Ok(Some(watcher::Event::Delete(object))) => {
+            watcher::Event::Delete(object) => {
                 let uid = object.uid().unwrap_or_default();
                 known.remove(&uid);
                 collector.forget(&uid);
             }
-            Ok(None) => return,
-            Err(error) => tracing::debug!(%error, kind = served.resource.kind, "the watch is begun again"),
         }
     }
 }

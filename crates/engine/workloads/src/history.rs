@@ -5,11 +5,11 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
+use pillion_informer::Cache;
 use serde_json::{Map, Value, json};
 
-use crate::cache::Cache;
 use crate::context::Context;
-use crate::controller::Error;
+use crate::error::Error;
 use crate::write;
 
 /// What is to be done so that the newest revision is that of the template.

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::JobStatus;
+use pillion_informer::Controller;
 
 use self::backoff::Backoff;
 use self::plan::Snapshot;
@@ -29,7 +30,7 @@ pub(crate) use self::told::Told;
 pub(crate) use self::view::JobView;
 use crate::claim;
 use crate::context::Context;
-use crate::controller::{self, Error};
+use crate::error::Error;
 use crate::kinds::Selecting as _;
 use crate::pod_control::PodControl;
 use crate::{triggers, write};
@@ -43,7 +44,8 @@ pub(crate) async fn run(context: Context) {
     });
     let triggers = triggers::parents(context.jobs.clone(), &context.pods);
     let reconciler = Arc::clone(&state);
-    let jobs = controller::run(&context.jobs, triggers, move |job| reconcile(Arc::clone(&reconciler), job));
+    let jobs =
+        Controller::new(&context.jobs).reconcile_on(triggers).run(move |job| reconcile(Arc::clone(&reconciler), job));
     tokio::join!(jobs, orphans::run(&state));
 }
 

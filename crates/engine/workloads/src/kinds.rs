@@ -1,15 +1,26 @@
 //! The workload kinds as their controllers see them. Pod templates are the JSON that came, so that no field of a pod is lost on its way.
 
+use std::fmt::Debug;
+
 use k8s_openapi::api::apps::v1::{
     DaemonSetStatus, DaemonSetUpdateStrategy, DeploymentStatus, DeploymentStrategy, ReplicaSetStatus,
     StatefulSetOrdinals, StatefulSetPersistentVolumeClaimRetentionPolicy, StatefulSetStatus, StatefulSetUpdateStrategy,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::core::{Selector, SelectorExt as _};
+use pillion_informer::View;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::cache::Cached;
+/// An object that a cache holds as it is. A controller that needs little of a kind declares a type with only that.
+pub(crate) trait Cached:
+    kube::Resource<DynamicType = ()> + View<Object = Self> + Clone + Debug + DeserializeOwned
+{
+}
+
+impl<K> Cached for K where K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+{}
 
 /// A kind that finds its children by their labels.
 pub(crate) trait Selecting: Cached {

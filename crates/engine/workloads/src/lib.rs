@@ -40,17 +40,16 @@
 //! - Decisions are pure functions, named `plan`: a snapshot and `now` in, a plan out. What runs a plan decides nothing.
 //! - Each kind is watched once. What a controller writes it puts into the cache itself, so that it never acts on a past that it has changed.
 //! - No work grows with all pods of the cluster: pods are found by their owner.
-//! - A controller that panics is told of and begun again; the others go on.
+//! - A controller or a watch that panics is logged and restarted; the others go on.
 
-mod cache;
 mod claim;
 mod context;
-mod controller;
 mod controllers;
 mod cron_job;
 mod daemon_set;
 mod deployment;
 mod disruption;
+mod error;
 mod events_expiry;
 mod garbage;
 mod hash;

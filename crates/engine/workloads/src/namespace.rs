@@ -9,10 +9,11 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use kube::{Client, ResourceExt as _};
+use pillion_informer::Controller;
 
 use self::conditions::Findings;
 use crate::context::Context;
-use crate::controller::{self, Error};
+use crate::error::Error;
 use crate::garbage::resources::{self, Served};
 use crate::write;
 
@@ -26,7 +27,7 @@ const FINALIZER: &str = "kubernetes";
 pub(crate) async fn run(context: Context) {
     let namespaces = context.namespaces.clone();
     let reconcile = move |namespace| reconcile(context.clone(), namespace);
-    controller::run(&namespaces, futures::stream::pending(), reconcile).await;
+    Controller::new(&namespaces).run(reconcile).await;
 }
 
 async fn reconcile(context: Context, namespace: Arc<Namespace>) -> Result<Option<Duration>, Error> {

@@ -10,13 +10,13 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, NodeStatus};
 use kube::ResourceExt as _;
 use kube::api::{Api, Patch, PatchParams};
-use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher;
 use pillion_events::Recorder;
+use pillion_informer::{Cache, Controller, NamespacedName};
 use serde_json::json;
 
-use crate::cache::Cache;
 use crate::context::Context;
-use crate::controller::{self, Error};
+use crate::error::Error;
 use crate::write;
 
 /// Where the kubelets say that they live.
@@ -25,14 +25,14 @@ const LEASES: &str = "kube-node-lease";
 /// Looks after all nodes, until dropped.
 pub(crate) async fn run(context: Context) {
     let leases: Cache<Lease> = Cache::new();
-    let watch = leases.clone().keep(Api::namespaced(context.client.clone(), LEASES));
+    let watch = leases.clone().run(Api::namespaced(context.client.clone(), LEASES), watcher::Config::default());
     let renewed = leases
         .changes()
-        .filter_map(|change| std::future::ready(change.new.map(|lease| ObjectRef::<Node>::new(&lease.name_any()))));
+        .filter_map(async |change| change.new.map(|_| NamespacedName::cluster_scoped(change.name.name)));
     let recorder = context.recorder("node-controller");
     let nodes = context.nodes.clone();
     let reconcile = move |node| reconcile(context.clone(), leases.clone(), recorder.clone(), node);
-    tokio::join!(watch, controller::run(&nodes, renewed, reconcile));
+    tokio::join!(watch, Controller::new(&nodes).reconcile_on(renewed).run(reconcile));
 }
 
 async fn reconcile(

@@ -7,11 +7,11 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, Preconditions};
 use pillion_clock::Clock;
 use pillion_events::Recorder;
+use pillion_informer::Cache;
 use serde_json::{Map, Value, json};
 
-use crate::cache::Cache;
 use crate::context::Context;
-use crate::controller::Error;
+use crate::error::Error;
 use crate::pod::PodView;
 use crate::write::{self, NAMESPACE_TERMINATING};
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::ResourceExt as _;
+use pillion_informer::{Controller, controller_of};
 
-use crate::cache::controller_of;
 use crate::claim;
 use crate::context::Context;
-use crate::controller::{self, Error};
+use crate::error::Error;
 use crate::kinds::{ReplicaSet, Selecting as _};
 use crate::pod::{self, PodView};
 use crate::pod_control::{PodControl, from_template};
@@ -24,7 +24,7 @@ pub(crate) async fn run(context: Context) {
     let triggers = triggers::parents(context.replica_sets.clone(), &context.pods);
     let sets = context.replica_sets.clone();
     let reconcile = move |set| reconcile(context.clone(), control.clone(), set);
-    controller::run(&sets, triggers, reconcile).await;
+    Controller::new(&sets).reconcile_on(triggers).run(reconcile).await;
 }
 
 async fn reconcile(context: Context, control: PodControl, set: Arc<ReplicaSet>) -> Result<Option<Duration>, Error> {

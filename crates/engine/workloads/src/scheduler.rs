@@ -17,14 +17,14 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use pillion_events::Recorder;
+use pillion_informer::Change;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use self::plan::{Decision, Demand};
 use self::state::{State, is_pending, key};
-use crate::cache::Change;
 use crate::context::Context;
-use crate::controller::Error;
+use crate::error::Error;
 use crate::pod::PodView;
 use crate::write;
 

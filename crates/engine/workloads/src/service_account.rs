@@ -8,13 +8,13 @@ use futures::{Stream, StreamExt as _, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Api, PartialObjectMeta, PostParams};
-use kube::runtime::reflector::ObjectRef;
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use kube::{Client, ResourceExt as _};
+use pillion_informer::{Controller, NamespacedName, watch};
 
-use crate::cache::Cached;
 use crate::context::Context;
-use crate::controller::{self, Error};
+use crate::error::Error;
+use crate::kinds::Cached;
 
 const ACCOUNT: &str = "default";
 const CERTIFICATE: &str = "kube-root-ca.crt";
@@ -26,19 +26,17 @@ pub(crate) async fn run(context: Context) {
     let certificates = touched::<ConfigMap>(&context.client, CERTIFICATE);
     let namespaces = context.namespaces.clone();
     let reconcile = move |namespace| reconcile(context.clone(), namespace);
-    controller::run(&namespaces, stream::select(accounts, certificates), reconcile).await;
+    Controller::new(&namespaces).reconcile_on(stream::select(accounts, certificates)).run(reconcile).await;
 }
 
 /// The namespaces in which an object of this name has been changed or deleted.
-fn touched<K: Cached>(client: &Client, name: &str) -> impl Stream<Item = ObjectRef<Namespace>> + Send + use<K> {
+fn touched<K: Cached>(client: &Client, name: &str) -> impl Stream<Item = NamespacedName> + Send + use<K> {
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    let events = watcher(Api::<PartialObjectMeta<K>>::all(client.clone()), config).default_backoff();
-    events.filter_map(|event| {
-        let object = match event {
-            Ok(watcher::Event::Apply(object) | watcher::Event::Delete(object)) => Some(object),
-            _ => None,
-        };
-        std::future::ready(object.and_then(|object| object.namespace()).map(|namespace| ObjectRef::new(&namespace)))
+    watch(Api::<PartialObjectMeta<K>>::all(client.clone()), config).filter_map(async |event| match event {
+        watcher::Event::Apply(object) | watcher::Event::Delete(object) => {
+            object.namespace().map(NamespacedName::cluster_scoped)
+        }
+        _ => None,
     })
 }
 

@@ -10,15 +10,15 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use kube::ResourceExt as _;
 use kube::api::{Api, Patch, PatchParams};
+use pillion_informer::Controller;
 use serde_json::{Value, json};
 
-use crate::cache::Cached;
 use crate::claim;
 use crate::context::Context;
-use crate::controller::{self, Error};
+use crate::error::Error;
 use crate::hash::revision_hash;
 use crate::history;
-use crate::kinds::{Selecting as _, StatefulSet};
+use crate::kinds::{Cached, Selecting as _, StatefulSet};
 use crate::pod::{self, PodView};
 use crate::pod_control::{PodControl, slow_start};
 use crate::triggers;
@@ -32,7 +32,7 @@ pub(crate) async fn run(context: Context) {
     let triggers = triggers::parents(context.stateful_sets.clone(), &context.pods);
     let sets = context.stateful_sets.clone();
     let reconcile = move |set| reconcile(context.clone(), control.clone(), set);
-    controller::run(&sets, triggers, reconcile).await;
+    Controller::new(&sets).reconcile_on(triggers).run(reconcile).await;
 }
 
 async fn reconcile(context: Context, control: PodControl, set: Arc<StatefulSet>) -> Result<Option<Duration>, Error> {

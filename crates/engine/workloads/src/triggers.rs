@@ -1,24 +1,23 @@
-//! Which controllers a change of a child concerns.
+//! Which objects must be reconciled because a child of theirs changed.
 
 use std::collections::BTreeSet;
 
 use futures::{Stream, StreamExt as _, stream};
 use kube::ResourceExt as _;
-use kube::runtime::reflector::ObjectRef;
+use pillion_informer::{Cache, Change, NamespacedName};
 
-use crate::cache::{Cache, Cached, Change};
 use crate::claim::controller_name;
-use crate::kinds::Selecting;
+use crate::kinds::{Cached, Selecting};
 
 /// The parents that changes of the children concern: their controllers, and for orphans whoever selects them.
 pub(crate) fn parents<K: Selecting, C: Cached>(
     parents: Cache<K>,
     children: &Cache<C>,
-) -> impl Stream<Item = ObjectRef<K>> + Send + use<K, C> {
+) -> impl Stream<Item = NamespacedName> + Send + use<K, C> {
     children.changes().flat_map(move |change| stream::iter(concerned(&parents, &change)))
 }
 
-fn concerned<K: Selecting, C: Cached>(parents: &Cache<K>, change: &Change<C>) -> Vec<ObjectRef<K>> {
+fn concerned<K: Selecting, C: Cached>(parents: &Cache<K>, change: &Change<C>) -> Vec<NamespacedName> {
     let (old, new) = (change.old.as_deref(), change.new.as_deref());
     let Some(child) = new.or(old) else { return Vec::new() };
     let namespace = child.namespace().unwrap_or_default();
@@ -31,5 +30,5 @@ fn concerned<K: Selecting, C: Cached>(parents: &Cache<K>, change: &Change<C>) ->
         let selecting = parents.in_namespace(&namespace).into_iter().filter(|parent| parent.selects()(new.meta()));
         names.extend(selecting.map(|parent| parent.name_any()));
     }
-    names.into_iter().map(|name| ObjectRef::new(&name).within(&namespace)).collect()
+    names.into_iter().map(|name| NamespacedName::new(namespace.as_str(), name)).collect()
 }

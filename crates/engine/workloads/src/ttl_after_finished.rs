@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::api::{Api, DeleteParams, Preconditions, PropagationPolicy};
+use pillion_informer::Controller;
 
 use crate::context::Context;
-use crate::controller::{self, Error};
+use crate::error::Error;
 use crate::job::JobView;
 
 /// Deletes them, until dropped.
 pub(crate) async fn run(context: Context) {
     let jobs = context.jobs.clone();
     let reconcile = move |job| reconcile(context.clone(), job);
-    controller::run(&jobs, futures::stream::pending(), reconcile).await;
+    Controller::new(&jobs).run(reconcile).await;
 }
 
 /// How long the Job stays. `None` if it stays for good, or is not over.

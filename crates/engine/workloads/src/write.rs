@@ -8,7 +8,7 @@ use kube::{Client, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cache::Cached;
+use crate::kinds::Cached;
 
 /// Creates an object from JSON, with all fields that it has, and reads of the answer what `K` wants.
 pub(crate) async fn create<K: Cached>(client: &Client, namespace: &str, object: &Value) -> kube::Result<K> {

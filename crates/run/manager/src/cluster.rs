@@ -1,15 +1,15 @@
-//! The cluster as webhooks see it: what the watches told, made into one [`View`] that decisions look at.
+//! The cluster as webhooks see it: what the caches hold, made into one [`View`] that decisions look at.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use imbl::OrdMap;
 use k8s_openapi::api::core::v1::Namespace as KubeNamespace;
 use kube::ResourceExt as _;
 use kube::core::{DynamicObject, PartialObjectMeta};
-use kube::runtime::watcher::Event;
 use pillion_admission::Snapshot;
 use pillion_api::sidecarset::{self, InjectRevisionPolicy, SidecarSet};
+use pillion_informer::Change;
 use pillion_inject::{Catalog, Namespace};
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ pub(crate) struct View {
     pub(crate) sets: OrdMap<String, Arc<SidecarSet>>,
     /// The ControllerRevisions of SidecarSets.
     pub(crate) revisions: Arc<Vec<Value>>,
-    /// Whether every kind has been listed once.
+    /// Whether every cache was synced when it was made.
     pub(crate) is_filled: bool,
 }
 
@@ -33,19 +33,84 @@ impl View {
     }
 }
 
-/// What a watch told.
-pub(crate) enum Change {
-    SidecarSet(Event<DynamicObject>),
-    Namespace(Event<PartialObjectMeta<KubeNamespace>>),
-    Revision(Event<DynamicObject>),
+/// A SidecarSet with nothing in it that decisions do not look at, so that sets that differ only in that are the same.
+#[derive(Debug)]
+pub(crate) struct SetView(Arc<SidecarSet>);
+
+impl pillion_informer::View for SetView {
+    type Object = DynamicObject;
+
+    /// `None` for a set that cannot be used: it was stored while no webhook checked it.
+    fn of(object: DynamicObject) -> Option<SetView> {
+        let name = object.name_any();
+        let value = serde_json::to_value(object).unwrap_or_default();
+        let mut set = sidecarset::decode(value).inspect_err(|error| unusable(&name, error)).ok()?;
+        set.metadata.managed_fields = None;
+        set.metadata.resource_version = None;
+        set.metadata.generation = None;
+        let counts_pods =
+            set.spec.pinned_revision().is_some_and(|pinned| pinned.policy == Some(InjectRevisionPolicy::Partial));
+        set.status = set.status.map(|status| sidecarset::SidecarSetStatus {
+            collision_count: status.collision_count,
+            matched_pods: if counts_pods { status.matched_pods } else { 0 },
+            ..sidecarset::SidecarSetStatus::default()
+        });
+        Some(SetView(Arc::new(set)))
+    }
+
+    fn is_same(&self, old: &SetView) -> bool {
+        self.0 == old.0
+    }
 }
 
-/// The objects that the watches told of so far.
+/// A ControllerRevision in the form in which the catalog takes it.
+#[derive(Debug)]
+pub(crate) struct RevisionView(Value);
+
+impl pillion_informer::View for RevisionView {
+    type Object = DynamicObject;
+
+    fn of(mut object: DynamicObject) -> Option<RevisionView> {
+        object.metadata.managed_fields = None;
+        object.metadata.resource_version = None;
+        serde_json::to_value(object).ok().map(RevisionView)
+    }
+
+    fn is_same(&self, old: &RevisionView) -> bool {
+        self.0 == old.0
+    }
+}
+
+/// A Namespace with its labels.
+#[derive(Debug)]
+pub(crate) struct NamespaceView(Namespace);
+
+impl pillion_informer::View for NamespaceView {
+    type Object = PartialObjectMeta<KubeNamespace>;
+
+    fn of(object: Self::Object) -> Option<NamespaceView> {
+        let name = object.name_any();
+        Some(NamespaceView(Namespace::new(&name, object.metadata.labels.unwrap_or_default())))
+    }
+
+    fn is_same(&self, old: &NamespaceView) -> bool {
+        self.0 == old.0
+    }
+}
+
+/// How one of the caches changed.
+pub(crate) enum AnyChange {
+    SidecarSet(Change<SetView>),
+    Namespace(Change<NamespaceView>),
+    Revision(Change<RevisionView>),
+}
+
+/// The objects of all caches, compiled.
 #[derive(Default)]
 pub(crate) struct Objects {
-    sets: Listing<Arc<SidecarSet>>,
-    namespaces: Listing<Namespace>,
-    revisions: Listing<Value>,
+    sets: OrdMap<String, Arc<SidecarSet>>,
+    namespaces: OrdMap<String, Namespace>,
+    revisions: OrdMap<String, Arc<RevisionView>>,
     /// The sets, compiled, with the revisions that they pin.
     catalog: Catalog,
     /// The revisions in the form in which the catalog takes them.
@@ -53,69 +118,76 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    /// Takes one change, and says whether a view would be different now.
-    pub(crate) fn take(&mut self, change: Change) -> bool {
-        let was_filled = self.is_filled();
-        let changed = match change {
-            Change::SidecarSet(event) => {
-                let changed = self.sets.take(event, DynamicObject::name_any, read_set);
-                self.compile(&changed);
-                changed
-            }
-            Change::Revision(event) => {
-                let changed = self.revisions.take(event, DynamicObject::name_any, read_revision);
-                if !changed.is_empty() {
-                    self.listed_revisions = Arc::new(self.revisions.objects.values().cloned().collect());
-                    self.compile(&self.pinning(&changed));
+    /// Follows the caches. What did not change costs nothing.
+    pub(crate) fn apply(&mut self, changes: impl IntoIterator<Item = AnyChange>) {
+        let (mut sets, mut revisions) = (BTreeSet::new(), HashSet::new());
+        for change in changes {
+            match change {
+                AnyChange::SidecarSet(Change { name, new, .. }) => {
+                    let name = name.name.to_string();
+                    match new {
+                        Some(set) => self.sets.insert(name.clone(), Arc::clone(&set.0)),
+                        None => self.sets.remove(&name),
+                    };
+                    sets.insert(name);
                 }
-                changed
+                AnyChange::Revision(Change { name, new, .. }) => {
+                    let name = name.name.to_string();
+                    match new {
+                        Some(revision) => self.revisions.insert(name.clone(), revision),
+                        None => self.revisions.remove(&name),
+                    };
+                    revisions.insert(name);
+                }
+                AnyChange::Namespace(Change { name, new, .. }) => {
+                    let name = name.name.to_string();
+                    match new {
+                        Some(namespace) => self.namespaces.insert(name, namespace.0.clone()),
+                        None => self.namespaces.remove(&name),
+                    };
+                }
             }
-            Change::Namespace(event) => self.namespaces.take(event, PartialObjectMeta::name_any, |namespace| {
-                let labels = namespace.metadata.labels.clone().unwrap_or_default();
-                Some(Namespace::new(&namespace.name_any(), labels))
-            }),
-        };
-        !changed.is_empty() || was_filled != self.is_filled()
+        }
+        if !revisions.is_empty() {
+            self.listed_revisions = Arc::new(self.revisions.values().map(|revision| revision.0.clone()).collect());
+            sets.extend(self.pinning(&revisions));
+        }
+        self.compile(sets);
     }
 
-    /// Brings these sets in the catalog to what they are now; the others cost nothing.
-    fn compile(&mut self, names: &[String]) {
+    /// Brings these sets in the catalog to what they are now.
+    fn compile(&mut self, names: BTreeSet<String>) {
         for name in names {
-            let Some(set) = self.sets.objects.get(name) else {
-                self.catalog.remove(name);
+            let Some(set) = self.sets.get(&name) else {
+                self.catalog.remove(&name);
                 continue;
             };
             if let Err(error) = self.catalog.insert(SidecarSet::clone(set), &self.listed_revisions) {
-                unusable(name, &error);
-                self.catalog.remove(name);
-                self.sets.objects.remove(name);
+                unusable(&name, &error);
+                self.catalog.remove(&name);
+                self.sets.remove(&name);
             }
         }
     }
 
-    /// The sets that these revisions may matter to. A custom version is not known by the revision's name: whoever pins one is among them.
-    fn pinning(&self, revisions: &[String]) -> Vec<String> {
-        let changed: HashSet<&str> = revisions.iter().map(String::as_str).collect();
+    /// The sets that may pin one of these revisions. A custom version is not known by the revision's name: whoever pins one is among them.
+    fn pinning(&self, revisions: &HashSet<String>) -> Vec<String> {
         let is_meant = |set: &SidecarSet| {
             set.spec
                 .pinned_revision()
-                .is_some_and(|pinned| pinned.revision_name.is_none_or(|name| changed.contains(name.as_str())))
+                .is_some_and(|pinned| pinned.revision_name.is_none_or(|name| revisions.contains(&name)))
         };
-        self.sets.objects.iter().filter(|(_, set)| is_meant(set)).map(|(name, _)| name.clone()).collect()
-    }
-
-    pub(crate) fn is_filled(&self) -> bool {
-        self.sets.is_complete && self.namespaces.is_complete && self.revisions.is_complete
+        self.sets.iter().filter(|(_, set)| is_meant(set)).map(|(name, _)| name.clone()).collect()
     }
 
     /// The view of now. It shares what it can with the objects and with the views before.
     pub(crate) fn view(&self) -> View {
-        let namespaces = self.namespaces.objects.iter().map(|(name, labels)| (name.clone(), labels.clone())).collect();
+        let namespaces = self.namespaces.iter().map(|(name, labels)| (name.clone(), labels.clone())).collect();
         View {
             snapshot: Snapshot { catalog: self.catalog.clone(), namespaces },
-            sets: self.sets.objects.clone(),
+            sets: self.sets.clone(),
             revisions: Arc::clone(&self.listed_revisions),
-            is_filled: self.is_filled(),
+            is_filled: true,
         }
     }
 }
@@ -124,156 +196,58 @@ fn unusable(name: &str, error: &(dyn std::error::Error + 'static)) {
     tracing::warn!(sidecarset = name, error, "this SidecarSet is not injected: it cannot be used");
 }
 
-/// A SidecarSet with nothing in it that decisions do not look at, so that sets that differ only in that are equal. `None` for one that
-/// cannot be used: it was stored without being asked about.
-fn read_set(object: &DynamicObject) -> Option<Arc<SidecarSet>> {
-    let value = serde_json::to_value(object).unwrap_or_default();
-    let mut set = sidecarset::decode(value).inspect_err(|error| unusable(&object.name_any(), error)).ok()?;
-    set.metadata.managed_fields = None;
-    set.metadata.resource_version = None;
-    set.metadata.generation = None;
-    let counts_pods =
-        set.spec.pinned_revision().is_some_and(|pinned| pinned.policy == Some(InjectRevisionPolicy::Partial));
-    set.status = set.status.map(|status| sidecarset::SidecarSetStatus {
-        collision_count: status.collision_count,
-        matched_pods: if counts_pods { status.matched_pods } else { 0 },
-        ..sidecarset::SidecarSetStatus::default()
-    });
-    Some(Arc::new(set))
-}
-
-fn read_revision(object: &DynamicObject) -> Option<Value> {
-    let mut object = object.clone();
-    object.metadata.managed_fields = None;
-    object.metadata.resource_version = None;
-    serde_json::to_value(object).ok()
-}
-
-/// The objects of one kind, by name, as a watch tells of them.
-struct Listing<T> {
-    objects: OrdMap<String, T>,
-    /// What a new list has told so far; it takes the place of `objects` when it has told all.
-    listed: OrdMap<String, T>,
-    is_complete: bool,
-}
-
-impl<T> Default for Listing<T> {
-    fn default() -> Self {
-        Listing { objects: OrdMap::default(), listed: OrdMap::default(), is_complete: false }
-    }
-}
-
-impl<T: Clone + PartialEq> Listing<T> {
-    /// Takes an event, and gives the names of the objects that are different now.
-    fn take<K>(&mut self, event: Event<K>, name: impl Fn(&K) -> String, read: impl Fn(&K) -> Option<T>) -> Vec<String> {
-        match event {
-            Event::Init => {
-                self.listed = OrdMap::default();
-                Vec::new()
-            }
-            Event::InitApply(object) => {
-                self.listed.extend(read(&object).map(|value| (name(&object), value)));
-                Vec::new()
-            }
-            Event::InitDone => {
-                self.is_complete = true;
-                let before = std::mem::replace(&mut self.objects, std::mem::take(&mut self.listed));
-                let gone = before.keys().filter(|name| !self.objects.contains_key(*name));
-                let new = self.objects.iter().filter(|(name, value)| before.get(*name) != Some(*value));
-                gone.chain(new.map(|(name, _)| name)).cloned().collect()
-            }
-            Event::Apply(object) => {
-                let (name, value) = (name(&object), read(&object));
-                let is_different = self.objects.get(&name) != value.as_ref();
-                match value {
-                    Some(value) => self.objects.insert(name.clone(), value),
-                    None => self.objects.remove(&name),
-                };
-                is_different.then_some(name).into_iter().collect()
-            }
-            Event::Delete(object) => {
-                let name = name(&object);
-                self.objects.remove(&name).map(|_| name).into_iter().collect()
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use futures::{FutureExt as _, StreamExt as _};
+    use pillion_informer::{Cache, NamespacedName};
     use pillion_testkit::{mk_container, mk_set};
     use serde_json::json;
 
     use super::*;
 
-    fn set(name: &str, image: &str) -> DynamicObject {
+    fn set(name: &str, version: u32, image: &str) -> DynamicObject {
         let container = json!({"name": "proxy", "image": image});
-        serde_json::from_value(
-            serde_json::to_value(mk_set(name, json!({"app": "web"}), json!({"containers": [container]}))).unwrap(),
-        )
-        .unwrap()
+        let set = mk_set(name, json!({"app": "web"}), json!({"containers": [container]}));
+        let mut object: DynamicObject = serde_json::from_value(serde_json::to_value(set).unwrap()).unwrap();
+        object.metadata.resource_version = Some(version.to_string());
+        object
     }
 
-    fn filled() -> Objects {
-        let mut objects = Objects::default();
-        for event in [Event::Init, Event::InitDone] {
-            objects.take(Change::SidecarSet(event));
-        }
-        for event in [Event::Init, Event::InitDone] {
-            objects.take(Change::Namespace(event));
-        }
-        assert!(!objects.is_filled());
-        objects.take(Change::Revision(Event::Init));
-        assert!(objects.take(Change::Revision(Event::InitDone)), "now there is a view");
-        objects
-    }
-
-    fn names(objects: &Objects) -> Vec<&str> {
-        objects.sets.objects.keys().map(String::as_str).collect()
+    fn created<V: pillion_informer::View>(object: V::Object) -> Change<V> {
+        Change { name: NamespacedName::of(&object), old: None, new: V::of(object).map(Arc::new) }
     }
 
     #[test]
-    fn a_new_list_takes_the_place_of_the_old_one_when_it_is_complete() {
-        let mut objects = filled();
-        objects.take(Change::SidecarSet(Event::Apply(set("a", "proxy:1"))));
-        objects.take(Change::SidecarSet(Event::Init));
-        assert!(!objects.take(Change::SidecarSet(Event::InitApply(set("b", "proxy:1")))));
-        assert_eq!(names(&objects), ["a"]);
-        assert!(objects.take(Change::SidecarSet(Event::InitDone)));
-        assert_eq!(names(&objects), ["b"]);
-        assert!(objects.take(Change::SidecarSet(Event::Delete(set("b", "proxy:1")))));
-        assert!(!objects.take(Change::SidecarSet(Event::Delete(set("b", "proxy:1")))));
-    }
-
-    #[test]
-    fn what_decisions_do_not_look_at_makes_no_new_view() {
-        let mut objects = filled();
-        assert!(objects.take(Change::SidecarSet(Event::Apply(set("a", "proxy:1")))));
-        let mut counted = set("a", "proxy:1");
-        counted.metadata.resource_version = Some("7".to_owned());
+    fn what_decisions_do_not_look_at_is_no_change() {
+        let cache: Cache<SetView> = Cache::new();
+        let mut changes = Box::pin(cache.changes());
+        let mut is_reported = |object: DynamicObject| {
+            cache.written(object);
+            changes.next().now_or_never().is_some()
+        };
+        assert!(is_reported(set("a", 1, "proxy:1")));
+        let mut counted = set("a", 2, "proxy:1");
         counted.data["status"] = json!({"matchedPods": 5, "updatedPods": 3});
         // A status without a revision is the same as none to those who read it, but not the same object.
-        objects.take(Change::SidecarSet(Event::Apply(counted.clone())));
-        counted.metadata.resource_version = Some("8".to_owned());
+        is_reported(counted.clone());
+        counted.metadata.resource_version = Some("3".to_owned());
         counted.data["status"]["matchedPods"] = json!(6);
-        assert!(!objects.take(Change::SidecarSet(Event::Apply(counted.clone()))));
+        assert!(!is_reported(counted.clone()));
+        counted.metadata.resource_version = Some("4".to_owned());
         counted.data["status"]["latestRevision"] = json!("a-1");
-        assert!(
-            !objects.take(Change::SidecarSet(Event::Apply(counted.clone()))),
-            "the revision is computed from the spec"
-        );
+        assert!(!is_reported(counted.clone()), "the revision is computed from the spec");
+        counted.metadata.resource_version = Some("5".to_owned());
         counted.data["status"]["collisionCount"] = json!(1);
-        assert!(objects.take(Change::SidecarSet(Event::Apply(counted))));
-        assert!(objects.take(Change::SidecarSet(Event::Apply(set("a", "proxy:2")))));
+        assert!(is_reported(counted));
+        assert!(is_reported(set("a", 6, "proxy:2")));
     }
 
     #[test]
     fn a_set_that_cannot_be_used_does_not_stop_the_others() {
-        let mut objects = filled();
-        let mut bad = set("bad", "proxy:1");
+        let mut objects = Objects::default();
+        let mut bad = set("bad", 1, "proxy:1");
         bad.data["spec"]["selector"] = json!({"matchExpressions": [{"key": "a", "operator": "Near"}]});
-        objects.take(Change::SidecarSet(Event::Apply(bad)));
-        objects.take(Change::SidecarSet(Event::Apply(set("good", "proxy:1"))));
+        objects.apply([bad, set("good", 2, "proxy:1")].map(created).map(AnyChange::SidecarSet));
         let view = objects.view();
         assert_eq!(view.sets.keys().collect::<Vec<_>>(), ["good"]);
         assert!(view.has(&mk_set(
@@ -286,16 +260,28 @@ mod tests {
 
     #[test]
     fn a_namespace_has_its_labels() {
-        let mut objects = filled();
-        objects.take(Change::SidecarSet(Event::Apply(set("a", "proxy:1"))));
+        let mut objects = Objects::default();
+        objects.apply([AnyChange::SidecarSet(created(set("a", 1, "proxy:1")))]);
         let namespace: PartialObjectMeta<KubeNamespace> =
             serde_json::from_value(json!({"metadata": {"name": "shop", "labels": {"tier": "gold"}}})).unwrap();
-        assert!(objects.take(Change::Namespace(Event::Apply(namespace))));
+        objects.apply([AnyChange::Namespace(created(namespace))]);
         let view = objects.view();
         assert_eq!(
             view.snapshot.namespaces["shop"],
             Namespace::new("shop", [("tier".to_owned(), "gold".to_owned())].into())
         );
         assert_eq!(view.sets.len(), 1);
+    }
+
+    #[test]
+    fn what_is_gone_is_in_no_view() {
+        let mut objects = Objects::default();
+        objects.apply([AnyChange::SidecarSet(created(set("a", 1, "proxy:1")))]);
+        objects.apply([AnyChange::SidecarSet(Change {
+            name: NamespacedName::cluster_scoped("a"),
+            old: None,
+            new: None,
+        })]);
+        assert!(objects.view().sets.is_empty());
     }
 }

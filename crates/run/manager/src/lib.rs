@@ -25,9 +25,9 @@
 //! ```
 //!
 //! ```text
-//!  watches: SidecarSets, Namespaces, ControllerRevisions ─▶ cluster::Objects ─▶ View, swapped as a whole
-//!                                                                                │
-//!  kube-apiserver ─▶ webhook (bound, decode) ─▶ pod, sidecarset (pure) ◀─────────┘
+//!  informer caches: SidecarSets, Namespaces, ControllerRevisions ─▶ cluster::Objects ─▶ View, swapped as a whole
+//!                                                                                       │
+//!  kube-apiserver ─▶ webhook (bound, decode) ─▶ pod, sidecarset (pure) ◀────────────────┘
 //!                                                   └─▶ review::Answer ─▶ patch, warnings, refusal
 //!
 //!  certificate::plan ─▶ Secret ─▶ registration (configurations, conversion) ─▶ serve (TLS)

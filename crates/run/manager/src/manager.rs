@@ -12,9 +12,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Api;
 use kube::core::PartialObjectMeta;
 use kube::runtime::wait::{await_condition, conditions};
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use crate::certificate::Pair;
 use crate::cluster::View;
@@ -22,7 +21,8 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::metrics::Metrics;
 use crate::pending::Pending;
-use crate::{registration, secret, serve, watches, webhook};
+use crate::watches::Watches;
+use crate::{registration, secret, serve, webhook};
 
 /// A new definition is served within a second or two, if at all.
 const LONGEST_ESTABLISHING: Duration = Duration::from_secs(30);
@@ -49,8 +49,8 @@ pub(crate) struct Inner {
     pub(crate) metrics: Metrics,
     /// The certificate to serve, once there is one.
     served: watch::Sender<Option<Arc<Pair>>>,
-    /// Ended when nobody needs it.
-    _watches: JoinSet<()>,
+    /// What keeps the views; it ends when nobody needs it.
+    pub(crate) watches: Watches,
 }
 
 impl Manager {
@@ -62,8 +62,7 @@ impl Manager {
         registration::install(&config).await?;
         established(&config).await?;
         let views = watch::Sender::new(Arc::new(View::default()));
-        let mut watches = JoinSet::new();
-        watches.spawn(watches::keep(config.client.clone(), config.revisions_namespace.clone(), views.clone()));
+        let watches = Watches::start(config.client.clone(), &config.revisions_namespace, views.clone());
         let mut filled = views.subscribe();
         match tokio::time::timeout(LONGEST_FILLING, filled.wait_for(|view| view.is_filled)).await {
             Ok(Ok(_)) => {}
@@ -75,7 +74,7 @@ impl Manager {
             pending: Pending::default(),
             metrics: Metrics::default(),
             served: watch::Sender::new(None),
-            _watches: watches,
+            watches,
         };
         Ok(Manager { inner: Arc::new(inner) })
     }
@@ -158,15 +157,9 @@ where
     K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sync + 'static,
 {
     let named = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    watcher(api, named).default_backoff().filter_map(|event| async move {
-        match event {
-            Ok(watcher::Event::Apply(_) | watcher::Event::Delete(_) | watcher::Event::InitDone) => Some(()),
-            Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => None,
-            Err(error) => {
-                tracing::warn!(%error, "a watch was interrupted and is begun again");
-                None
-            }
-        }
+    pillion_informer::watch(api, named).filter_map(async |event| match event {
+        watcher::Event::Apply(_) | watcher::Event::Delete(_) | watcher::Event::InitDone => Some(()),
+        watcher::Event::Init | watcher::Event::InitApply(_) => None,
     })
 }
 

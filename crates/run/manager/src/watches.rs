@@ -1,18 +1,20 @@
-//! Keeps the view: SidecarSets, Namespaces and ControllerRevisions are watched, and what they tell is taken in batches.
+//! Keeps the view: SidecarSets, Namespaces and ControllerRevisions are watched, and their changes are applied in batches.
 
 use std::sync::Arc;
 
-use futures::stream::{self, BoxStream};
-use futures::{Stream, StreamExt as _};
+use futures::StreamExt as _;
+use futures::stream;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client};
 use pillion_api::names;
+use pillion_informer::{Cache, State};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
-use crate::cluster::{Change, Objects, View};
+use crate::cluster::{AnyChange, NamespaceView, Objects, RevisionView, SetView, View};
 
-/// So many changes at most make one view. All that wait are taken at once, so that a flood of them is not one view each.
+/// How many changes make one view at most. All that wait are applied at once, so that a flood of them is not one view each.
 const LARGEST_BATCH: usize = 10_000;
 
 /// SidecarSet, in the version that is stored.
@@ -23,40 +25,95 @@ pub(crate) fn sidecarsets() -> ApiResource {
     )
 }
 
-/// Keeps `views` as the API server has it, for ever.
-pub(crate) async fn keep(client: Client, revisions_namespace: String, views: watch::Sender<Arc<View>>) {
-    let revisions = ApiResource::erase::<k8s_openapi::api::apps::v1::ControllerRevision>(&());
-    let owned = watcher::Config::default().labels(names::REVISION_OWNER);
-    let changes: [BoxStream<'static, Change>; 3] = [
-        told(watcher(Api::all_with(client.clone(), &sidecarsets()), watcher::Config::default()))
-            .map(Change::SidecarSet)
-            .boxed(),
-        told(watcher(Api::all(client.clone()), watcher::Config::default())).map(Change::Namespace).boxed(),
-        told(watcher(Api::<DynamicObject>::namespaced_with(client, &revisions_namespace, &revisions), owned))
-            .map(Change::Revision)
-            .boxed(),
-    ];
-    let mut batches = stream::select_all(changes).ready_chunks(LARGEST_BATCH);
-    let mut objects = Objects::default();
-    while let Some(batch) = batches.next().await {
-        let mut is_different = false;
-        for change in batch {
-            is_different |= objects.take(change);
-        }
-        if is_different && objects.is_filled() {
-            views.send_replace(Arc::new(objects.view()));
-        }
+/// The caches that the view is made of.
+#[derive(Clone)]
+struct Caches {
+    sets: Cache<SetView>,
+    namespaces: Cache<NamespaceView>,
+    revisions: Cache<RevisionView>,
+}
+
+/// What keeps the view as the API server has it, until dropped.
+pub(crate) struct Watches {
+    caches: Caches,
+    _task: JoinSet<()>,
+}
+
+impl Watches {
+    /// Begins to watch. The first view is sent when all caches are synced.
+    pub(crate) fn start(client: Client, revisions_namespace: &str, views: watch::Sender<Arc<View>>) -> Watches {
+        let caches = Caches { sets: Cache::new(), namespaces: Cache::new(), revisions: Cache::new() };
+        let resource = ApiResource::erase::<k8s_openapi::api::apps::v1::ControllerRevision>(&());
+        let sets: Api<DynamicObject> = Api::all_with(client.clone(), &sidecarsets());
+        let revisions: Api<DynamicObject> = Api::namespaced_with(client.clone(), revisions_namespace, &resource);
+        let running = caches.clone();
+        // All in one task: whichever part of it fails, no cache is synced any more.
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            let owned = watcher::Config::default().labels(names::REVISION_OWNER);
+            tokio::join!(
+                running.sets.clone().run(sets, watcher::Config::default()),
+                running.namespaces.clone().run(Api::all(client), watcher::Config::default()),
+                running.revisions.clone().run(revisions, owned),
+                publish(&running, views),
+            );
+        });
+        Watches { caches, _task: task }
+    }
+
+    /// How far the views can be relied on.
+    pub(crate) fn state(&self) -> State {
+        self.caches.state()
     }
 }
 
-/// What a watch tells. After an error it is begun again, later and later.
-fn told<K>(
-    events: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
-) -> impl Stream<Item = watcher::Event<K>> + Send + 'static
-where
-    K: kube::Resource + Clone + Send + 'static,
-{
-    events.default_backoff().filter_map(|event| async move {
-        event.inspect_err(|error| tracing::warn!(%error, "a watch was interrupted and is begun again")).ok()
-    })
+impl Caches {
+    fn state(&self) -> State {
+        self.sets.state().min(self.namespaces.state()).min(self.revisions.state())
+    }
+}
+
+/// Sends a view of the caches whenever they change.
+async fn publish(caches: &Caches, views: watch::Sender<Arc<View>>) {
+    tokio::join!(caches.sets.synced(), caches.namespaces.synced(), caches.revisions.synced());
+    let (sets, more_sets) = caches.sets.subscribe();
+    let (namespaces, more_namespaces) = caches.namespaces.subscribe();
+    let (revisions, more_revisions) = caches.revisions.subscribe();
+    let mut objects = Objects::default();
+    let mut held: Vec<AnyChange> = revisions.into_iter().map(AnyChange::Revision).collect();
+    held.extend(namespaces.into_iter().map(AnyChange::Namespace));
+    held.extend(sets.into_iter().map(AnyChange::SidecarSet));
+    objects.apply(held);
+    views.send_replace(Arc::new(objects.view()));
+    let changes = [
+        more_sets.map(AnyChange::SidecarSet).boxed(),
+        more_namespaces.map(AnyChange::Namespace).boxed(),
+        more_revisions.map(AnyChange::Revision).boxed(),
+    ];
+    let mut batches = stream::select_all(changes).ready_chunks(LARGEST_BATCH);
+    while let Some(batch) = batches.next().await {
+        objects.apply(batch);
+        views.send_replace(Arc::new(objects.view()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_apiserver::{ApiServer, Config};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn views_cannot_be_relied_on_once_what_makes_them_has_ended() {
+        let server = ApiServer::new(Config::in_memory());
+        server.bootstrap().await.unwrap();
+        let client = Client::new(server.router(), "default");
+        let watches = Watches::start(client, "default", watch::Sender::default());
+        let caches = watches.caches.clone();
+        caches.namespaces.synced().await;
+        assert_eq!(watches.state(), State::Syncing, "SidecarSets are not served");
+        drop(watches);
+        caches.namespaces.stopped().await;
+        assert_eq!(caches.state(), State::Stopped);
+    }
 }

@@ -87,11 +87,12 @@ async fn convert(body: Bytes) -> Response {
     }
 }
 
+/// Ready while the caches are synced and their watches run.
 async fn readyz(State(inner): State<Arc<Inner>>) -> Response {
-    if inner.views.borrow().is_filled {
-        "ok".into_response()
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "the watches have not told all yet").into_response()
+    match inner.watches.state() {
+        pillion_informer::State::Synced if inner.views.borrow().is_filled => "ok".into_response(),
+        pillion_informer::State::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "a watch has stopped").into_response(),
+        _ => (StatusCode::SERVICE_UNAVAILABLE, "caches are not synced yet").into_response(),
     }
 }
 

@@ -47,7 +47,7 @@ pub(super) async fn with<R: Runtime>(runtime: impl FnOnce(Clock) -> R) -> Cluste
 /// A node over a server that is there already.
 pub(super) fn on<R: Runtime>(server: ApiServer, runtime: R) -> Cluster<R> {
     let (client, clock) = (Client::new(server.router(), "default"), server.clock());
-    let recorder = Recorder::new(client.clone(), clock, "kubelet");
+    let recorder = Recorder::new(client.clone(), move || clock.now(), "kubelet");
     let config = Config {
         name: "one".into(),
         client: client.clone(),
@@ -136,7 +136,7 @@ impl<R: Runtime> Cluster<R> {
 
     /// What was told about a pod: reason, container, message and count, in the order of its first time.
     pub(super) async fn events(&self, name: &str) -> String {
-        self.recorder.written().await;
+        self.recorder.flush().await;
         let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
         let mut told = events.list(&ListParams::default()).await.unwrap().items;
         told.retain(|event| event.involved_object.name.as_deref() == Some(name));

@@ -9,8 +9,8 @@ use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetStatu
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector, Time};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt as _;
+use pillion_informer::controller_of;
 
-use crate::cache::controller_of;
 use crate::pod::PodView;
 use crate::scaled::scaled;
 

@@ -11,7 +11,7 @@ use super::Collector;
 use super::graph::{FOREGROUND, ORPHAN, Object};
 use super::plan::{self, Action, Owner};
 use super::resources::Served;
-use crate::controller::Error;
+use crate::error::Error;
 use crate::write;
 
 /// Lets an object go if it should, or finish going if it can.

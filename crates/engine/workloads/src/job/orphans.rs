@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use futures::{StreamExt as _, stream};
 use kube::Api;
+use pillion_informer::{Change, controller_of};
 
 use super::tracked::is_tracked;
 use super::{JobView, State, pods};
-use crate::cache::{Change, controller_of};
 use crate::claim::controller_name;
 use crate::pod::PodView;
 

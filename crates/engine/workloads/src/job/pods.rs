@@ -10,7 +10,7 @@ use super::plan::{Action, NewPod};
 use super::track::Done;
 use super::tracked::FINALIZER;
 use super::{JobView, State, template};
-use crate::controller::Error;
+use crate::error::Error;
 use crate::pod::PodView;
 use crate::write;
 

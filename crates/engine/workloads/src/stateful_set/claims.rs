@@ -8,7 +8,7 @@ use pillion_events::Recorder;
 use serde_json::json;
 
 use super::identity;
-use crate::controller::Error;
+use crate::error::Error;
 use crate::kinds::StatefulSet;
 use crate::pod::PodView;
 use crate::write::{self, controller_reference, reference};

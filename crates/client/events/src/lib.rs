@@ -1,4 +1,4 @@
-//! Events that tell users what the engine does to their objects: what `kubectl describe` and `kubectl get events` show.
+//! Events about objects, as `kubectl describe` and `kubectl get events` show them.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -11,13 +11,14 @@
 //! let server = ApiServer::new(Config::in_memory());
 //! server.bootstrap().await?;
 //! let client = Client::new(server.router(), "default");
-//! let recorder = Recorder::new(client.clone(), server.clock(), "kubelet");
+//! let clock = server.clock();
+//! let recorder = Recorder::new(client.clone(), move || clock.now(), "kubelet");
 //! let pod = ObjectReference {
 //!     kind: Some("Pod".into()), namespace: Some("default".into()), name: Some("web".into()), ..ObjectReference::default()
 //! };
 //! recorder.warning(&pod, "BackOff", "Back-off restarting failed container");
 //! recorder.warning(&pod, "BackOff", "Back-off restarting failed container");
-//! recorder.written().await;
+//! recorder.flush().await;
 //!
 //! let events = Api::<Event>::namespaced(client, "default").list(&Default::default()).await?.items;
 //! assert_eq!((events.len(), events[0].count), (1, Some(2)));
@@ -26,42 +27,44 @@
 //! ```
 //!
 //! ```text
-//!  normal, warning ─▶ a queue ─▶ one writer ─▶ create, or count up what was told before
+//!  normal, warning ─▶ a queue ─▶ one writer ─▶ create an Event, or raise the count of the one that exists
 //! ```
 //!
 //! # Invariants
-//! - Telling never waits and never fails; events are written in the order in which they were told.
-//! - The same words about the same object are one event with a count.
+//! - Recording never waits and never fails; events are written in the order in which they were recorded.
+//! - Events about the same object with the same type, reason and message are one Event with a count.
+//! - Time comes from the function that the recorder was made with.
+#![forbid(unsafe_code)]
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use pillion_clock::Clock;
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
-/// So many events can still be counted up; the memory for them is bounded, as client-go's is.
+/// How many events are remembered, so that their count can be raised; client-go bounds its memory likewise.
 const REMEMBERED: usize = 4096;
 
-/// Tells events as one component. Clones are the same component.
+/// Records events as one component. Clones are the same component.
 #[derive(Clone)]
 pub struct Recorder {
     queue: mpsc::UnboundedSender<Order>,
-    clock: Clock,
+    now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     quiet: bool,
 }
 
 enum Order {
-    Tell(Box<Told>),
-    /// Answered when everything before it is written.
+    Record(Box<Occurrence>),
+    /// Acknowledged when everything before it is written.
     Flush(oneshot::Sender<()>),
 }
 
-struct Told {
+struct Occurrence {
     about: ObjectReference,
     kind: &'static str,
     reason: String,
@@ -70,35 +73,35 @@ struct Told {
 }
 
 impl Recorder {
-    /// A recorder that writes through a client. Call it inside a runtime.
-    pub fn new(client: Client, clock: Clock, component: &str) -> Recorder {
+    /// A recorder that writes through a client, with timestamps from `now`. Call it inside a runtime.
+    pub fn new(client: Client, now: impl Fn() -> Timestamp + Send + Sync + 'static, component: &str) -> Recorder {
         let (queue, orders) = mpsc::unbounded_channel();
         let source = EventSource { component: Some(component.to_owned()), host: None };
-        tokio::spawn(Writer { client, source, told: HashMap::new(), number: 0 }.run(orders));
-        Recorder { queue, clock, quiet: false }
+        tokio::spawn(Writer { client, source, known: HashMap::new(), number: 0 }.run(orders));
+        Recorder { queue, now: Arc::new(now), quiet: false }
     }
 
-    /// The same recorder without news of what went as it should: for scale.
+    /// The same recorder without `Normal` events: for scale.
     #[must_use]
     pub fn quiet(mut self) -> Recorder {
         self.quiet = true;
         self
     }
 
-    /// Tells that something went as it should.
+    /// Records an event of type `Normal`.
     pub fn normal(&self, about: &ObjectReference, reason: &str, message: impl Into<String>) {
         if !self.quiet {
-            self.tell(about, "Normal", reason, message.into());
+            self.record(about, "Normal", reason, message.into());
         }
     }
 
-    /// Tells that something did not.
+    /// Records an event of type `Warning`.
     pub fn warning(&self, about: &ObjectReference, reason: &str, message: impl Into<String>) {
-        self.tell(about, "Warning", reason, message.into());
+        self.record(about, "Warning", reason, message.into());
     }
 
-    /// Returns when everything that was told so far is written, or has failed to be.
-    pub async fn written(&self) {
+    /// Returns when everything that was recorded so far is written, or has failed to be.
+    pub async fn flush(&self) {
         let (done, wait) = oneshot::channel();
         // An error means that the writer is gone, and with it what it had to write.
         if self.queue.send(Order::Flush(done)).is_ok() {
@@ -106,10 +109,10 @@ impl Recorder {
         }
     }
 
-    fn tell(&self, about: &ObjectReference, kind: &'static str, reason: &str, message: String) {
-        let told = Told { about: about.clone(), kind, reason: reason.to_owned(), message, at: self.clock.now() };
+    fn record(&self, about: &ObjectReference, kind: &'static str, reason: &str, message: String) {
+        let event = Occurrence { about: about.clone(), kind, reason: reason.to_owned(), message, at: (self.now)() };
         // The writer ends with the runtime only, and then nobody reads events.
-        let _ = self.queue.send(Order::Tell(Box::new(told)));
+        let _ = self.queue.send(Order::Record(Box::new(event)));
     }
 }
 
@@ -131,7 +134,7 @@ struct Known {
 struct Writer {
     client: Client,
     source: EventSource,
-    told: HashMap<Key, Known>,
+    known: HashMap<Key, Known>,
     number: u64,
 }
 
@@ -139,8 +142,8 @@ impl Writer {
     async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
         while let Some(order) = orders.recv().await {
             match order {
-                Order::Tell(told) => {
-                    if let Err(error) = self.write(*told).await {
+                Order::Record(event) => {
+                    if let Err(error) = self.write(*event).await {
                         tracing::debug!(%error, "an event was not written");
                     }
                 }
@@ -149,64 +152,64 @@ impl Writer {
         }
     }
 
-    async fn write(&mut self, told: Told) -> kube::Result<()> {
-        let about = told.about.clone();
+    async fn write(&mut self, new: Occurrence) -> kube::Result<()> {
+        let about = new.about.clone();
         let key = Key {
             object: [about.namespace, about.kind, about.name, about.uid, about.field_path],
-            kind: told.kind,
-            reason: told.reason.clone(),
-            message: told.message.clone(),
+            kind: new.kind,
+            reason: new.reason.clone(),
+            message: new.message.clone(),
         };
         // Events about objects without a namespace live in `default`.
-        let namespace = told.about.namespace.clone().unwrap_or_else(|| "default".to_owned());
+        let namespace = new.about.namespace.clone().unwrap_or_else(|| "default".to_owned());
         let events: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
-        if let Some(known) = self.told.get_mut(&key) {
+        if let Some(known) = self.known.get_mut(&key) {
             known.count += 1;
-            known.at = told.at;
-            let again = json!({"count": known.count, "lastTimestamp": Time(told.at)});
+            known.at = new.at;
+            let again = json!({"count": known.count, "lastTimestamp": Time(new.at)});
             match events.patch(&known.name, &PatchParams::default(), &Patch::Merge(again)).await {
                 // It has expired, or somebody has deleted it.
-                Err(kube::Error::Api(status)) if status.is_not_found() => drop(self.told.remove(&key)),
+                Err(kube::Error::Api(status)) if status.is_not_found() => drop(self.known.remove(&key)),
                 other => return other.map(drop),
             }
         }
-        let event = self.event(told, namespace);
+        let event = self.event(new, namespace);
         let created = events.create(&PostParams::default(), &event).await?;
         self.remember(key, created);
         Ok(())
     }
 
-    fn event(&mut self, told: Told, namespace: String) -> Event {
+    fn event(&mut self, new: Occurrence, namespace: String) -> Event {
         self.number += 1;
         // In virtual time many events have the same nanosecond; the number keeps their names apart.
-        let nanoseconds = told.at.as_nanosecond().unsigned_abs();
+        let nanoseconds = new.at.as_nanosecond().unsigned_abs();
         let name =
-            format!("{}.{:x}", told.about.name.as_deref().unwrap_or_default(), nanoseconds + u128::from(self.number));
+            format!("{}.{:x}", new.about.name.as_deref().unwrap_or_default(), nanoseconds + u128::from(self.number));
         Event {
             metadata: ObjectMeta { name: Some(name), namespace: Some(namespace), ..ObjectMeta::default() },
-            involved_object: told.about,
-            type_: Some(told.kind.to_owned()),
-            reason: Some(told.reason),
-            message: Some(told.message),
+            involved_object: new.about,
+            type_: Some(new.kind.to_owned()),
+            reason: Some(new.reason),
+            message: Some(new.message),
             source: Some(self.source.clone()),
             reporting_component: self.source.component.clone(),
             reporting_instance: Some(String::new()),
             count: Some(1),
-            first_timestamp: Some(Time(told.at)),
-            last_timestamp: Some(Time(told.at)),
+            first_timestamp: Some(Time(new.at)),
+            last_timestamp: Some(Time(new.at)),
             ..Event::default()
         }
     }
 
     fn remember(&mut self, key: Key, event: Event) {
-        if self.told.len() >= REMEMBERED {
-            // The older half goes: cheap on average, and nobody misses a count that went up long ago.
-            let mut times: Vec<Timestamp> = self.told.values().map(|known| known.at).collect();
+        if self.known.len() >= REMEMBERED {
+            // The older half is forgotten: cheap on average, and a count that last rose long ago is not missed.
+            let mut times: Vec<Timestamp> = self.known.values().map(|known| known.at).collect();
             let (_, middle, _) = times.select_nth_unstable(REMEMBERED / 2);
             let middle = *middle;
-            self.told.retain(|_, known| known.at > middle);
+            self.known.retain(|_, known| known.at > middle);
         }
         let at = event.last_timestamp.map(|time| time.0).unwrap_or_default();
-        self.told.insert(key, Known { name: event.metadata.name.unwrap_or_default(), count: 1, at });
+        self.known.insert(key, Known { name: event.metadata.name.unwrap_or_default(), count: 1, at });
     }
 }

@@ -1,0 +1,196 @@
+//! The objects of a kind, kept by one watch for all who read them.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::{Stream, StreamExt as _, stream};
+use kube::Api;
+use kube::runtime::watcher;
+use tokio::sync::watch::Sender;
+
+use crate::name::NamespacedName;
+use crate::objects::{Change, Objects, Source};
+use crate::view::View;
+use crate::watch::watch;
+
+/// How far a cache can be relied on. The lowest of several states is the state of all of them together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// The watch has ended, by a panic or because its task was dropped: what the cache holds no longer follows the API server.
+    Stopped,
+    /// The first list is not complete yet.
+    Syncing,
+    /// The cache holds what the API server had when the watch started, and follows it.
+    Synced,
+}
+
+/// A copy of all objects of a kind, or of those that a watch selects. Clones are the same cache.
+///
+/// A controller puts what it has written into the cache itself ([`Cache::written`]): it never acts on a past that it has changed.
+pub struct Cache<V> {
+    inner: Arc<Inner<V>>,
+}
+
+impl<V> Clone for Cache<V> {
+    fn clone(&self) -> Self {
+        Cache { inner: Arc::clone(&self.inner) }
+    }
+}
+
+struct Inner<V> {
+    objects: Mutex<Objects<V>>,
+    state: Sender<State>,
+}
+
+impl<V> Default for Cache<V> {
+    fn default() -> Self {
+        Cache { inner: Arc::new(Inner { objects: Mutex::default(), state: Sender::new(State::Syncing) }) }
+    }
+}
+
+impl<V: View> Cache<V> {
+    /// An empty cache; [`Cache::run`] fills it.
+    pub fn new() -> Cache<V> {
+        Cache::default()
+    }
+
+    /// Lists and watches, and keeps the cache as the API server has it, for ever. Run it once at a time.
+    ///
+    /// A cache whose watch has stopped may be run again: it keeps what it holds until the new list is complete.
+    pub async fn run(self, api: Api<V::Object>, config: watcher::Config) {
+        let running = Running::start(&self.inner.state);
+        let mut events = watch(api, config).boxed();
+        let mut listed = BTreeSet::new();
+        while let Some(event) = events.next().await {
+            if self.apply(event, &mut listed) {
+                running.state.send_replace(State::Synced);
+            }
+        }
+    }
+
+    /// Applies an event of the watch. Returns whether it completes a list; `listed` is what the list has so far.
+    fn apply(&self, event: watcher::Event<V::Object>, listed: &mut BTreeSet<NamespacedName>) -> bool {
+        match event {
+            watcher::Event::Init => listed.clear(),
+            watcher::Event::InitApply(object) => {
+                listed.insert(NamespacedName::of(&object));
+                self.lock().apply(object, Source::Watch);
+            }
+            watcher::Event::InitDone => {
+                let listed = std::mem::take(listed);
+                self.lock().retain(|name| listed.contains(name));
+                return true;
+            }
+            watcher::Event::Apply(object) => self.lock().apply(object, Source::Watch),
+            watcher::Event::Delete(object) => self.lock().delete(&object),
+        }
+        false
+    }
+
+    /// Puts what a write was answered with into the cache, unless the watch knows something newer.
+    pub fn written(&self, object: V::Object) {
+        self.lock().apply(object, Source::Write);
+    }
+}
+
+impl<V> Cache<V> {
+    /// How far the cache can be relied on now.
+    pub fn state(&self) -> State {
+        *self.inner.state.borrow()
+    }
+
+    /// Returns when the cache is synced.
+    pub async fn synced(&self) {
+        self.reached(State::Synced).await;
+    }
+
+    /// Returns when the watch has ended.
+    pub async fn stopped(&self) {
+        self.reached(State::Stopped).await;
+    }
+
+    async fn reached(&self, wanted: State) {
+        // The sender lives as long as this cache: there is no error.
+        let _ = self.inner.state.subscribe().wait_for(|state| *state == wanted).await;
+    }
+
+    /// One object; the namespace of cluster-scoped objects is empty.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<V>> {
+        self.lock().get(namespace, name)
+    }
+
+    /// All objects, by namespace and name.
+    pub fn list(&self) -> Vec<Arc<V>> {
+        self.lock().views().cloned().collect()
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether there are no objects.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The objects whose controller has this uid, by namespace and name.
+    pub fn owned_by(&self, uid: &str) -> Vec<Arc<V>> {
+        self.lock().owned_by(uid).cloned().collect()
+    }
+
+    /// The objects of a namespace that have no controller, by name.
+    pub fn orphans(&self, namespace: &str) -> Vec<Arc<V>> {
+        self.lock().orphans(namespace).cloned().collect()
+    }
+
+    /// The objects of a namespace, by name.
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<V>> {
+        self.lock().in_namespace(namespace).cloned().collect()
+    }
+
+    /// Everything that the cache holds, as changes, and a stream of what changes from this moment on.
+    pub fn subscribe(&self) -> (Vec<Change<V>>, impl Stream<Item = Change<V>> + Send + use<V>)
+    where
+        V: Send + Sync,
+    {
+        let (held, receiver) = self.lock().subscribe();
+        let changes =
+            stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|change| (change, receiver)));
+        (held, changes)
+    }
+
+    /// What changes from this moment on, after everything that the cache holds. The stream does not end when the watch does.
+    pub fn changes(&self) -> impl Stream<Item = Change<V>> + Send + use<V>
+    where
+        V: Send + Sync,
+    {
+        let (held, changes) = self.subscribe();
+        stream::iter(held).chain(changes)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Objects<V>> {
+        self.inner.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes the end of a watch visible, however it ends.
+struct Running<'a> {
+    state: &'a Sender<State>,
+}
+
+impl Running<'_> {
+    fn start(state: &Sender<State>) -> Running<'_> {
+        state.send_replace(State::Syncing);
+        Running { state }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.state.send_replace(State::Stopped);
+    }
+}
+
+#[cfg(test)]
+mod tests;

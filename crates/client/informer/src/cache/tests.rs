@@ -1,0 +1,231 @@
+use futures::FutureExt as _;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::api::{DeleteParams, PostParams};
+use kube::runtime::watcher::Event;
+use kube::{Client, ResourceExt as _};
+use pillion_apiserver::{ApiServer, Config};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn pod(name: &str, version: u32, owner: &str) -> Pod {
+    let reference =
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": true});
+    let owners = if owner.is_empty() { json!([]) } else { json!([reference]) };
+    let metadata = json!({
+        "name": name, "namespace": "default", "uid": name, "resourceVersion": version.to_string(), "ownerReferences": owners,
+        "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}],
+    });
+    serde_json::from_value(json!({"metadata": metadata})).unwrap()
+}
+
+fn watched<V: View>(events: impl IntoIterator<Item = Event<V::Object>>) -> Cache<V> {
+    let (cache, mut listed) = (Cache::new(), BTreeSet::new());
+    for event in events {
+        cache.apply(event, &mut listed);
+    }
+    cache
+}
+
+fn names(pods: &[Arc<Pod>]) -> Vec<String> {
+    pods.iter().map(|pod| pod.name_any()).collect()
+}
+
+/// What a stream of changes has reported so far.
+fn reported<V>(changes: impl Stream<Item = Change<V>>) -> Vec<(String, bool, bool)> {
+    let mut changes = std::pin::pin!(changes);
+    let next = || changes.next().now_or_never().flatten();
+    std::iter::from_fn(next)
+        .map(|change| (change.name.to_string(), change.old.is_some(), change.new.is_some()))
+        .collect()
+}
+
+#[test]
+fn objects_are_found_by_their_controller_and_without_one() {
+    let cache: Cache<Pod> =
+        watched([Event::Apply(pod("a", 1, "set")), Event::Apply(pod("b", 2, "")), Event::Apply(pod("c", 3, "set"))]);
+    assert_eq!(names(&cache.owned_by("set")), ["a", "c"]);
+    assert_eq!(names(&cache.orphans("default")), ["b"]);
+    cache.written(pod("a", 4, ""));
+    assert_eq!(
+        (names(&cache.owned_by("set")), names(&cache.orphans("default"))),
+        (vec!["c".into()], vec!["a".into(), "b".into()])
+    );
+    assert_eq!(names(&cache.in_namespace("default")), ["a", "b", "c"]);
+    assert_eq!(names(&cache.in_namespace("defaul")), [""; 0]);
+    assert_eq!((names(&cache.list()), cache.len()), (names(&cache.in_namespace("default")), 3));
+}
+
+#[test]
+fn a_write_is_seen_at_once_unless_the_watch_knows_something_newer() {
+    let cache: Cache<Pod> = watched([Event::Apply(pod("a", 5, ""))]);
+    cache.written(pod("new", 6, ""));
+    assert!(cache.get("default", "new").is_some());
+    // Created and deleted while the response was under way.
+    cache.written(pod("late", 4, ""));
+    assert!(cache.get("default", "late").is_none());
+    cache.written(pod("a", 3, "set"));
+    assert_eq!(names(&cache.owned_by("set")), [""; 0]);
+}
+
+#[test]
+fn a_deletion_does_not_remove_the_next_object_of_the_name() {
+    let mut next = pod("a", 7, "");
+    next.metadata.uid = Some("next".into());
+    let cache: Cache<Pod> = watched([Event::Apply(pod("a", 5, ""))]);
+    cache.written(next);
+    cache.apply(Event::Delete(pod("a", 6, "")), &mut BTreeSet::new());
+    assert_eq!(cache.get("default", "a").and_then(|pod| pod.uid()).as_deref(), Some("next"));
+}
+
+#[test]
+fn a_new_list_removes_what_is_gone_and_every_subscriber_hears_of_it() {
+    let cache: Cache<Pod> = watched([Event::Apply(pod("gone", 1, "")), Event::Apply(pod("kept", 2, ""))]);
+    let changes = cache.changes();
+    let mut listed = BTreeSet::new();
+    for event in [Event::Init, Event::InitApply(pod("kept", 2, "")), Event::InitDone] {
+        cache.apply(event, &mut listed);
+    }
+    let expected = [("default/gone", false, true), ("default/kept", false, true), ("default/gone", true, false)];
+    assert_eq!(reported(changes), expected.map(|(name, old, new)| (name.to_owned(), old, new)));
+}
+
+#[test]
+fn an_object_is_held_without_its_managed_fields() {
+    let cache: Cache<Pod> = watched([Event::Apply(pod("a", 1, ""))]);
+    assert_eq!(cache.get("default", "a").unwrap().metadata.managed_fields, None);
+}
+
+/// The owner's name of each pod, and nothing of pods without one.
+#[derive(Debug)]
+struct OwnerName(String);
+
+impl View for OwnerName {
+    type Object = Pod;
+
+    fn of(pod: Pod) -> Option<OwnerName> {
+        crate::controller_of(&pod).map(|owner| OwnerName(owner.name.clone()))
+    }
+
+    fn is_same(&self, old: &OwnerName) -> bool {
+        self.0 == old.0
+    }
+}
+
+#[test]
+fn a_compact_view_is_found_as_an_object_is_and_reports_only_what_it_shows() {
+    let cache: Cache<OwnerName> = watched([Event::Apply(pod("a", 1, "set")), Event::Apply(pod("b", 2, ""))]);
+    let owners = |views: Vec<Arc<OwnerName>>| views.iter().map(|view| view.0.clone()).collect::<Vec<_>>();
+    assert_eq!((owners(cache.list()), owners(cache.owned_by("set"))), (vec!["set".into()], vec!["set".into()]));
+    let (held, changes) = cache.subscribe();
+    assert_eq!(held.len(), 1);
+    cache.written(pod("a", 3, "set"));
+    cache.written(pod("a", 4, "other"));
+    // Version 3 was applied although nobody saw it, so that version 2 is old.
+    cache.written(pod("a", 2, "set"));
+    cache.written(pod("a", 5, ""));
+    let expected = [("default/a", true, true), ("default/a", true, false)];
+    assert_eq!(reported(changes), expected.map(|(name, old, new)| (name.to_owned(), old, new)));
+    assert!(cache.is_empty());
+}
+
+proptest! {
+    /// Whatever the order of events, the indexes agree with the objects, and the changes lead to them.
+    #[test]
+    fn indexes_and_changes_agree_with_the_objects(steps in prop::collection::vec((0..4_u8, 0..4_u8, 0..3_u8), 0..40)) {
+        let cache: Cache<Pod> = Cache::new();
+        let (mut changes, mut listed) = (Box::pin(cache.changes()), BTreeSet::new());
+        for (version, (step, name, owner)) in (1..).zip(steps) {
+            let pod = pod(&format!("p{name}"), version, ["", "x", "y"][usize::from(owner)]);
+            match step {
+                0 => cache.written(pod),
+                1 => drop(cache.apply(Event::Delete(pod), &mut listed)),
+                2 => for event in [Event::Init, Event::InitApply(pod), Event::InitDone] {
+                    cache.apply(event, &mut listed);
+                },
+                _ => drop(cache.apply(Event::Apply(pod), &mut listed)),
+            }
+        }
+        let mut followed = std::collections::BTreeMap::new();
+        while let Some(change) = changes.next().now_or_never().flatten() {
+            let old = match &change.new {
+                Some(new) => followed.insert(change.name.clone(), Arc::clone(new)),
+                None => followed.remove(&change.name),
+            };
+            prop_assert_eq!(old.map(|old| Arc::as_ptr(&old)), change.old.map(|old| Arc::as_ptr(&old)));
+        }
+        let all = cache.list();
+        prop_assert_eq!(names(&all), names(&followed.into_values().collect::<Vec<_>>()));
+        let of = |owner: &str| names(&all.iter().filter(|pod| {
+            crate::controller_of(pod.as_ref()).map_or("", |owner| owner.uid.as_str()) == owner
+        }).cloned().collect::<Vec<_>>());
+        prop_assert_eq!(names(&cache.owned_by("x")), of("x"));
+        prop_assert_eq!(names(&cache.owned_by("y")), of("y"));
+        prop_assert_eq!(names(&cache.orphans("default")), of(""));
+    }
+}
+
+async fn client() -> Client {
+    let server = ApiServer::new(Config::in_memory());
+    server.bootstrap().await.unwrap();
+    Client::new(server.router(), "default")
+}
+
+fn config_map(name: &str, color: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name, "labels": {"color": color}}})).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_fills_the_cache_with_what_it_selects_and_follows_it() {
+    let maps: Api<ConfigMap> = Api::namespaced(client().await, "default");
+    for (name, color) in [("a", "red"), ("b", "blue")] {
+        maps.create(&PostParams::default(), &config_map(name, color)).await.unwrap();
+    }
+    let cache: Cache<ConfigMap> = Cache::new();
+    assert_eq!(cache.state(), State::Syncing);
+    tokio::spawn(cache.clone().run(maps.clone(), watcher::Config::default().labels("color=red")));
+    cache.synced().await;
+    let mut changes = Box::pin(cache.changes());
+    maps.create(&PostParams::default(), &config_map("c", "red")).await.unwrap();
+    maps.delete("a", &DeleteParams::default()).await.unwrap();
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let change = changes.next().await.unwrap();
+        seen.push((change.name.name.to_string(), change.new.is_some()));
+    }
+    assert_eq!(seen, [("a".into(), true), ("c".into(), true), ("a".into(), false)]);
+    assert_eq!(cache.list().iter().map(|map| map.name_any()).collect::<Vec<_>>(), ["c"]);
+}
+
+/// A view that cannot be made of an object named `bad`.
+struct Fragile;
+
+impl View for Fragile {
+    type Object = ConfigMap;
+
+    fn of(map: ConfigMap) -> Option<Fragile> {
+        assert_ne!(map.name_any(), "bad");
+        Some(Fragile)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_panics_or_is_dropped_is_stopped_until_it_runs_again() {
+    let maps: Api<ConfigMap> = Api::namespaced(client().await, "default");
+    let cache: Cache<Fragile> = Cache::new();
+    let run = || tokio::spawn(cache.clone().run(maps.clone(), watcher::Config::default()));
+    let dropped = run();
+    cache.synced().await;
+    dropped.abort();
+    cache.stopped().await;
+    let panicked = run();
+    cache.synced().await;
+    maps.create(&PostParams::default(), &config_map("bad", "red")).await.unwrap();
+    cache.stopped().await;
+    assert!(panicked.await.unwrap_err().is_panic());
+    assert_eq!([State::Synced, cache.state()].into_iter().min(), Some(State::Stopped));
+    maps.delete("bad", &DeleteParams::default()).await.unwrap();
+    run();
+    cache.synced().await;
+}

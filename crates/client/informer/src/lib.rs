@@ -1,0 +1,68 @@
+//! What a controller needs of an API server: caches that a watch keeps up to date, and a loop that reconciles what changes in them.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::convert::Infallible;
+//! use std::sync::Arc;
+//!
+//! use k8s_openapi::api::core::v1::Namespace;
+//! use kube::{Api, ResourceExt as _, runtime::watcher};
+//! use pillion_informer::{Cache, Controller, State};
+//! use tokio::sync::mpsc;
+//!
+//! let server = pillion_apiserver::ApiServer::new(pillion_apiserver::Config::in_memory());
+//! server.bootstrap().await?;
+//! let client = kube::Client::new(server.router(), "default");
+//!
+//! let namespaces: Cache<Namespace> = Cache::new();
+//! let watch = tokio::spawn(namespaces.clone().run(Api::all(client), watcher::Config::default()));
+//! namespaces.synced().await;
+//! assert!(namespaces.get("", "default").is_some());
+//!
+//! let (reconciled, mut names) = mpsc::unbounded_channel();
+//! tokio::spawn(Controller::new(&namespaces).run(move |namespace: Arc<Namespace>| {
+//!     let _ = reconciled.send(namespace.name_any());
+//!     async { Ok::<_, Infallible>(None) }
+//! }));
+//! assert_eq!(names.recv().await.as_deref(), Some("default"));
+//!
+//! watch.abort();
+//! namespaces.stopped().await;
+//! assert_eq!(namespaces.state(), State::Stopped);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! ```text
+//!                                                     ┌─▶ get, owned_by, in_namespace, …
+//!  API server ─▶ watch (back-off) ─▶ View ─▶ Cache<V> ┼─▶ changes ─▶ Controller: queue ─▶ reconcile ─┬─▶ API server
+//!                                               ▲     └─▶ state      ▲    (one at a time for each    │
+//!                                               │                    └──── object; again after errors)
+//!                                               └─────────────── written ◀───────────────────────────┘
+//! ```
+//!
+//! # Invariants
+//! - A kind is watched once, however many controllers read its cache.
+//! - What a controller writes it puts into the cache itself ([`Cache::written`]); an older answer never replaces what the watch knows.
+//! - A watch that ended, whatever the reason, is visible: [`Cache::state`] is then [`State::Stopped`].
+//! - An object is never reconciled twice at the same time. An error or a panic delays that object only.
+//! - Time is tokio's; nothing here reads a clock.
+#![forbid(unsafe_code)]
+
+mod cache;
+mod controller;
+mod name;
+mod objects;
+mod queue;
+mod supervise;
+mod view;
+mod watch;
+
+pub use cache::{Cache, State};
+pub use controller::Controller;
+pub use name::NamespacedName;
+pub use objects::Change;
+pub use supervise::keep_running;
+pub use view::{View, controller_of};
+pub use watch::watch;

@@ -1,0 +1,245 @@
+//! The objects of one kind, found by name, by namespace and by owner.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use kube::Resource as _;
+use tokio::sync::mpsc;
+
+use crate::name::NamespacedName;
+use crate::view::{View, controller_of};
+
+/// How an object changed: it was created if there is no old one, and is gone if there is no new one.
+///
+/// Both are there, with different uids, when an object was replaced by another of its name while the watch was interrupted.
+#[derive(Debug)]
+pub struct Change<V> {
+    /// Which object.
+    pub name: NamespacedName,
+    /// What it was.
+    pub old: Option<Arc<V>>,
+    /// What it is.
+    pub new: Option<Arc<V>>,
+}
+
+impl<V> Clone for Change<V> {
+    fn clone(&self) -> Self {
+        Change { name: self.name.clone(), old: self.old.clone(), new: self.new.clone() }
+    }
+}
+
+/// Who reports a version of an object.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    Watch,
+    /// The answer to a write.
+    Write,
+}
+
+/// One object with what the cache itself needs of its metadata.
+struct Entry<V> {
+    name: NamespacedName,
+    uid: Box<str>,
+    version: u64,
+    /// The uid of its controller.
+    controller: Option<Arc<str>>,
+    view: Arc<V>,
+}
+
+/// An entry in the order of namespaces and names: as small as a pointer, since most owners have few objects.
+struct ByName<V>(Arc<Entry<V>>);
+
+impl<V> Ord for ByName<V> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.name.cmp(&other.0.name)
+    }
+}
+
+impl<V> PartialOrd for ByName<V> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<V> PartialEq for ByName<V> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl<V> Eq for ByName<V> {}
+
+type Group<V> = BTreeSet<ByName<V>>;
+
+pub(crate) struct Objects<V> {
+    /// By namespace, then by name.
+    by_name: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<Entry<V>>>>,
+    /// By the uid of the controller.
+    owned: HashMap<Arc<str>, Group<V>>,
+    /// Those without a controller, by namespace.
+    orphans: HashMap<Arc<str>, Group<V>>,
+    /// The newest version that the watch has reported. About anything older the watch is the authority.
+    seen: u64,
+    subscribers: Vec<mpsc::UnboundedSender<Change<V>>>,
+}
+
+impl<V> Default for Objects<V> {
+    fn default() -> Self {
+        Objects {
+            by_name: BTreeMap::new(),
+            owned: HashMap::new(),
+            orphans: HashMap::new(),
+            seen: 0,
+            subscribers: Vec::new(),
+        }
+    }
+}
+
+impl<V> Objects<V> {
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Arc<V>> {
+        self.entry(namespace, name).map(|entry| Arc::clone(&entry.view))
+    }
+
+    fn entry(&self, namespace: &str, name: &str) -> Option<&Arc<Entry<V>>> {
+        self.by_name.get(namespace)?.get(name)
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &Arc<Entry<V>>> {
+        self.by_name.values().flat_map(BTreeMap::values)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_name.values().map(BTreeMap::len).sum()
+    }
+
+    pub(crate) fn views(&self) -> impl Iterator<Item = &Arc<V>> {
+        self.entries().map(|entry| &entry.view)
+    }
+
+    pub(crate) fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Arc<V>> {
+        self.by_name.get(namespace).into_iter().flat_map(BTreeMap::values).map(|entry| &entry.view)
+    }
+
+    pub(crate) fn owned_by(&self, uid: &str) -> impl Iterator<Item = &Arc<V>> {
+        self.owned.get(uid).into_iter().flatten().map(|ByName(entry)| &entry.view)
+    }
+
+    pub(crate) fn orphans(&self, namespace: &str) -> impl Iterator<Item = &Arc<V>> {
+        self.orphans.get(namespace).into_iter().flatten().map(|ByName(entry)| &entry.view)
+    }
+
+    /// Everything there is, and a receiver of what changes from now on.
+    pub(crate) fn subscribe(&mut self) -> (Vec<Change<V>>, mpsc::UnboundedReceiver<Change<V>>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.subscribers.push(sender);
+        let created =
+            |entry: &Arc<Entry<V>>| Change { name: entry.name.clone(), old: None, new: Some(Arc::clone(&entry.view)) };
+        (self.entries().map(created).collect(), receiver)
+    }
+
+    fn report(&mut self, change: Change<V>) {
+        self.subscribers.retain(|subscriber| subscriber.send(change.clone()).is_ok());
+    }
+
+    /// Removes every object that `is_listed` does not accept.
+    pub(crate) fn retain(&mut self, is_listed: impl Fn(&NamespacedName) -> bool) {
+        let gone: Vec<NamespacedName> =
+            self.entries().filter(|entry| !is_listed(&entry.name)).map(|entry| entry.name.clone()).collect();
+        for name in gone {
+            self.remove(&name);
+        }
+    }
+
+    fn remove(&mut self, name: &NamespacedName) {
+        if let Some(entry) = self.unlink(name) {
+            self.report(Change { name: name.clone(), old: Some(Arc::clone(&entry.view)), new: None });
+        }
+    }
+
+    fn link(&mut self, entry: Entry<V>) {
+        let NamespacedName { namespace, name } = entry.name.clone();
+        let entry = Arc::new(entry);
+        let group = match &entry.controller {
+            Some(uid) => self.owned.entry(Arc::clone(uid)).or_default(),
+            None => self.orphans.entry(Arc::clone(&namespace)).or_default(),
+        };
+        group.insert(ByName(Arc::clone(&entry)));
+        self.by_name.entry(namespace).or_default().insert(name, entry);
+    }
+
+    fn unlink(&mut self, name: &NamespacedName) -> Option<Arc<Entry<V>>> {
+        let of_namespace = self.by_name.get_mut(&name.namespace)?;
+        let entry = of_namespace.remove(&name.name)?;
+        if of_namespace.is_empty() {
+            self.by_name.remove(&name.namespace);
+        }
+        let (groups, group) = match &entry.controller {
+            Some(uid) => (&mut self.owned, uid),
+            None => (&mut self.orphans, &entry.name.namespace),
+        };
+        if let Some(objects) = groups.get_mut(group) {
+            objects.remove(&ByName(Arc::clone(&entry)));
+            if objects.is_empty() {
+                groups.remove(group);
+            }
+        }
+        Some(entry)
+    }
+
+    /// Names and uids that many objects share are stored once.
+    fn shared(&self, mut name: NamespacedName, controller: Option<&str>) -> (NamespacedName, Option<Arc<str>>) {
+        if let Some((known, _)) = self.by_name.get_key_value(&name.namespace) {
+            name.namespace = Arc::clone(known);
+        }
+        let controller = controller.map(|uid| match self.owned.get_key_value(uid) {
+            Some((known, _)) => Arc::clone(known),
+            None => uid.into(),
+        });
+        (name, controller)
+    }
+}
+
+impl<V: View> Objects<V> {
+    /// Brings an object to a newer version. What is older than what is known changes nothing.
+    pub(crate) fn apply(&mut self, object: V::Object, source: Source) {
+        let version = version(&object);
+        match source {
+            Source::Watch => self.seen = self.seen.max(version),
+            Source::Write if version <= self.seen => return,
+            Source::Write => {}
+        }
+        let name = NamespacedName::of(&object);
+        let known = self.entry(&name.namespace, &name.name);
+        if known.is_some_and(|known| known.version >= version) {
+            return;
+        }
+        let uid = object.meta().uid.as_deref().unwrap_or_default().into();
+        let (name, controller) = self.shared(name, controller_of(&object).map(|owner| owner.uid.as_str()));
+        let Some(view) = V::of(object) else { return self.remove(&name) };
+        let old = self.unlink(&name);
+        // The old view is kept where the new one says the same, so that nobody holds two of them.
+        let same = old.as_ref().filter(|old| old.uid == uid && old.controller == controller && view.is_same(&old.view));
+        let is_same = same.is_some();
+        let new = same.map_or_else(|| Arc::new(view), |old| Arc::clone(&old.view));
+        self.link(Entry { name: name.clone(), uid, version, controller, view: Arc::clone(&new) });
+        if !is_same {
+            self.report(Change { name, old: old.map(|old| Arc::clone(&old.view)), new: Some(new) });
+        }
+    }
+
+    /// Removes an object that the watch reports as deleted.
+    pub(crate) fn delete(&mut self, object: &V::Object) {
+        self.seen = self.seen.max(version(object));
+        let name = NamespacedName::of(object);
+        let uid = object.meta().uid.as_deref().unwrap_or_default();
+        // A new object of the same name may have been written already.
+        if self.entry(&name.namespace, &name.name).is_some_and(|known| &*known.uid == uid) {
+            self.remove(&name);
+        }
+    }
+}
+
+fn version<K: kube::Resource>(object: &K) -> u64 {
+    object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default()
+}

@@ -1,0 +1,124 @@
+//! What an election needs to know.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::Client;
+
+/// A candidate's settings.
+#[derive(Clone)]
+pub struct Config {
+    /// The API server.
+    pub client: Client,
+    /// The namespace of the Lease.
+    pub namespace: String,
+    /// The name of the Lease.
+    pub name: String,
+    /// Who this candidate is. It must differ from that of every other process, also from one that ran here before: a pod's name with a random
+    /// suffix will do.
+    pub identity: String,
+    /// The time that is written into the Lease, for people to read.
+    pub now: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    /// How long others wait after the last renewal before they take over; whole seconds.
+    pub lease_duration: Duration,
+    /// How long the leader tries to renew before it gives up.
+    pub renew_deadline: Duration,
+    /// The time between two attempts to renew, and the shortest time between two attempts to acquire.
+    pub retry_period: Duration,
+}
+
+impl Config {
+    /// The settings of Kubernetes' own components: a lease of 15 seconds, given up after 10, tried every 2.
+    pub fn new(
+        client: Client,
+        namespace: impl Into<String>,
+        name: impl Into<String>,
+        identity: impl Into<String>,
+        now: impl Fn() -> Timestamp + Send + Sync + 'static,
+    ) -> Config {
+        Config {
+            client,
+            namespace: namespace.into(),
+            name: name.into(),
+            identity: identity.into(),
+            now: Arc::new(now),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), InvalidConfig> {
+        if self.identity.is_empty() {
+            return Err(InvalidConfig::NoIdentity);
+        }
+        if self.lease_seconds().is_none() {
+            return Err(InvalidConfig::NotWholeSeconds { lease_duration: self.lease_duration });
+        }
+        if self.renew_deadline >= self.lease_duration {
+            let (renew_deadline, lease_duration) = (self.renew_deadline, self.lease_duration);
+            return Err(InvalidConfig::LateDeadline { renew_deadline, lease_duration });
+        }
+        if self.retry_period.is_zero() || self.retry_period.mul_f64(JITTER) >= self.renew_deadline {
+            let (retry_period, renew_deadline) = (self.retry_period, self.renew_deadline);
+            return Err(InvalidConfig::SlowRetry { retry_period, renew_deadline });
+        }
+        Ok(())
+    }
+
+    /// The lease duration as the Lease has it.
+    pub(crate) fn lease_seconds(&self) -> Option<i32> {
+        let seconds = i32::try_from(self.lease_duration.as_secs()).ok()?;
+        (seconds > 0 && self.lease_duration.subsec_nanos() == 0).then_some(seconds)
+    }
+
+    /// A request that hangs leaves time for another one before the renew deadline.
+    pub(crate) fn request_timeout(&self) -> Duration {
+        self.renew_deadline / 2
+    }
+
+    /// The pause before the next attempt to acquire: no two candidates keep in step.
+    pub(crate) fn jittered_retry(&self) -> Duration {
+        self.retry_period.mul_f64(1.0 + JITTER * fastrand::f64())
+    }
+}
+
+/// The pause between attempts to acquire is longer than the retry period by at most this share of it, as in client-go.
+const JITTER: f64 = 1.2;
+
+/// Settings that could not work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidConfig {
+    /// The identity is empty.
+    #[error("the identity is empty: a Lease without a holder is free")]
+    NoIdentity,
+    /// The lease duration cannot be written into a Lease.
+    #[error(
+        "the lease duration {lease_duration:?} is not a whole number of seconds, which is all that a Lease can hold"
+    )]
+    NotWholeSeconds {
+        /// The lease duration.
+        lease_duration: Duration,
+    },
+    /// The leader would give up after others have taken over.
+    #[error(
+        "the renew deadline {renew_deadline:?} must be shorter than the lease duration {lease_duration:?}, or two could lead at once"
+    )]
+    LateDeadline {
+        /// The renew deadline.
+        renew_deadline: Duration,
+        /// The lease duration.
+        lease_duration: Duration,
+    },
+    /// The leader would give up before its second attempt.
+    #[error(
+        "the retry period {retry_period:?} must be above zero and, times 1.2, below the renew deadline {renew_deadline:?}"
+    )]
+    SlowRetry {
+        /// The retry period.
+        retry_period: Duration,
+        /// The renew deadline.
+        renew_deadline: Duration,
+    },
+}
