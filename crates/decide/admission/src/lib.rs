@@ -41,8 +41,8 @@ mod api_server;
 mod offline;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
+use imbl::OrdMap;
 use jiff::Timestamp;
 use json_patch::Patch;
 use pillion_api::pod::Pod;
@@ -58,7 +58,7 @@ pub struct Snapshot {
     /// The SidecarSets.
     pub catalog: Catalog,
     /// The namespaces that are known, by name.
-    pub namespaces: BTreeMap<String, Namespace>,
+    pub namespaces: OrdMap<String, Namespace>,
 }
 
 impl Snapshot {

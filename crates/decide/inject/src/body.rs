@@ -36,7 +36,7 @@ pub enum CompileReason {
 /// What one revision of a SidecarSet injects.
 #[derive(Debug)]
 pub(crate) struct Body {
-    pub(crate) set: SidecarSet,
+    pub(crate) set: Arc<SidecarSet>,
     pub(crate) init_containers: Vec<Option<Arc<Policy>>>,
     pub(crate) containers: Vec<Option<Arc<Policy>>>,
     pub(crate) hash: String,
@@ -47,7 +47,7 @@ pub(crate) struct Body {
 
 impl Body {
     /// Compiles a set as it is in force.
-    pub(crate) fn compile(set: SidecarSet) -> Result<Body, CompileError> {
+    pub(crate) fn compile(set: Arc<SidecarSet>) -> Result<Body, CompileError> {
         let policies = |list: &[SidecarContainer], field: &str| {
             list.iter()
                 .enumerate()
@@ -76,7 +76,7 @@ impl Body {
     }
 
     /// Compiles a set as it was in the ControllerRevision of this name.
-    pub(crate) fn compile_revision(set: SidecarSet, revision: &str) -> Result<Body, CompileError> {
+    pub(crate) fn compile_revision(set: Arc<SidecarSet>, revision: &str) -> Result<Body, CompileError> {
         Ok(Body { revision: OnceLock::from(revision.to_owned()), ..Body::compile(set)? })
     }
 

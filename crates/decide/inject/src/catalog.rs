@@ -12,6 +12,7 @@ use crate::body::{Body, CompileError};
 use crate::index::Index;
 use crate::namespace::Namespace;
 use crate::pin::Pin;
+use crate::revisions::Revisions;
 
 /// The SidecarSets in force. A clone shares what it has with the original, whatever becomes of either.
 #[derive(Clone, Debug, Default)]
@@ -41,17 +42,18 @@ impl Catalog {
     /// The first set that validation should have refused.
     pub fn new(sets: impl IntoIterator<Item = SidecarSet>, revisions: &[Value]) -> Result<Catalog, CompileError> {
         let mut catalog = Catalog::default();
+        let revisions = revisions.iter().cloned().collect();
         for set in sets {
-            catalog.insert(set, revisions)?;
+            catalog.insert(Arc::new(set), &revisions)?;
         }
         Ok(catalog)
     }
 
-    /// Takes a set in, in the place of the one of its name. `revisions` are the ControllerRevisions that it may pin.
+    /// Adds a set, in the place of the one of its name. `revisions` are the ControllerRevisions that it may pin.
     ///
     /// # Errors
     /// Validation should have refused it. The catalog stays as it was.
-    pub fn insert(&mut self, set: SidecarSet, revisions: &[Value]) -> Result<(), CompileError> {
+    pub fn insert(&mut self, set: Arc<SidecarSet>, revisions: &Revisions) -> Result<(), CompileError> {
         let entry = Entry::compile(set, revisions)?;
         self.remove(entry.name());
         if let Some(selector) = &entry.selector {
@@ -61,12 +63,33 @@ impl Catalog {
         Ok(())
     }
 
-    /// Takes a set out, if it is there.
+    /// Removes a set, if it is there.
     pub fn remove(&mut self, name: &str) {
         let Some(entry) = self.sets.remove(name) else { return };
         if let Some(selector) = &entry.selector {
             self.index.remove(name, entry.namespace_selector.as_ref(), selector);
         }
+    }
+
+    /// The set of this name.
+    pub fn get(&self, name: &str) -> Option<&Arc<SidecarSet>> {
+        self.sets.get(name).map(|entry| &entry.latest.set)
+    }
+
+    /// Whether the set of this name pins no revision, or one that can be injected.
+    pub fn is_pin_resolved(&self, name: &str) -> bool {
+        let pin = self.sets.get(name).and_then(|entry| entry.pin.as_ref());
+        pin.is_none_or(|pin| pin.body.is_ok())
+    }
+
+    /// How many sets there are.
+    pub fn len(&self) -> usize {
+        self.sets.len()
+    }
+
+    /// Whether there are no sets.
+    pub fn is_empty(&self) -> bool {
+        self.sets.is_empty()
     }
 
     /// Every set, by name.
@@ -77,7 +100,7 @@ impl Catalog {
     /// The sets whose selectors match a pod with these labels in this namespace, by name: paused sets, canaries and the sets
     /// that they stand in for included. The cost does not grow with the number of sets that cannot match.
     pub fn matching<'c>(&'c self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<&'c SidecarSet> {
-        self.matching_entries(namespace, labels).into_iter().map(|entry| &entry.latest.set).collect()
+        self.matching_entries(namespace, labels).into_iter().map(|entry| entry.latest.set.as_ref()).collect()
     }
 
     pub(crate) fn matching_entries(&self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<&Entry> {
@@ -90,7 +113,7 @@ impl Catalog {
 }
 
 impl Entry {
-    fn compile(set: SidecarSet, revisions: &[Value]) -> Result<Entry, CompileError> {
+    fn compile(set: Arc<SidecarSet>, revisions: &Revisions) -> Result<Entry, CompileError> {
         let spec = Path::new("spec");
         let selector = |of: Option<&_>, field: &str| {
             of.map(Selector::from_label_selector).transpose().map_err(|reason| CompileError {

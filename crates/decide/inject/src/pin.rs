@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use pillion_api::names;
-use pillion_api::sidecarset::validation::Revision;
 use pillion_api::sidecarset::{InjectRevision, InjectRevisionPolicy, SidecarSet, revision};
 use pillion_patch::selector::Selector;
-use serde_json::Value;
 
 use crate::body::{Body, CompileError};
+use crate::revisions::{Revisions, name_of, owner_of};
 
 /// The revision that a set pins for new pods.
 #[derive(Debug)]
@@ -34,7 +32,7 @@ impl From<CompileError> for PinError {
 
 impl Pin {
     /// What `set` pins, if anything.
-    pub(crate) fn of(set: &SidecarSet, update_selector: Option<Selector>, revisions: &[Value]) -> Option<Pin> {
+    pub(crate) fn of(set: &SidecarSet, update_selector: Option<Selector>, revisions: &Revisions) -> Option<Pin> {
         let pinned = set.spec.pinned_revision()?;
         let wanted = match (&pinned.revision_name, &pinned.custom_version) {
             (Some(name), _) => name.clone(),
@@ -46,40 +44,30 @@ impl Pin {
     }
 }
 
-fn restore(set: &SidecarSet, pinned: &InjectRevision, revisions: &[Value]) -> Result<Body, PinError> {
-    let found = find(set, pinned, revisions)?;
+fn restore(set: &SidecarSet, pinned: &InjectRevision, revisions: &Revisions) -> Result<Body, PinError> {
+    let found = revisions.pinned(set, pinned).ok_or_else(|| missing(pinned, revisions))?;
     let restored = revision::restore(set, found)
         .map_err(|error| PinError { reason: format!("the pinned revision cannot be used: {}", chain(&error)) })?;
-    Ok(Body::compile_revision(restored, name_of(found))?)
+    Ok(Body::compile_revision(Arc::new(restored), name_of(found))?)
 }
 
-fn find<'a>(set: &SidecarSet, pinned: &InjectRevision, revisions: &'a [Value]) -> Result<&'a Value, PinError> {
-    let own = |known: &dyn Fn(Revision<'a>) -> bool| {
-        let is_meant = |stored: &&'a Value| revision::pinnable(set.name(), stored).is_some_and(known);
-        revisions.iter().filter(is_meant).max_by_key(|stored| stored["revision"].as_i64())
-    };
+fn missing(pinned: &InjectRevision, revisions: &Revisions) -> PinError {
     let not_found = |what: String| PinError {
         reason: format!("{what} is pinned for new pods and is not there; pin one that is, or remove the pin"),
     };
-    if let Some(name) = &pinned.revision_name {
-        return own(&|known| known.name == name).ok_or_else(|| {
-            match revisions.iter().find(|stored| name_of(stored) == name) {
-                Some(other) => {
-                    let owner = other["metadata"]["labels"].get(names::REVISION_OWNER).and_then(Value::as_str);
-                    let owner = owner.unwrap_or_default();
-                    PinError { reason: format!("ControllerRevision {name:?} belongs to SidecarSet {owner:?}") }
-                }
-                None => not_found(format!("ControllerRevision {name:?}")),
+    match &pinned.revision_name {
+        Some(name) => match revisions.get(name) {
+            Some(other) => {
+                let owner = owner_of(other).unwrap_or_default();
+                PinError { reason: format!("ControllerRevision {name:?} belongs to SidecarSet {owner:?}") }
             }
-        });
+            None => not_found(format!("ControllerRevision {name:?}")),
+        },
+        None => {
+            let version = pinned.custom_version.as_deref().unwrap_or_default();
+            not_found(format!("a ControllerRevision with customVersion {version:?}"))
+        }
     }
-    let version = pinned.custom_version.as_deref().unwrap_or_default();
-    own(&|known| known.custom_version == Some(version))
-        .ok_or_else(|| not_found(format!("a ControllerRevision with customVersion {version:?}")))
-}
-
-fn name_of(revision: &Value) -> &str {
-    revision["metadata"]["name"].as_str().unwrap_or_default()
 }
 
 /// An error and everything that led to it, in one line.

@@ -3,8 +3,9 @@
 //! SidecarSets and their ControllerRevisions are read; LimitRanges, Namespaces and Kruise's ConfigMap are read and passed
 //! on; pods and workloads are what the commands are about; everything else is only passed on.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
+use imbl::OrdMap;
 use pillion_admission::{Offline, Snapshot};
 use pillion_api::field::{self, Path};
 use pillion_api::names;
@@ -177,11 +178,17 @@ fn check(
     whitelist: Option<&Whitelist>,
     errors: &mut Vec<String>,
 ) {
-    let neighbours = Neighbours::new(sets.iter().map(|(_, set)| set));
+    let by_name: HashMap<&str, &SidecarSet> = sets.iter().map(|(_, set)| (set.name(), set)).collect();
+    let mut neighbours = Neighbours::default();
+    for (_, set) in sets {
+        neighbours.insert(set);
+    }
     for (document, set) in sets {
         let own: Vec<Revision<'_>> =
             revisions.iter().filter_map(|stored| revision::pinnable(set.name(), stored)).collect();
-        let context = Context { sets: Some(&neighbours.of(set)), revisions: Some(&own), whitelist };
+        let others: Vec<&SidecarSet> =
+            neighbours.of(set).into_iter().filter_map(|name| by_name.get(name).copied()).collect();
+        let context = Context { sets: Some(&others), revisions: Some(&own), whitelist };
         errors.extend(validate(set, &context).iter().map(|error| wrong(document, error)));
     }
 }
@@ -207,7 +214,7 @@ fn whitelist(objects: &[Document], gates: Gates, errors: &mut Vec<String>) -> Op
     }
 }
 
-fn namespaces(objects: &[Document]) -> BTreeMap<String, Namespace> {
+fn namespaces(objects: &[Document]) -> OrdMap<String, Namespace> {
     let is_namespace = |document: &&Document| document.kind() == "Namespace" && document.api_version() == "v1";
     let labels = |document: &Document| {
         let labels = document.value["metadata"]["labels"].as_object().into_iter().flatten();

@@ -1,6 +1,6 @@
 //! The cluster as webhooks see it: what the caches hold, made into one [`View`] that decisions look at.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -8,28 +8,31 @@ use k8s_openapi::api::core::v1::Namespace as KubeNamespace;
 use kube::ResourceExt as _;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use pillion_admission::Snapshot;
-use pillion_api::sidecarset::{self, InjectRevisionPolicy, SidecarSet};
+use pillion_api::names;
+use pillion_api::sidecarset::validation::Neighbours;
+use pillion_api::sidecarset::{self, InjectRevisionPolicy, SidecarSet, revision};
 use pillion_informer::Change;
-use pillion_inject::{Catalog, Namespace};
+use pillion_inject::{Catalog, Namespace, Revisions};
 use serde_json::Value;
 
 /// One moment of the cluster.
 #[derive(Debug, Default)]
 pub(crate) struct View {
-    /// What admission decides by.
+    /// What admission decides by: the SidecarSets and the namespaces.
     pub(crate) snapshot: Snapshot,
-    /// The SidecarSets, by name.
-    pub(crate) sets: OrdMap<String, Arc<SidecarSet>>,
+    /// Which SidecarSets could be in conflict.
+    pub(crate) neighbours: Neighbours,
     /// The ControllerRevisions of SidecarSets.
-    pub(crate) revisions: Arc<Vec<Value>>,
+    pub(crate) revisions: Revisions,
     /// Whether every cache was synced when it was made.
     pub(crate) is_filled: bool,
 }
 
 impl View {
-    /// Whether the set of this name injects what `set` says.
+    /// Whether the set of this name injects what `set` says, with the revision that it pins.
     pub(crate) fn has(&self, set: &SidecarSet) -> bool {
-        self.sets.get(set.name()).is_some_and(|known| known.spec == set.spec)
+        let catalog = &self.snapshot.catalog;
+        catalog.get(set.name()).is_some_and(|known| known.spec == set.spec) && catalog.is_pin_resolved(set.name())
     }
 }
 
@@ -63,21 +66,33 @@ impl pillion_informer::View for SetView {
     }
 }
 
-/// A ControllerRevision in the form in which the catalog takes it.
+/// A ControllerRevision of a SidecarSet.
 #[derive(Debug)]
-pub(crate) struct RevisionView(Value);
+pub(crate) struct RevisionView(Arc<Value>);
 
 impl pillion_informer::View for RevisionView {
     type Object = DynamicObject;
 
+    /// `None` for the ControllerRevision of a workload. One without the label of its owner can be pinned by its name.
     fn of(mut object: DynamicObject) -> Option<RevisionView> {
+        let is_labelled = object.labels().contains_key(names::REVISION_OWNER);
+        if !is_labelled && !revision::holds_a_sidecar_set(&object.data) {
+            return None;
+        }
         object.metadata.managed_fields = None;
         object.metadata.resource_version = None;
-        serde_json::to_value(object).ok().map(RevisionView)
+        serde_json::to_value(object).ok().map(|stored| RevisionView(Arc::new(stored)))
     }
 
     fn is_same(&self, old: &RevisionView) -> bool {
         self.0 == old.0
+    }
+}
+
+impl RevisionView {
+    /// The SidecarSet that it belongs to.
+    fn owner(&self) -> Option<String> {
+        self.0["metadata"]["labels"].get(names::REVISION_OWNER).and_then(Value::as_str).map(str::to_owned)
     }
 }
 
@@ -105,91 +120,109 @@ pub(crate) enum AnyChange {
     Revision(Change<RevisionView>),
 }
 
-/// The objects of all caches, compiled.
+/// The objects of all caches, compiled. What did not change costs nothing.
 #[derive(Default)]
 pub(crate) struct Objects {
-    sets: OrdMap<String, Arc<SidecarSet>>,
-    namespaces: OrdMap<String, Namespace>,
-    revisions: OrdMap<String, Arc<RevisionView>>,
-    /// The sets, compiled, with the revisions that they pin.
+    /// The sets, with the revisions that they pin.
     catalog: Catalog,
-    /// The revisions in the form in which the catalog takes them.
-    listed_revisions: Arc<Vec<Value>>,
+    neighbours: Neighbours,
+    namespaces: OrdMap<String, Namespace>,
+    revisions: Revisions,
+    /// The sets that name a revision in their pin, by that name.
+    pinned_by: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Objects {
-    /// Follows the caches. What did not change costs nothing.
+    /// Follows the caches.
     pub(crate) fn apply(&mut self, changes: impl IntoIterator<Item = AnyChange>) {
-        let (mut sets, mut revisions) = (BTreeSet::new(), HashSet::new());
+        let mut sets: BTreeMap<String, Option<Arc<SidecarSet>>> = BTreeMap::new();
+        // The sets that may pin a revision that changed: they are compiled again as they are.
+        let mut repinned = BTreeSet::new();
         for change in changes {
             match change {
                 AnyChange::SidecarSet(Change { name, new, .. }) => {
-                    let name = name.name.to_string();
-                    match new {
-                        Some(set) => self.sets.insert(name.clone(), Arc::clone(&set.0)),
-                        None => self.sets.remove(&name),
-                    };
-                    sets.insert(name);
+                    sets.insert(name.name.to_string(), new.map(|set| Arc::clone(&set.0)));
                 }
-                AnyChange::Revision(Change { name, new, .. }) => {
-                    let name = name.name.to_string();
+                AnyChange::Revision(Change { name, old, new }) => {
+                    repinned.extend(self.pinned_by.get(name.name.as_ref()).into_iter().flatten().cloned());
+                    // A custom version is found among the revisions of its owner.
+                    repinned.extend([&old, &new].into_iter().flatten().filter_map(|stored| stored.owner()));
                     match new {
-                        Some(revision) => self.revisions.insert(name.clone(), revision),
-                        None => self.revisions.remove(&name),
-                    };
-                    revisions.insert(name);
+                        Some(stored) => self.revisions.insert(Arc::clone(&stored.0)),
+                        None => self.revisions.remove(&name.name),
+                    }
                 }
                 AnyChange::Namespace(Change { name, new, .. }) => {
-                    let name = name.name.to_string();
                     match new {
-                        Some(namespace) => self.namespaces.insert(name, namespace.0.clone()),
-                        None => self.namespaces.remove(&name),
+                        Some(namespace) => self.namespaces.insert(name.name.to_string(), namespace.0.clone()),
+                        None => self.namespaces.remove(name.name.as_ref()),
                     };
                 }
             }
         }
-        if !revisions.is_empty() {
-            self.listed_revisions = Arc::new(self.revisions.values().map(|revision| revision.0.clone()).collect());
-            sets.extend(self.pinning(&revisions));
-        }
-        self.compile(sets);
-    }
-
-    /// Brings these sets in the catalog to what they are now.
-    fn compile(&mut self, names: BTreeSet<String>) {
-        for name in names {
-            let Some(set) = self.sets.get(&name) else {
-                self.catalog.remove(&name);
-                continue;
-            };
-            if let Err(error) = self.catalog.insert(SidecarSet::clone(set), &self.listed_revisions) {
-                unusable(&name, &error);
-                self.catalog.remove(&name);
-                self.sets.remove(&name);
+        for name in repinned {
+            if let Some(set) = self.catalog.get(&name)
+                && set.spec.pinned_revision().is_some()
+            {
+                sets.entry(name).or_insert(Some(Arc::clone(set)));
             }
         }
+        for (name, set) in sets {
+            self.replace(&name, set);
+        }
     }
 
-    /// The sets that may pin one of these revisions. A custom version is not known by the revision's name: whoever pins one is among them.
-    fn pinning(&self, revisions: &HashSet<String>) -> Vec<String> {
-        let is_meant = |set: &SidecarSet| {
-            set.spec
-                .pinned_revision()
-                .is_some_and(|pinned| pinned.revision_name.is_none_or(|name| revisions.contains(&name)))
-        };
-        self.sets.iter().filter(|(_, set)| is_meant(set)).map(|(name, _)| name.clone()).collect()
+    /// Puts a set in the place of the one of its name.
+    fn replace(&mut self, name: &str, new: Option<Arc<SidecarSet>>) {
+        if let Some(old) = self.catalog.get(name).cloned() {
+            self.catalog.remove(name);
+            self.neighbours.remove(&old);
+            if let Some(pinned) = pinned_name(&old)
+                && let Some(sets) = self.pinned_by.get_mut(&pinned)
+            {
+                sets.remove(name);
+                if sets.is_empty() {
+                    self.pinned_by.remove(&pinned);
+                }
+            }
+        }
+        let Some(new) = new else { return };
+        match self.catalog.insert(Arc::clone(&new), &self.revisions) {
+            Ok(()) => {
+                self.neighbours.insert(&new);
+                if let Some(pinned) = pinned_name(&new) {
+                    self.pinned_by.entry(pinned).or_default().insert(name.to_owned());
+                }
+            }
+            Err(error) => unusable(name, &error),
+        }
     }
 
     /// The view of now. It shares what it can with the objects and with the views before.
     pub(crate) fn view(&self) -> View {
-        let namespaces = self.namespaces.iter().map(|(name, labels)| (name.clone(), labels.clone())).collect();
         View {
-            snapshot: Snapshot { catalog: self.catalog.clone(), namespaces },
-            sets: self.sets.clone(),
-            revisions: Arc::clone(&self.listed_revisions),
+            snapshot: Snapshot { catalog: self.catalog.clone(), namespaces: self.namespaces.clone() },
+            neighbours: self.neighbours.clone(),
+            revisions: self.revisions.clone(),
             is_filled: true,
         }
     }
+}
+
+#[cfg(test)]
+impl View {
+    /// The view of a cluster with these sets.
+    pub(crate) fn of_sets(sets: impl IntoIterator<Item = Arc<SidecarSet>>) -> View {
+        let mut objects = Objects::default();
+        for set in sets {
+            objects.replace(&set.name().to_owned(), Some(set));
+        }
+        objects.view()
+    }
+}
+
+fn pinned_name(set: &SidecarSet) -> Option<String> {
+    set.spec.pinned_revision()?.revision_name
 }
 
 fn unusable(name: &str, error: &(dyn std::error::Error + 'static)) {
@@ -249,7 +282,7 @@ mod tests {
         bad.data["spec"]["selector"] = json!({"matchExpressions": [{"key": "a", "operator": "Near"}]});
         objects.apply([bad, set("good", 2, "proxy:1")].map(created).map(AnyChange::SidecarSet));
         let view = objects.view();
-        assert_eq!(view.sets.keys().collect::<Vec<_>>(), ["good"]);
+        assert!(view.snapshot.catalog.get("bad").is_none());
         assert!(view.has(&mk_set(
             "good",
             json!({"app": "web"}),
@@ -270,7 +303,7 @@ mod tests {
             view.snapshot.namespaces["shop"],
             Namespace::new("shop", [("tier".to_owned(), "gold".to_owned())].into())
         );
-        assert_eq!(view.sets.len(), 1);
+        assert_eq!(view.snapshot.catalog.len(), 1);
     }
 
     #[test]
@@ -282,6 +315,56 @@ mod tests {
             old: None,
             new: None,
         })]);
-        assert!(objects.view().sets.is_empty());
+        assert!(objects.view().snapshot.catalog.is_empty());
+    }
+
+    fn pinning(name: &str, version: u32, pin: serde_json::Value) -> DynamicObject {
+        let spec = json!({"containers": [mk_container("proxy")], "injectionStrategy": {"revision": pin}});
+        let set = mk_set(name, json!({"app": "web"}), spec);
+        let mut object: DynamicObject = serde_json::from_value(serde_json::to_value(set).unwrap()).unwrap();
+        object.metadata.resource_version = Some(version.to_string());
+        object
+    }
+
+    fn stored(set: &str) -> DynamicObject {
+        let set =
+            mk_set(set, json!({"app": "web"}), json!({"containers": [mk_container("old")], "customVersion": "v1"}));
+        serde_json::from_value(revision::new(&set, 1, "kruise-system")).unwrap()
+    }
+
+    #[test]
+    fn a_set_is_compiled_again_when_the_revision_that_it_pins_comes_or_goes() {
+        let mut objects = Objects::default();
+        let name = stored("a").name_any();
+        objects.apply(
+            [pinning("a", 1, json!({"revisionName": name})), pinning("b", 2, json!({"customVersion": "v1"}))]
+                .map(created)
+                .map(AnyChange::SidecarSet),
+        );
+        let resolved = |objects: &Objects| ["a", "b"].map(|name| objects.view().snapshot.catalog.is_pin_resolved(name));
+        assert_eq!(resolved(&objects), [false, false]);
+        objects.apply([AnyChange::Revision(created(stored("a")))]);
+        assert_eq!(resolved(&objects), [true, false]);
+        objects.apply([AnyChange::Revision(created(stored("b")))]);
+        assert_eq!(resolved(&objects), [true, true]);
+        let gone = created::<RevisionView>(stored("b"));
+        objects.apply([AnyChange::Revision(Change { name: gone.name, old: gone.new, new: None })]);
+        assert_eq!(resolved(&objects), [true, false]);
+    }
+
+    #[test]
+    fn revisions_without_a_label_are_known_and_those_of_workloads_are_not() {
+        let mut unlabelled = stored("a");
+        unlabelled.metadata.labels = None;
+        let name = unlabelled.name_any();
+        let workload: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": "daemon-1"},
+            "data": {"spec": {"template": {"$patch": "replace"}}}, "revision": 1,
+        }))
+        .unwrap();
+        let mut objects = Objects::default();
+        objects.apply([unlabelled, workload].map(created).map(AnyChange::Revision));
+        let revisions = objects.view().revisions;
+        assert!(revisions.get(&name).is_some() && revisions.get("daemon-1").is_none());
     }
 }

@@ -36,7 +36,7 @@ const RETRY: Duration = Duration::from_secs(5);
 /// Webhooks, and what keeps them called. It ends with its last clone and router.
 #[derive(Clone)]
 pub struct Manager {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 /// What the webhooks share.

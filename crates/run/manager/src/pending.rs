@@ -47,13 +47,17 @@ impl Pending {
     /// The view that has every set that was let through before this call, and the namespace, which the API server knows already; or that
     /// of now if one of them takes too long.
     pub(crate) async fn view(&self, views: &watch::Sender<Arc<View>>, namespace: &str) -> Arc<View> {
-        let awaited: Vec<Awaited> = self.lock().values().cloned().collect();
+        let now = Instant::now();
+        let awaited: Vec<Awaited> = self.lock().values().filter(|awaited| awaited.until > now).cloned().collect();
         let knows = |view: &Arc<View>| view.snapshot.namespaces.contains_key(namespace);
         let mut views = views.subscribe();
-        if awaited.is_empty() && knows(&views.borrow()) {
+        let is_known = knows(&views.borrow());
+        if awaited.is_empty() && is_known {
             return views.borrow().clone();
         }
-        let until = awaited.iter().map(|awaited| awaited.until).max().unwrap_or_else(|| Instant::now() + LONGEST);
+        // What is awaited of a set passes; a namespace that is not known yet is waited for from now on.
+        let of_namespace = (!is_known).then_some(now + LONGEST);
+        let until = awaited.iter().map(|awaited| awaited.until).chain(of_namespace).max().unwrap_or(now);
         let has_all = |view: &Arc<View>| knows(view) && awaited.iter().all(|awaited| view.has(&awaited.set));
         // Too late or not: what is there now is what decides.
         let _ = tokio::time::timeout_at(until, views.wait_for(has_all)).await;
@@ -72,7 +76,7 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use pillion_admission::Snapshot;
-    use pillion_inject::Namespace;
+    use pillion_inject::{Catalog, Namespace};
     use pillion_testkit::{mk_container, mk_set};
     use serde_json::json;
 
@@ -83,10 +87,9 @@ mod tests {
     }
 
     fn view(sets: &[&Arc<SidecarSet>]) -> Arc<View> {
-        let sets = sets.iter().map(|set| (set.name().to_owned(), Arc::clone(set))).collect();
-        let namespaces = [("default".to_owned(), Namespace::named("default"))].into();
-        let snapshot = Snapshot { namespaces, ..Snapshot::default() };
-        Arc::new(View { snapshot, sets, ..View::default() })
+        let catalog = Catalog::new(sets.iter().map(|set| SidecarSet::clone(set)), &[]).unwrap();
+        let namespaces = [("default".to_owned(), Namespace::named("default"))].into_iter().collect();
+        Arc::new(View { snapshot: Snapshot { catalog, namespaces }, ..View::default() })
     }
 
     #[tokio::test(start_paused = true)]
@@ -104,7 +107,7 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert!(!waiting.is_finished());
         views.send_replace(view(&[&one, &two]));
-        assert_eq!(waiting.await.unwrap().sets.len(), 2);
+        assert_eq!(waiting.await.unwrap().snapshot.catalog.len(), 2);
         assert!(pending.sets().is_empty());
     }
 
@@ -113,10 +116,24 @@ mod tests {
         let (pending, views) = (Pending::default(), watch::Sender::new(view(&[])));
         pending.admitted(set("one"));
         let start = Instant::now();
-        assert!(pending.view(&views, "default").await.sets.is_empty());
+        assert!(pending.view(&views, "default").await.snapshot.catalog.is_empty());
         assert_eq!(start.elapsed(), LONGEST);
         pending.view(&views, "default").await;
         assert_eq!(start.elapsed(), LONGEST, "nobody waits for it a second time");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_waits_for_its_namespace_whatever_was_waited_for_in_vain_before() {
+        let (pending, views) = (Arc::new(Pending::default()), watch::Sender::new(Arc::new(View::default())));
+        pending.admitted(set("one"));
+        tokio::time::sleep(2 * LONGEST).await;
+        let waiting = {
+            let (pending, views) = (Arc::clone(&pending), views.clone());
+            tokio::spawn(async move { pending.view(&views, "default").await })
+        };
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        views.send_replace(view(&[]));
+        assert!(waiting.await.unwrap().snapshot.namespaces.contains_key("default"));
     }
 
     #[tokio::test(start_paused = true)]

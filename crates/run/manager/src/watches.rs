@@ -50,11 +50,10 @@ impl Watches {
         // All in one task: whichever part of it fails, no cache is synced any more.
         let mut task = JoinSet::new();
         task.spawn(async move {
-            let owned = watcher::Config::default().labels(names::REVISION_OWNER);
             tokio::join!(
                 running.sets.clone().run(sets, watcher::Config::default()),
                 running.namespaces.clone().run(Api::all(client), watcher::Config::default()),
-                running.revisions.clone().run(revisions, owned),
+                running.revisions.clone().run(revisions, watcher::Config::default()),
                 publish(&running, views),
             );
         });

@@ -97,6 +97,6 @@ async fn readyz(State(inner): State<Arc<Inner>>) -> Response {
 }
 
 async fn metrics(State(inner): State<Arc<Inner>>) -> impl IntoResponse {
-    let text = inner.metrics.text(inner.views.borrow().sets.len());
+    let text = inner.metrics.text(inner.views.borrow().snapshot.catalog.len());
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text)
 }

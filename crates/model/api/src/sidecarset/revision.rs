@@ -74,6 +74,11 @@ pub fn pinnable<'a>(set: &str, revision: &'a Value) -> Option<Revision<'a>> {
     })
 }
 
+/// Whether a ControllerRevision holds a SidecarSet. That of a workload replaces a pod template, not the spec.
+pub fn holds_a_sidecar_set(revision: &Value) -> bool {
+    revision["data"]["spec"]["$patch"] == "replace"
+}
+
 /// The ControllerRevision of the set, to be created in `namespace` with this number.
 pub fn new(set: &SidecarSet, revision: i64, namespace: &str) -> Value {
     let data = data(set);

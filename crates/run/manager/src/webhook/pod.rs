@@ -68,7 +68,7 @@ fn in_its_namespace(mut pod: Value, namespace: Option<&str>) -> Value {
 
 fn warnings(notes: &[Note], view: &View) -> Vec<String> {
     let said = notes.iter().filter(|note| note.severity == Severity::Warning).map(ToString::to_string);
-    let pinned = sets(notes, Reason::Revision).filter_map(|set| view.sets.get(set));
+    let pinned = sets(notes, Reason::Revision).filter_map(|set| view.snapshot.catalog.get(set));
     said.chain(pinned.filter_map(|set| not_in_force::quota(set))).collect()
 }
 
@@ -98,8 +98,6 @@ fn refusal(pod: &Pod, denied: &Denied) -> Answer {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use pillion_admission::Snapshot;
     use pillion_api::names;
     use pillion_inject::{Catalog, Namespace};
@@ -110,12 +108,9 @@ mod tests {
 
     fn view(specs: &[(&str, Value)]) -> View {
         let sets: Vec<_> = specs.iter().map(|(name, spec)| mk_set(name, json!({"app": "web"}), spec.clone())).collect();
-        let namespaces = [("shop".to_owned(), Namespace::new("shop", [("tier".to_owned(), "gold".to_owned())].into()))];
-        View {
-            snapshot: Snapshot { catalog: Catalog::new(sets.clone(), &[]).unwrap(), namespaces: namespaces.into() },
-            sets: sets.into_iter().map(|set| (set.name().to_owned(), Arc::new(set))).collect(),
-            ..View::default()
-        }
+        let shop = Namespace::new("shop", [("tier".to_owned(), "gold".to_owned())].into());
+        let namespaces = [("shop".to_owned(), shop)].into_iter().collect();
+        View { snapshot: Snapshot { catalog: Catalog::new(sets, &[]).unwrap(), namespaces }, ..View::default() }
     }
 
     fn answer(pod: Value, namespace: &str, view: &View) -> Answer {

@@ -3,13 +3,17 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
+use kube::api::ListParams;
+use kube::core::{ApiResource, DynamicObject};
 use pillion_api::field::{Error, Path};
 use pillion_api::names;
 use pillion_api::sidecarset::validation::{Context, Revision, Whitelist};
-use pillion_api::sidecarset::{self, DecodeError, SidecarSet, revision, validate_update};
+use pillion_api::sidecarset::{self, DecodeError, SidecarSet, validate_update};
 use pillion_gates::Gate;
+use pillion_inject::Revisions;
 use serde_json::Value;
 
 use crate::cluster::View;
@@ -42,11 +46,41 @@ pub(crate) async fn validate(inner: &Inner, request: &Request) -> Answer {
         Err(error) => return unreadable(&request.object, &error),
     };
     let whitelist = whitelist(inner, &set).await;
-    let answer = decide(request, &set, &inner.views.borrow().clone(), &inner.pending.sets(), whitelist);
+    let view = inner.views.borrow().clone();
+    let revisions = revisions(inner, &set, &view).await;
+    let answer = decide(request, &set, &view, &revisions, &inner.pending.sets(), whitelist);
     if answer.is_allowed() && !request.is_dry_run() {
         inner.pending.admitted(set);
     }
     answer
+}
+
+/// The revisions that are known, and the ones that the set pins if the watch has not reported them yet: whoever creates a
+/// revision and then a set that pins it expects the set to be accepted.
+async fn revisions(inner: &Inner, set: &SidecarSet, view: &View) -> Revisions {
+    let mut revisions = view.revisions.clone();
+    let Some(pinned) = set.spec.pinned_revision() else { return revisions };
+    let is_pinned = |known: &Revision<'_>| match &pinned.revision_name {
+        Some(name) => known.name == name,
+        None => known.custom_version == pinned.custom_version.as_deref(),
+    };
+    if revisions.pinnable_by(set).iter().any(is_pinned) {
+        return revisions;
+    }
+    let resource = ApiResource::erase::<ControllerRevision>(&());
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(inner.config.client.clone(), &inner.config.revisions_namespace, &resource);
+    let listed = match &pinned.revision_name {
+        Some(name) => ListParams::default().fields(&format!("metadata.name={name}")),
+        None => ListParams::default().labels(&format!("{}={}", names::REVISION_OWNER, set.name())),
+    };
+    // If the API server cannot be asked, the set is checked against what is known.
+    for stored in api.list(&listed).await.into_iter().flat_map(|list| list.items) {
+        if let Ok(stored) = serde_json::to_value(stored) {
+            revisions.insert(Arc::new(stored));
+        }
+    }
+    revisions
 }
 
 /// The list of annotations that sets may write on pods; asked for only when one does. `Err` says why it cannot be had.
@@ -66,14 +100,15 @@ fn decide(
     request: &Request,
     set: &SidecarSet,
     view: &View,
+    revisions: &Revisions,
     pending: &[Arc<SidecarSet>],
     whitelist: Result<Option<Whitelist>, String>,
 ) -> Answer {
     let awaited: HashSet<&str> = pending.iter().map(|awaited| awaited.name()).collect();
-    let known = view.sets.values().filter(|known| !awaited.contains(known.name()));
+    let neighbours = view.neighbours.of(set).into_iter().filter(|name| !awaited.contains(name));
+    let known = neighbours.filter_map(|name| view.snapshot.catalog.get(name));
     let sets: Vec<&SidecarSet> = known.chain(pending).map(AsRef::as_ref).collect();
-    let revisions: Vec<Revision<'_>> =
-        view.revisions.iter().filter_map(|stored| revision::pinnable(set.name(), stored)).collect();
+    let revisions = revisions.pinnable_by(set);
     let (whitelist, unknown) = match whitelist {
         Ok(whitelist) => (whitelist, None),
         Err(reason) => (None, Some(Error::internal(&Path::new("spec").child("patchPodMetadata"), reason))),
@@ -105,11 +140,16 @@ fn unreadable(object: &Value, error: &DecodeError) -> Answer {
 
 #[cfg(test)]
 mod tests {
-    use imbl::OrdMap;
+    use k8s_openapi::api::core::v1::Namespace;
+    use kube::api::PostParams;
+    use pillion_api::sidecarset::revision;
+    use pillion_apiserver::ApiServer;
     use pillion_testkit::{mk_container, mk_set};
     use serde_json::json;
 
     use super::*;
+    use crate::config::{Config, Reach};
+    use crate::manager::Manager;
 
     fn object(spec: Value) -> Value {
         json!({"apiVersion": names::V1BETA1, "kind": "SidecarSet", "metadata": {"name": "mesh"}, "spec": spec})
@@ -124,7 +164,8 @@ mod tests {
     }
 
     fn decided(request: &Request, view: &View, pending: &[Arc<SidecarSet>]) -> Answer {
-        decide(request, &sidecarset::decode(request.object.clone()).unwrap(), view, pending, Ok(None))
+        let set = sidecarset::decode(request.object.clone()).unwrap();
+        decide(request, &set, view, &view.revisions, pending, Ok(None))
     }
 
     fn causes(answer: &Answer) -> Vec<String> {
@@ -187,9 +228,44 @@ mod tests {
             [r#""spec.containers[0].name": "Invalid value: \"proxy\": container proxy already exist in other""#];
         assert_eq!(causes(&decided(&request, &View::default(), &[Arc::clone(&other)])), expected);
 
-        let view = View { sets: OrdMap::unit("other".to_owned(), other), ..View::default() };
+        let view = View::of_sets([other]);
         assert_eq!(causes(&decided(&request, &view, &[])), expected);
         let changed = Arc::new(mk_set("other", json!({"app": "web"}), json!({"containers": [mk_container("agent")]})));
         assert!(decided(&request, &view, &[changed]).is_allowed(), "what comes counts, not what was");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pinned_revision_that_the_watch_has_not_reported_yet_is_asked_for() {
+        let server = ApiServer::new(pillion_apiserver::Config::in_memory());
+        server.bootstrap().await.unwrap();
+        let (client, clock) = (kube::Client::new(server.router(), "default"), server.clock());
+        let reach = Reach::Url("https://pillion.invalid".to_owned());
+        let manager = Manager::start(Config::new(client.clone(), Arc::new(move || clock.now()), reach)).await.unwrap();
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(names::DEFAULT_SYSTEM_NAMESPACE.to_owned());
+        Api::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
+        let old =
+            mk_set("mesh", json!({"app": "web"}), json!({"containers": [mk_container("old")], "customVersion": "v1"}));
+        let stored = serde_json::from_value(revision::new(&old, 1, names::DEFAULT_SYSTEM_NAMESPACE)).unwrap();
+        let stored: ControllerRevision = Api::namespaced(client, names::DEFAULT_SYSTEM_NAMESPACE)
+            .create(&PostParams::default(), &stored)
+            .await
+            .unwrap();
+
+        for pin in [json!({"revisionName": stored.metadata.name}), json!({"customVersion": "v1"})] {
+            let mut spec = spec();
+            spec["injectionStrategy"] = json!({"revision": pin});
+            let request = request("CREATE", object(spec), Value::Null);
+            let set = sidecarset::decode(request.object.clone()).unwrap();
+            // A view from before the revision was created.
+            let view = View::default();
+            let known = revisions(&manager.inner, &set, &view).await;
+            let pinning = |revisions: &Revisions| {
+                let answer = decide(&request, &set, &view, revisions, &[], Ok(None));
+                causes(&answer).into_iter().filter(|cause| cause.contains("revision")).collect::<Vec<_>>()
+            };
+            assert_eq!(pinning(&known), [""; 0], "{pin}");
+            assert_eq!(pinning(&view.revisions).len(), 1, "{pin}");
+        }
     }
 }

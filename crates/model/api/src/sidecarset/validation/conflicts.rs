@@ -1,7 +1,9 @@
 //! Two sets that can meet in one pod must agree there.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use imbl::{HashMap, OrdSet};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use pillion_patch::selector::Selector;
 use serde_json::{Map, Value};
@@ -21,48 +23,56 @@ pub(super) fn validate(set: &SidecarSet, sets: &[&SidecarSet], path: &Path, erro
     }
 }
 
-/// The SidecarSets by what they could be in conflict about, so that a set is compared with those alone.
-#[derive(Debug, Default)]
-pub struct Neighbours<'a> {
-    sets: Vec<&'a SidecarSet>,
-    by_topic: HashMap<Topic<'a>, Vec<usize>>,
+/// The names of SidecarSets by what they could be in conflict about, so that a set is compared with those alone. Clones share what
+/// they have in common.
+#[derive(Clone, Debug, Default)]
+pub struct Neighbours {
+    by_topic: HashMap<Topic, OrdSet<Arc<str>>>,
 }
 
 /// Something that two sets could disagree on, or the name by which a canary refers to its base.
-#[derive(Debug, PartialEq, Eq, Hash)]
-enum Topic<'a> {
-    Set(&'a str),
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Topic {
+    Set(String),
     Container(String),
-    Volume(&'a str),
-    Annotation(&'a str),
+    Volume(String),
+    Annotation(String),
 }
 
-fn topics(set: &SidecarSet) -> impl Iterator<Item = Topic<'_>> {
+fn topics(set: &SidecarSet) -> impl Iterator<Item = Topic> {
     let containers =
         each(&set.spec).flat_map(|(container, role, _)| injected_names(container, role)).map(Topic::Container);
-    let volumes = set.spec.volumes.iter().filter_map(|volume| volume.get("name")?.as_str()).map(Topic::Volume);
+    let volumes = set.spec.volumes.iter().filter_map(|volume| volume.get("name")?.as_str());
     let annotations = set.spec.patch_pod_metadata.iter().flat_map(|patch| patch.annotations.keys());
-    containers.chain(volumes).chain(annotations.map(|key| Topic::Annotation(key)))
+    containers
+        .chain(volumes.map(|name| Topic::Volume(name.to_owned())))
+        .chain(annotations.map(|key| Topic::Annotation(key.clone())))
 }
 
-impl<'a> Neighbours<'a> {
-    /// Files the sets.
-    pub fn new(sets: impl IntoIterator<Item = &'a SidecarSet>) -> Neighbours<'a> {
-        let mut neighbours = Neighbours::default();
-        for set in sets {
-            for topic in topics(set).chain([Topic::Set(set.name())]) {
-                neighbours.by_topic.entry(topic).or_default().push(neighbours.sets.len());
-            }
-            neighbours.sets.push(set);
+impl Neighbours {
+    /// Adds a set.
+    pub fn insert(&mut self, set: &SidecarSet) {
+        let name: Arc<str> = Arc::from(set.name());
+        for topic in topics(set).chain([Topic::Set(set.name().to_owned())]) {
+            self.by_topic.entry(topic).or_default().insert(Arc::clone(&name));
         }
-        neighbours
     }
 
-    /// The sets that `set` could be in conflict with, and its base if it is a canary.
-    pub fn of(&self, set: &SidecarSet) -> Vec<&'a SidecarSet> {
-        let topics = topics(set).chain(set.canary_base().map(Topic::Set));
-        let found: BTreeSet<usize> = topics.filter_map(|topic| self.by_topic.get(&topic)).flatten().copied().collect();
-        found.into_iter().filter_map(|index| self.sets.get(index).copied()).collect()
+    /// Removes a set, as it was added.
+    pub fn remove(&mut self, set: &SidecarSet) {
+        for topic in topics(set).chain([Topic::Set(set.name().to_owned())]) {
+            let Some(names) = self.by_topic.get_mut(&topic) else { continue };
+            names.remove(set.name());
+            if names.is_empty() {
+                self.by_topic.remove(&topic);
+            }
+        }
+    }
+
+    /// The names of the sets that `set` could be in conflict with, and that of its base if it is a canary.
+    pub fn of(&self, set: &SidecarSet) -> BTreeSet<&str> {
+        let topics = topics(set).chain(set.canary_base().map(|base| Topic::Set(base.to_owned())));
+        topics.filter_map(|topic| self.by_topic.get(&topic)).flatten().map(AsRef::as_ref).collect()
     }
 }
 
@@ -237,6 +247,24 @@ mod tests {
         assert_eq!(compare("MergePatchJson", "MergePatchJson"), "");
         assert_eq!(compare("Retain", "Overwrite"), "");
         assert_eq!(compare("Overwrite", "Retain"), "");
+    }
+
+    #[test]
+    fn neighbours_are_found_by_what_they_share_and_forgotten_when_they_go() {
+        let named = |name: &str, container_name: &str| {
+            set(name, json!({"containers": [container(json!({"name": container_name}))], "volumes": [{"name": "v"}]}))
+        };
+        let (one, two) = (named("one", "a"), named("two", "b"));
+        let mut neighbours = Neighbours::default();
+        neighbours.insert(&one);
+        let before = neighbours.clone();
+        neighbours.insert(&two);
+        assert_eq!(neighbours.of(&named("three", "c")), ["one", "two"].into(), "they share a volume's name");
+        neighbours.remove(&one);
+        assert_eq!(neighbours.of(&one), ["two"].into());
+        neighbours.remove(&two);
+        assert!(neighbours.by_topic.is_empty());
+        assert_eq!(before.of(&two), ["one"].into(), "a clone keeps what it had");
     }
 
     #[test]
