@@ -306,7 +306,6 @@ async fn everybody_knows_who_leads() {
 async fn settings_that_could_let_two_lead_at_once_are_refused() {
     type Change = dyn Fn(&mut Config);
     let world = World::new().await;
-    let seconds = Duration::from_secs;
     let check = |change: &Change| {
         let mut config = world.config("a", &Arc::default());
         change(&mut config);
@@ -320,11 +319,11 @@ async fn settings_that_could_let_two_lead_at_once_are_refused() {
             "the lease duration 15.5s is not a whole number of seconds, which is all that a Lease can hold",
         ),
         (
-            &|config| config.renew_deadline = seconds(15),
+            &|config| config.renew_deadline = Duration::from_secs(15),
             "the renew deadline 15s must be shorter than the lease duration 15s, or two could lead at once",
         ),
         (
-            &|config| config.retry_period = seconds(9),
+            &|config| config.retry_period = Duration::from_secs(9),
             "the retry period 9s must be above zero and, times 1.2, below the renew deadline 10s",
         ),
         (
