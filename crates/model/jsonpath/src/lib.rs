@@ -1,4 +1,4 @@
-//! JSONPath in the dialect of `k8s.io/client-go/util/jsonpath`, which kubectl and the printer columns of custom resources use.
+//! `JSONPath` in the dialect of `k8s.io/client-go/util/jsonpath`, which kubectl and the printer columns of custom resources use.
 //!
 //! ```
 //! use pillion_jsonpath::JsonPath;

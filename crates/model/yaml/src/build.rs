@@ -10,7 +10,7 @@ use crate::error::{Mistake, Problem};
 use crate::node::{Content, Node, Position};
 use crate::{Options, scalar};
 
-/// How deep a document may nest, aliases followed: as deep as serde_json reads. Kubernetes' own types end near 20.
+/// How deep a document may nest, aliases followed: as deep as `serde_json` reads. Kubernetes' own types end near 20.
 pub const MAX_DEPTH: usize = 128;
 
 /// About how many bytes the anchors and aliases of one text may add.

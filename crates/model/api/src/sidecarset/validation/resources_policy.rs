@@ -29,7 +29,7 @@ pub(super) fn validate(
     if policy.target_containers_name_regex.as_deref() == Some("") {
         errors.push(Error::required(&regex, "invalid empty regex"));
     } else if let Err(error) = policy.compile_regex() {
-        let detail = format!("invalid regex pattern: {}", error);
+        let detail = format!("invalid regex pattern: {error}");
         errors.push(Error::invalid(&regex, policy.regex(), detail));
     }
     match one_spelling(
