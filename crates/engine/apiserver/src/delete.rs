@@ -390,7 +390,7 @@ async fn take(call: &Call<'_>, key: &Key, expected: u64, mut object: Value) -> R
     match call.inner().store.write(Write::Delete { key: key.clone(), expected }).await {
         Ok(committed) => {
             meta::set(&mut object, "resourceVersion", Some(committed.resource_version().to_string().into()));
-            storage::after_delete(call.inner(), &call.endpoint, &object);
+            storage::after_delete(call.inner(), &call.endpoint, &object).await?;
             Ok(Some(object))
         }
         Err(WriteError::Conflict { .. } | WriteError::NotFound) => Ok(None),
@@ -403,7 +403,7 @@ pub(crate) async fn remove(call: &Call<'_>, key: &Key, expected: u64) -> Result<
     match call.inner().store.write(Write::Delete { key: key.clone(), expected }).await {
         Ok(_) => {
             if let Some(name) = call.path.name.as_deref() {
-                storage::after_delete(call.inner(), &call.endpoint, &json!({"metadata": {"name": name}}));
+                storage::after_delete(call.inner(), &call.endpoint, &json!({"metadata": {"name": name}})).await?;
             }
             Ok(true)
         }
