@@ -29,7 +29,8 @@
 //! - Where a real kube-apiserver answers differently, this one is wrong; `pillion-differential` compares them, and docs/embedded.md lists what is left.
 //! - Nothing here waits on a socket or a thread when the store is in memory and webhooks are registered in process: virtual time stays exact.
 //! - An answer to a write is sent after the store has it.
-//! - A server that was killed between two writes of one request does the rest when it starts again ([`ApiServer::bootstrap`]).
+//! - A request on a port that has begun to write is carried out to its end, also when its client has gone. A server that was killed between two
+//!   writes of one request does the rest when it starts again ([`ApiServer::bootstrap`]).
 
 mod admission;
 mod authentication;

@@ -7,7 +7,7 @@ use serde_json::json;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::{ApiServer, Config};
+use crate::{ApiServer, Config, serve};
 
 const WIDGETS: &str = "widgets.example.com";
 const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com";
@@ -20,10 +20,12 @@ async fn server(store: Store) -> ApiServer {
 }
 
 async fn ask(server: &ApiServer, method: &str, path: &str, body: Value) -> (u16, Value) {
+    // As on a port.
+    let router = serve::carried_out(server.router());
     let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
     let request = Request::builder().method(method).uri(path).header("content-type", kind).body(body).unwrap();
-    let response = server.router().oneshot(request).await.unwrap();
+    let response = router.oneshot(request).await.unwrap();
     let status = response.status().as_u16();
     let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
     (status, serde_json::from_slice(&bytes).unwrap_or_default())
@@ -146,4 +148,26 @@ async fn a_pod_that_was_marked_to_go_at_once_is_gone_after_load() {
         assert_eq!(ask(&again, "GET", &format!("{pods}/unscheduled"), Value::Null).await.0, 404);
         assert_eq!(ask(&again, "GET", &format!("{pods}/kept"), Value::Null).await.0, 200);
     }
+}
+
+#[tokio::test]
+async fn a_request_is_carried_out_although_its_client_has_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(Store::open(folder.path(), Options::default()).unwrap()).await;
+    {
+        let mut request = std::pin::pin!(create_definition(&server));
+        // The store has the first write, and waits for the disk.
+        assert!(futures::poll!(request.as_mut()).is_pending());
+        tokio::task::yield_now().await;
+    }
+    let established = async {
+        loop {
+            let (_, definition) = ask(&server, "GET", DEFINITION, Value::Null).await;
+            if definition::condition(&definition, "Established") == Some("True") {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), established).await.expect("it is never established");
 }
