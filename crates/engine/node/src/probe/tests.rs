@@ -25,6 +25,7 @@ fn running(since: i64, started: bool) -> BTreeMap<String, ContainerFacts> {
         state,
         stopping: None,
         held: None,
+        in_earlier_sandbox: false,
     };
     BTreeMap::from([("main".to_owned(), ContainerFacts { current: Some(attempt), ..ContainerFacts::default() })])
 }

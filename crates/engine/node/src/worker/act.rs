@@ -1,5 +1,6 @@
 //! What is done for a pod: each thing in a task of its own, whose outcome is news.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Lifecycle, LifecycleHandler, Pod};
@@ -142,6 +143,10 @@ impl<R: Runtime> Worker<R> {
 
     pub(super) fn prepare(&mut self, uid: &str, record: &mut Record, tries: u32) {
         record.sandbox = Sandbox::Preparing { tries };
+        if tries == 1 && !record.facts.is_empty() {
+            let message = "Pod sandbox changed, it will be killed and re-created.";
+            self.inner.config.recorder.normal(&events::pod(&record.pod), "SandboxChanged", message);
+        }
         let (pod, uid) = (Arc::clone(&record.pod), uid.to_owned());
         let prepare = |inner: Arc<Inner<R>>| async move {
             let mounted = volumes::mount(&inner.config, &pod, &Mounted::default(), !R::SIMULATED).await;
@@ -161,6 +166,11 @@ impl<R: Runtime> Worker<R> {
     pub(super) fn tear_down(&mut self, uid: &str) {
         let (inner, uid) = (Arc::clone(&self.inner), uid.to_owned());
         self.tasks.spawn(async move { inner.runtime.tear_down(&uid).await });
+    }
+
+    pub(super) fn keep_only(&mut self, uids: BTreeSet<String>) {
+        let inner = Arc::clone(&self.inner);
+        self.tasks.spawn(async move { inner.runtime.keep_only(uids).await });
     }
 
     pub(super) fn write(&mut self, uid: &str, pod: Arc<Pod>, change: Value) {
