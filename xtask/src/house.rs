@@ -11,6 +11,7 @@ use crate::command::{cargo, output, root, run};
 const FLOORS: &[(&str, &[&str])] = &[
     ("model", &["quantity", "expr", "patch", "kinds", "structural", "api"]),
     ("decide", &["lifecycle", "inject", "rollout", "rightsize", "admission"]),
+    ("client", &["probe"]),
     ("engine", &["clock", "store", "apiserver", "events", "workloads", "process", "node", "embedded"]),
     ("run", &["manager", "agent", "wrap", "cli"]),
 ];

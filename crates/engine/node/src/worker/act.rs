@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Lifecycle, LifecycleHandler, Pod};
 use pillion_lifecycle::{Action, Hook};
+use pillion_probe::Outcome;
 use serde_json::Value;
 
 use super::{News, Unprepared, Worker};
@@ -12,7 +13,7 @@ use crate::facts::Fact;
 use crate::node::Inner;
 use crate::pods::{Record, Sandbox};
 use crate::probe::Kind;
-use crate::probe::check::{self, Outcome};
+use crate::probe::check;
 use crate::runtime::{self, ContainerId, Runtime, Signal};
 use crate::volumes::{self, Mounted};
 use crate::{container, events, hooks, resize, status};
