@@ -21,7 +21,7 @@ pub(crate) struct Kill {
 impl Kill {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         for arguments in
-            [&["--package", "pillion-store", "--test", "kill"][..], &["--package", "pillion", "--test", "it", "kill"]]
+            [&["--package", "pillion-store", "--test", "kill"][..], &["--package", "pillion", "--test", "it", "kill::"]]
         {
             let mut command = cargo(["test"]);
             command.args(arguments).args(["--", "--nocapture"]);

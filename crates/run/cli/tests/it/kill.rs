@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 use crate::up::{PATIENCE, Place, Up, client};
 
-/// So many rounds have one folder, so that first starts are among what is killed.
+/// A folder is used for this many rounds, and then a new one: first starts are killed as well.
 const ROUNDS_OF_A_FOLDER: u64 = 5;
 const GROUP: &str = "kill.example";
 /// Pods with this label get the sidecar.
