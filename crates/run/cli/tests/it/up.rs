@@ -133,13 +133,21 @@ impl Up {
         }
         let stderr = self.stderr();
         let status = self.child.wait().unwrap();
-        (status.code(), self.seen, stderr)
+        (status.code(), std::mem::take(&mut self.seen), stderr)
     }
 
     fn stderr(&mut self) -> String {
         let mut text = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
         text
+    }
+}
+
+impl Drop for Up {
+    /// A test that fails leaves nothing running.
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
     }
 }
 
