@@ -1,4 +1,4 @@
-//! `cargo xtask kill`: acknowledged writes against SIGKILL, many times.
+//! `cargo xtask kill`: everything that was acknowledged against SIGKILL, many times.
 
 use std::process::ExitCode;
 
@@ -6,23 +6,34 @@ use clap::Args;
 
 use crate::command::{cargo, run};
 
-/// Kills a writing store at random moments, and looks whether everything that it acknowledged is there.
+/// Kills a writing store and a whole `pillion up` at random moments, and checks that everything that was acknowledged is there and that the
+/// next start is healthy.
 #[derive(Args)]
 pub(crate) struct Kill {
-    /// How often.
+    /// How often each of them.
     #[arg(long, default_value_t = 50)]
     repeat: u32,
-    /// Repeats the choices of a run that printed this as `PILLION_KILL_START`.
+    /// Repeats the choices of a run that printed this as `PILLION_KILL_SEED`.
     #[arg(long)]
-    start: Option<u64>,
+    seed: Option<u64>,
 }
 
 impl Kill {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let mut command = cargo(["test", "--package", "pillion-store", "--test", "kill", "--", "--nocapture"]);
-        command.env("PILLION_KILL_ROUNDS", self.repeat.to_string());
-        command.envs(self.start.map(|start| ("PILLION_KILL_START", start.to_string())));
-        run(command)?;
+        for arguments in
+            [&["--package", "pillion-store", "--test", "kill"][..], &["--package", "pillion", "--test", "it", "kill::"]]
+        {
+            let mut command = cargo(["test"]);
+            command.args(arguments).args(["--", "--nocapture"]);
+            command.env("PILLION_KILL_ROUNDS", self.repeat.to_string());
+            command.envs(self.seed.map(|seed| ("PILLION_KILL_SEED", seed.to_string())));
+            run(command)?;
+        }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// As often as fits into a test run.
+pub(crate) fn check() -> anyhow::Result<()> {
+    Kill { repeat: 40, seed: None }.run().map(drop)
 }

@@ -29,7 +29,7 @@ enum Command {
     Bench(bench::Bench),
     /// Fuzzes the parsers (nightly compiler and cargo-fuzz).
     Fuzz(fuzz::Fuzz),
-    /// Kills a writing store again and again, and looks for what it acknowledged.
+    /// Kills a writing store and a whole `pillion up` again and again, and checks what they acknowledged.
     Kill(kill::Kill),
     /// Writes the generated files: CRDs and the reference of the command line.
     Gen(generate::Gen),

@@ -7,7 +7,7 @@ use clap::Args;
 use comfy_table::{Cell, Table, presets::UTF8_HORIZONTAL_ONLY};
 
 use crate::command::{all, cargo, run};
-use crate::{alone, generate, house, real};
+use crate::{alone, generate, house, kill, real};
 
 /// Which tiers to run.
 #[derive(Args)]
@@ -67,6 +67,12 @@ const TIERS: &[Tier] = &[
     },
     Tier { name: "alone", what: "each crate compiles by itself", missing: always, run: alone::check },
     Tier { name: "generated", what: "CRDs and CLI reference are up to date", missing: always, run: generate::check },
+    Tier {
+        name: "kill",
+        what: "`pillion up` and its store, killed 40 times at random moments",
+        missing: always,
+        run: kill::check,
+    },
     Tier {
         name: "cluster",
         what: "a real cluster comes up, goes down and leaves nothing behind",

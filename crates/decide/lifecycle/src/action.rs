@@ -163,6 +163,7 @@ fn start(facts: &mut ContainerFacts, number: u32, image: &str, back_off: Option<
         state: State::Starting,
         stopping: None,
         held: None,
+        in_earlier_sandbox: false,
     });
 }
 

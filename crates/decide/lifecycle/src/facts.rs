@@ -79,6 +79,8 @@ pub struct Attempt {
     pub stopping: Option<Stopping>,
     /// Set while the next start is put off.
     pub held: Option<Held>,
+    /// It ran in a sandbox that is gone, as after a reboot: volumes in memory and the network are new since.
+    pub in_earlier_sandbox: bool,
 }
 
 /// The next start is put off.

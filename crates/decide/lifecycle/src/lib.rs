@@ -48,6 +48,7 @@
 //! - A plan never asks for what is under way. After [`record`] the next plan of the same moment is empty.
 //! - `wake_at` is in the future, and between now and then only facts change the plan.
 //! - Of one container at most one attempt is alive.
+//! - In a new sandbox all init containers run again before the regular ones, whatever was done in the sandbox before.
 //! - A terminal phase is told when nothing runs any more, and is never taken back.
 //! - What is being stopped goes its way: a deletion with a shorter grace period does not hurry it, as in the kubelet.
 //!
@@ -56,7 +57,9 @@
 //! - Waits are exact; the kubelet stretches each by a random part of up to a half.
 //! - `CrashLoopBackOff` and `ImagePullBackOff` are told one second after the fact; the kubelet tells them when it next
 //!   looks at the pod.
-//! - A deletion is heeded at once, not only after a hook or a stop that is under way in the living pod.
+//! - A deletion takes effect at once, not only after a hook or a stop that is under way in the living pod.
+//! - A pod with `restartPolicy: Never` that loses its sandbox after its init containers and before its regular ones starts over. The kubelet
+//!   leaves it Pending for ever.
 #![forbid(unsafe_code)]
 
 mod action;

@@ -10,7 +10,7 @@ use crate::order::{Order, order};
 use crate::restart;
 use crate::status::{self, DEADLINE, draft, pod_status};
 use crate::termination::{Step, begin, container_grace, pod_grace, step};
-use crate::view::{Kind, Latest, Subject, View};
+use crate::view::{Kind, Subject, View};
 
 /// Decides what happens next to the containers of a pod, and what the pod says of itself.
 pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
@@ -55,6 +55,7 @@ fn is_ending(subject: &Subject<'_>) -> bool {
         || subject.snapshot.stop.is_some()
         || status::old_phase(subject).is_terminal()
         || status::is_past_deadline(subject)
+        || restart::is_forbidden(subject)
 }
 
 /// The container is being stopped because the pod ends, or has ended so.
@@ -193,10 +194,10 @@ impl Making {
 
 /// A refused start is tried again as the same attempt.
 fn next_attempt(view: &View<'_>) -> u32 {
-    match (view.current(), view.latest()) {
-        (Some(refused), _) if matches!(refused.state, State::Refused { .. }) => refused.number,
-        (_, Latest::Exited(attempt, _) | Latest::Running(attempt)) => attempt.number.saturating_add(1),
-        _ => view.old.map_or(0, |old| {
+    match view.current() {
+        Some(attempt) if matches!(attempt.state, State::Refused { .. }) => attempt.number,
+        Some(attempt) => attempt.number.saturating_add(1),
+        None => view.old.map_or(0, |old| {
             let ran = old.state.as_ref().is_some_and(|state| state.waiting.is_none());
             u32::try_from(old.restart_count).unwrap_or_default().saturating_add(u32::from(ran))
         }),

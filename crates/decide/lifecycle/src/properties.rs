@@ -125,6 +125,26 @@ proptest! {
     }
 
     #[test]
+    fn regular_containers_wait_for_all_init_containers_again_after_a_reboot(case in case()) {
+        let mut simulation = Simulation::new(case.spec.clone(), []);
+        simulation.behaviours = case.behaviours.clone();
+        simulation.run_to(case.deleted_at);
+        simulation.reboot();
+        simulation.run_to(case.deleted_at + 200);
+        let after = simulation.log.iter().position(|line| line.ends_with(" reboot")).unwrap_or_default();
+        let first = |what: &str| simulation.log[after..].iter().position(|line| line.contains(what));
+        if let Some(main) = first(" main0 starts").into_iter().chain(first(" main1 starts")).min() {
+            for name in case.behaviours.keys().filter(|name| !name.starts_with("main")) {
+                let part = if name.starts_with("init") { "exits 0" } else { "starts" };
+                let through = first(&format!(" {name} {part}"));
+                prop_assert!(through.is_some_and(|index| index < main), "{name}: {:#?}", simulation.log);
+            }
+        }
+        simulation.delete(case.grace);
+        prop_assert_eq!(simulation.run_to(case.deleted_at + 400).stage, Stage::Ended);
+    }
+
+    #[test]
     fn a_container_is_started_only_when_the_attempt_before_has_ended(case in case()) {
         let (simulation, _) = run(&case);
         let mut running = BTreeMap::new();

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{Container, ContainerRestartRule};
 
 use crate::facts::{Attempt, Why};
-use crate::view::{Kind, Subject, View};
+use crate::view::{Kind, Latest, Subject, View};
 
 /// Whether the container is started again after it exited with `code`: its own rules first, then its own policy, then
 /// the pod's.
@@ -51,6 +51,17 @@ pub(crate) fn follows(view: &View<'_>, subject: &Subject<'_>, attempt: &Attempt,
         (_, Kind::Init) if code == 0 => false,
         _ => view.spec.is_some_and(|spec| by_policy(spec, pod_policy(subject), code)),
     }
+}
+
+/// Whether the sandbox is gone of a pod that may not start over: one that is never restarted, with a regular container that has run.
+pub(crate) fn is_forbidden(subject: &Subject<'_>) -> bool {
+    let goes_on = |view: &View<'_>| match view.latest() {
+        Latest::Exited(attempt, code) => follows(view, subject, attempt, code),
+        Latest::Starting | Latest::Running(_) => true,
+        Latest::Never => false,
+    };
+    let is_lost = |view: &View<'_>| view.current().is_some_and(|attempt| attempt.in_earlier_sandbox);
+    pod_policy(subject) == Some("Never") && subject.regular().any(is_lost) && !subject.regular().any(goes_on)
 }
 
 pub(crate) fn pod_policy<'a>(subject: &Subject<'a>) -> Option<&'a str> {

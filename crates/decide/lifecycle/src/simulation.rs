@@ -158,6 +158,27 @@ impl Simulation {
         self.pod.metadata.deletion_grace_period_seconds = Some(grace);
     }
 
+    /// The machine starts again: nothing runs any more, and the sandbox is another one.
+    pub(crate) fn reboot(&mut self) {
+        self.log.push(format!("{} reboot", self.second()));
+        self.events.clear();
+        for facts in self.facts.values_mut() {
+            facts.back_off = None;
+            // A start that was under way has left no trace.
+            if facts.current.as_ref().is_some_and(|attempt| matches!(attempt.state, State::Starting)) {
+                facts.current = facts.previous.take();
+            }
+            let Some(attempt) = &mut facts.current else { continue };
+            attempt.in_earlier_sandbox = true;
+            (attempt.stopping, attempt.held) = (None, None);
+            if let State::Running { since, .. } = attempt.state {
+                let (since, at) = (Some(since), Some(self.now));
+                let (reason, message) = ("ContainerStatusUnknown".to_owned(), String::new());
+                attempt.state = State::Exited { since, at, code: 137, signal: None, reason, message };
+            }
+        }
+    }
+
     /// Lets things go on until there is nothing more to do at this moment.
     pub(crate) fn settle(&mut self) -> Plan {
         loop {

@@ -1,5 +1,6 @@
 //! Whole lives of pods, over virtual hours.
 
+mod reboot;
 mod termination;
 
 use serde_json::json;

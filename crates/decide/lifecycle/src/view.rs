@@ -34,7 +34,8 @@ pub(crate) struct View<'a> {
     pub(crate) old: Option<&'a ContainerStatus>,
 }
 
-/// What the latest container that really came into being does. A refused start leaves none behind.
+/// What the latest container that really came into being does. A refused start leaves none behind, and an init container of a sandbox
+/// that is gone has to run again, as if it had never run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Latest<'a> {
     Never,
@@ -53,17 +54,15 @@ impl<'a> View<'a> {
     }
 
     pub(crate) fn latest(&self) -> Latest<'a> {
-        match self.current() {
-            None => Latest::Never,
-            Some(attempt) => match &attempt.state {
-                State::Starting => Latest::Starting,
-                State::Running { .. } => Latest::Running(attempt),
-                State::Exited { code, .. } => Latest::Exited(attempt, *code),
-                State::Refused { .. } => match self.previous().map(|previous| (previous, &previous.state)) {
-                    Some((previous, State::Exited { code, .. })) => Latest::Exited(previous, *code),
-                    _ => Latest::Never,
-                },
-            },
+        let refused = |attempt: &&Attempt| matches!(attempt.state, State::Refused { .. });
+        let attempt = if self.current().as_ref().is_some_and(refused) { self.previous() } else { self.current() };
+        let purged = |attempt: &Attempt| attempt.in_earlier_sandbox && matches!(self.kind, Kind::Init | Kind::Sidecar);
+        match attempt.map(|attempt| (attempt, &attempt.state)) {
+            Some((attempt, _)) if purged(attempt) => Latest::Never,
+            Some((_, State::Starting)) => Latest::Starting,
+            Some((attempt, State::Running { .. })) => Latest::Running(attempt),
+            Some((attempt, State::Exited { code, .. })) => Latest::Exited(attempt, *code),
+            Some((_, State::Refused { .. })) | None => Latest::Never,
         }
     }
 

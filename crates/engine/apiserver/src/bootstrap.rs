@@ -6,12 +6,14 @@ use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 use crate::server::ApiServer;
-use crate::service_address;
 use crate::status::Refusal;
+use crate::{service_address, unfinished};
 
 impl ApiServer {
-    /// Makes what every cluster has: namespaces, the `kubernetes` Service, priority classes of the system. What is there stays as it is.
+    /// Finishes what an earlier run over the same store was killed in the middle of, and makes what every cluster has: namespaces, the
+    /// `kubernetes` Service, priority classes of the system. What is there stays as it is.
     pub async fn bootstrap(&self) -> Result<(), Refusal> {
+        unfinished::finish(&self.inner).await.map_err(|refusal| *refusal)?;
         for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
             self.ensure("/api/v1/namespaces", json!({"metadata": {"name": name}})).await?;
         }

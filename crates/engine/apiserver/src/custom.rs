@@ -1,6 +1,6 @@
 //! Resources that CustomResourceDefinitions bring.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use pillion_kinds::table::CustomTable;
@@ -226,6 +226,8 @@ struct State {
     definitions: HashMap<String, Arc<Value>>,
     /// By group, version and plural.
     resources: HashMap<(String, String, String), Arc<CustomResource>>,
+    /// Names of definitions that are deleted as soon as their objects are.
+    terminating: HashSet<String>,
 }
 
 impl CustomResources {
@@ -292,7 +294,18 @@ impl CustomResources {
     }
 
     pub(crate) fn removed(&self, name: &str) {
-        self.inner.write().unwrap_or_else(PoisonError::into_inner).forget(name);
+        let mut state = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        state.forget(name);
+        state.terminating.remove(name);
+    }
+
+    /// Remembers that a definition is marked for deletion.
+    pub(crate) fn terminates(&self, name: &str) {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner).terminating.insert(name.to_owned());
+    }
+
+    pub(crate) fn is_terminating(&self, name: &str) -> bool {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner).terminating.contains(name)
     }
 }
 

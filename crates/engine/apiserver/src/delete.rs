@@ -112,10 +112,22 @@ async fn run(call: &Call<'_>, name: &str, options: &DeleteOptions, admission: Ad
     let mut admitted = admission == Admission::Done;
     let shown_name = if admission == Admission::OfCollection { "" } else { name };
     let key = call.key_of(name);
+    // The object as this request has marked it, if somebody else may remove it now.
+    let mut ours: Option<Value> = None;
     loop {
-        let stored =
-            call.inner().store.get(&key).ok_or_else(|| Refusal::not_found(&call.endpoint.group_resource(), name))?;
-        let object = read::decode(call.inner(), &call.endpoint, &stored).await?;
+        let stored = call.inner().store.get(&key);
+        let object = match &stored {
+            Some(stored) => Some(read::decode(call.inner(), &call.endpoint, stored).await?),
+            None => None,
+        };
+        let is_still_there =
+            |marked: &Value| object.as_ref().is_some_and(|object| meta::uid(object) == meta::uid(marked));
+        if let Some(marked) = ours.take_if(|marked| !is_still_there(marked)) {
+            return Ok(Outcome { gone: true, shown: deleted(call, name, marked) });
+        }
+        let Some((stored, object)) = stored.zip(object) else {
+            return Err(Refusal::not_found(&call.endpoint.group_resource(), name));
+        };
         preconditions(call, name, options, &object)?;
         let plan = plan(call, options, &object);
         if !admitted && !matches!(plan, Plan::Pending) {
@@ -138,9 +150,10 @@ async fn run(call: &Call<'_>, name: &str, options: &DeleteOptions, admission: Ad
                     return Ok(Outcome { gone: true, shown });
                 }
                 let version = meta::resource_version(&shown).unwrap_or(0);
-                if let Some(removed) = take(call, &key, version, shown).await? {
+                if let Some(removed) = take(call, &key, version, shown.clone()).await? {
                     return Ok(Outcome { gone: true, shown: deleted(call, name, removed) });
                 }
+                ours = Some(shown);
             }
             Plan::Remove => {
                 let removed = if options.dry_run {
@@ -390,7 +403,7 @@ async fn take(call: &Call<'_>, key: &Key, expected: u64, mut object: Value) -> R
     match call.inner().store.write(Write::Delete { key: key.clone(), expected }).await {
         Ok(committed) => {
             meta::set(&mut object, "resourceVersion", Some(committed.resource_version().to_string().into()));
-            storage::after_delete(call.inner(), &call.endpoint, &object);
+            storage::after_delete(call.inner(), &call.endpoint, &object).await?;
             Ok(Some(object))
         }
         Err(WriteError::Conflict { .. } | WriteError::NotFound) => Ok(None),
@@ -403,7 +416,7 @@ pub(crate) async fn remove(call: &Call<'_>, key: &Key, expected: u64) -> Result<
     match call.inner().store.write(Write::Delete { key: key.clone(), expected }).await {
         Ok(_) => {
             if let Some(name) = call.path.name.as_deref() {
-                storage::after_delete(call.inner(), &call.endpoint, &json!({"metadata": {"name": name}}));
+                storage::after_delete(call.inner(), &call.endpoint, &json!({"metadata": {"name": name}})).await?;
             }
             Ok(true)
         }

@@ -29,6 +29,8 @@
 //! - Where a real kube-apiserver answers differently, this one is wrong; `pillion-differential` compares them, and docs/embedded.md lists what is left.
 //! - Nothing here waits on a socket or a thread when the store is in memory and webhooks are registered in process: virtual time stays exact.
 //! - An answer to a write is sent after the store has it.
+//! - A request on a port that has begun to write is carried out to its end, also when its client has gone. A server that was killed between two
+//!   writes of one request does the rest when it starts again ([`ApiServer::bootstrap`]).
 
 mod admission;
 mod authentication;
@@ -68,6 +70,7 @@ mod status;
 mod storage;
 mod subresource;
 mod token;
+mod unfinished;
 mod update;
 mod user;
 mod verbs;

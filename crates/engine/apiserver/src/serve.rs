@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::header;
+use axum::http::{Method, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum_server::tls_rustls::RustlsConfig;
@@ -52,7 +52,20 @@ impl ApiServer {
 }
 
 fn authenticated(server: &ApiServer) -> Router {
-    server.router().layer(middleware::from_fn_with_state(server.clone(), authenticate))
+    carried_out(server.router()).layer(middleware::from_fn_with_state(server.clone(), authenticate))
+}
+
+/// The same service, except that what has begun to write goes on when its client hangs up: the rest of its writes would be missing.
+pub(crate) fn carried_out(router: Router) -> Router {
+    router.layer(middleware::from_fn(async |request: Request, next: Next| {
+        if request.method() == Method::GET {
+            return next.run(request).await;
+        }
+        match tokio::spawn(next.run(request)).await {
+            Ok(response) => response,
+            Err(error) => respond::refusal(&Refusal::internal(error), Output::json(false)),
+        }
+    }))
 }
 
 async fn authenticate(State(server): State<ApiServer>, mut request: Request, next: Next) -> Response {

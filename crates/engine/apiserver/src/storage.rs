@@ -132,9 +132,12 @@ pub(crate) async fn after_write(inner: &Inner, endpoint: &Endpoint, object: &Val
     Ok(())
 }
 
-/// Lets the server itself see what was deleted.
-pub(crate) fn after_delete(inner: &Inner, endpoint: &Endpoint, object: &Value) {
+/// Lets the server itself see what was deleted: with the last object of a definition that is terminating the definition goes as well.
+pub(crate) async fn after_delete(inner: &Inner, endpoint: &Endpoint, object: &Value) -> Result<()> {
     if endpoint.is("apiextensions.k8s.io", "customresourcedefinitions") {
         inner.custom.removed(meta::name(object));
+    } else if endpoint.is_custom() && inner.custom.is_terminating(&endpoint.storage_name()) {
+        definition::clean_up(inner, &endpoint.storage_name()).await?;
     }
+    Ok(())
 }

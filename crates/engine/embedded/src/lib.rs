@@ -41,7 +41,7 @@ mod machine;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kube::Client;
@@ -63,8 +63,10 @@ pub struct Embedded {
     client: Client,
     node: AnyNode,
     port: Option<Port>,
+    /// Controllers that have not begun yet.
+    controllers: Mutex<Option<pillion_workloads::Config>>,
     /// Ends what runs in it when it is dropped.
-    _tasks: JoinSet<()>,
+    tasks: Mutex<JoinSet<()>>,
 }
 
 /// Where others reach the API server.
@@ -79,8 +81,16 @@ enum AnyNode {
 }
 
 impl Embedded {
-    /// Starts a cluster. When this returns, the API server answers and the node is on its way.
+    /// Starts a cluster. When this returns, the API server answers, and the controllers and the node are on their way.
     pub async fn start(config: Config) -> Result<Embedded, StartError> {
+        let cluster = Embedded::start_without_controllers(config).await?;
+        cluster.start_controllers();
+        Ok(cluster)
+    }
+
+    /// As [`Embedded::start`], but nothing makes pods of the workloads that are kept before [`Embedded::start_controllers`]: whoever
+    /// registers webhooks for pods does it in between.
+    pub async fn start_without_controllers(config: Config) -> Result<Embedded, StartError> {
         let mut tasks = JoinSet::new();
         let server = server(&config)?;
         server.bootstrap().await.map_err(StartError::Bootstrap)?;
@@ -90,11 +100,11 @@ impl Embedded {
             None => None,
         };
         let simulated = matches!(config.containers, Containers::Simulated);
-        tasks.spawn(pillion_workloads::run(pillion_workloads::Config {
+        let controllers = pillion_workloads::Config {
             quiet: simulated,
             certificate_authority: port.as_ref().map(|port| port.credentials.authority.clone()),
             ..pillion_workloads::Config::new(client.clone(), config.clock)
-        }));
+        };
         let clock = config.clock;
         let recorder = Recorder::new(client.clone(), move || clock.now(), "kubelet");
         let node_config = pillion_node::Config {
@@ -121,7 +131,16 @@ impl Embedded {
                 AnyNode::Processes(begin(node_config, ProcessRuntime::new(host, images), &server, &mut tasks))
             }
         };
-        Ok(Embedded { server, client, node, port, _tasks: tasks })
+        let (controllers, tasks) = (Mutex::new(Some(controllers)), Mutex::new(tasks));
+        Ok(Embedded { server, client, node, port, controllers, tasks })
+    }
+
+    /// Starts the controllers, if they do not run yet.
+    pub fn start_controllers(&self) {
+        let controllers = self.controllers.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(controllers) = controllers {
+            self.tasks.lock().unwrap_or_else(PoisonError::into_inner).spawn(pillion_workloads::run(controllers));
+        }
     }
 
     /// A client with all rights.

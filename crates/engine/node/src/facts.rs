@@ -90,10 +90,12 @@ fn ended(before: &State, exit: Exit) -> State {
     }
 }
 
-/// The facts of a pod that this node, or the one before it, has left behind: nothing runs any more, and what the status says is remembered.
+/// The facts of a pod that this node, or the one before it, has left behind: nothing runs any more, its sandbox is gone, and what the
+/// status says is remembered.
 pub(crate) fn recovered(pod: &Pod, now: Timestamp) -> BTreeMap<String, ContainerFacts> {
     let Some(status) = &pod.status else { return BTreeMap::new() };
-    let statuses = status.init_container_statuses.iter().flatten().chain(status.container_statuses.iter().flatten());
+    let lists = [&status.init_container_statuses, &status.container_statuses, &status.ephemeral_container_statuses];
+    let statuses = lists.into_iter().flatten().flatten();
     statuses.filter_map(|status| Some((status.name.clone(), of_status(pod, status, now)?))).collect()
 }
 
@@ -111,6 +113,7 @@ fn of_status(pod: &Pod, status: &ContainerStatus, now: Timestamp) -> Option<Cont
         state,
         stopping: None,
         held: None,
+        in_earlier_sandbox: true,
     };
     let of_terminated = |number, terminated: &ContainerStateTerminated| {
         attempt(number, terminated.container_id.as_deref().unwrap_or_default(), exited(terminated))
@@ -155,6 +158,8 @@ fn lost(since: Option<Timestamp>, now: Timestamp) -> State {
 
 fn image<'a>(pod: &'a Pod, name: &str) -> Option<&'a str> {
     let spec = pod.spec.as_ref()?;
-    let container = spec.containers.iter().chain(spec.init_containers.iter().flatten()).find(|one| one.name == name)?;
-    Some(container.image.as_deref().unwrap_or_default())
+    let all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let ephemeral = spec.ephemeral_containers.iter().flatten().map(|one| (&one.name, &one.image));
+    let (_, image) = all.map(|one| (&one.name, &one.image)).chain(ephemeral).find(|(known, _)| *known == name)?;
+    Some(image.as_deref().unwrap_or_default())
 }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, LifecycleHandler, Pod};
+use pillion_probe::HttpGet;
 
 use crate::events;
-use crate::probe::http::{self, Request};
+use crate::probe::check::http_get;
 use crate::runtime::{ContainerId, Runtime};
 
 /// Runs a hook to its end. The error is what the kubelet would log: it may hold secrets, so events do not repeat it.
@@ -35,7 +36,7 @@ pub(crate) async fn run<R: Runtime>(
         if R::SIMULATED {
             return Ok(());
         }
-        let outcome = match Request::new(get, container, pod_ip, "lifecycle") {
+        let outcome = match http_get(get, container, pod_ip, "lifecycle") {
             // Any answer is a good one.
             Ok(request) => ask(request).await,
             Err(error) => Err(error),
@@ -51,10 +52,10 @@ pub(crate) async fn run<R: Runtime>(
 }
 
 /// A server that speaks HTTP where HTTPS was said is asked in plain.
-async fn ask(request: Request) -> Result<(), String> {
-    match http::get(&request, None).await {
+async fn ask(request: HttpGet) -> Result<(), String> {
+    match request.send(None).await {
         Err(error) if error.contains("server gave HTTP response to HTTPS client") => {
-            http::get(&Request { https: false, ..request }, None).await.map(drop)
+            HttpGet { https: false, ..request }.send(None).await.map(drop)
         }
         other => other.map(drop),
     }

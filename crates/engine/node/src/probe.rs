@@ -1,10 +1,6 @@
 //! When a container is probed, and what its probes have to say.
 
 pub(crate) mod check;
-mod grpc;
-pub(crate) mod http;
-#[cfg(test)]
-mod network_tests;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +9,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Container, Pod, Probe as Spec};
 use pillion_lifecycle::{ContainerFacts, State};
+use pillion_probe::{FirstLook, Results, Timing};
 
 /// What a probe is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +25,14 @@ impl Kind {
             Kind::Startup => "Startup",
             Kind::Readiness => "Readiness",
             Kind::Liveness => "Liveness",
+        }
+    }
+
+    /// The kubelet probes startup and readiness at once; its ticker for liveness begins with the container.
+    fn first_look(self) -> FirstLook {
+        match self {
+            Kind::Startup | Kind::Readiness => FirstLook::AtOnce,
+            Kind::Liveness => FirstLook::AfterPeriod,
         }
     }
 
@@ -58,8 +63,7 @@ pub(crate) struct Probe {
     /// When it is run next, or was run last if it is under way. `None` until the container has started.
     next: Option<Timestamp>,
     state: Progress,
-    /// The last result, and how often it came in a row.
-    last: Option<(bool, i32)>,
+    results: Results,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +116,7 @@ pub(crate) fn schedule(
             if probe.state != Progress::Scheduled || waits {
                 continue;
             }
-            let next = *probe.next.get_or_insert_with(|| first(kind, spec, since, now));
+            let next = *probe.next.get_or_insert_with(|| timing(spec).first_look(kind.first_look(), since, now));
             if next <= now {
                 probe.state = Progress::UnderWay;
                 due.now.push((container.name.clone(), attempt.number, kind));
@@ -137,27 +141,25 @@ fn probed(pod: &Pod) -> impl Iterator<Item = &Container> {
 fn entry<'a>(probes: &'a mut Vec<Probe>, container: &str, attempt: u32, kind: Kind) -> &'a mut Probe {
     let found = probes.iter().position(|probe| probe.kind == kind && probe.container == container);
     let index = found.unwrap_or_else(|| {
-        let (next, state, last) = (None, Progress::Scheduled, None);
-        probes.push(Probe { container: container.to_owned(), attempt, kind, next, state, last });
+        let (next, state, results) = (None, Progress::Scheduled, Results::default());
+        probes.push(Probe { container: container.to_owned(), attempt, kind, next, state, results });
         probes.len() - 1
     });
     &mut probes[index]
 }
 
-/// The first moment of a probe. The kubelet's ticker begins with the container, and it probes startup and readiness at once besides.
-fn first(kind: Kind, spec: &Spec, since: Timestamp, now: Timestamp) -> Timestamp {
-    let period = seconds(spec.period_seconds, 10).max(SignedDuration::from_secs(1));
-    let allowed = later(since, seconds(spec.initial_delay_seconds, 0)).max(now);
-    let mut tick = match kind {
-        Kind::Liveness => later(since, period),
-        Kind::Startup | Kind::Readiness => now,
-    };
-    let missing = allowed.duration_since(tick);
-    if missing.is_positive() {
-        let periods = (missing.as_nanos() + period.as_nanos() - 1) / period.as_nanos();
-        tick = later(tick, period.saturating_mul(i32::try_from(periods).unwrap_or(i32::MAX)));
+/// What the spec says of time, with Kubernetes' defaults.
+fn timing(spec: &Spec) -> Timing {
+    let default = Timing::default();
+    let seconds =
+        |number: Option<i32>, default| number.map_or(default, |number| SignedDuration::from_secs(number.into()));
+    let threshold = |number: Option<i32>, default| number.map_or(default, |number| u32::try_from(number).unwrap_or(1));
+    Timing {
+        initial_delay: seconds(spec.initial_delay_seconds, default.initial_delay),
+        period: seconds(spec.period_seconds, default.period),
+        success_threshold: threshold(spec.success_threshold, default.success_threshold),
+        failure_threshold: threshold(spec.failure_threshold, default.failure_threshold),
     }
-    tick
 }
 
 /// Takes the result of a probe that was under way; `None` is a probe that could not be made, and counts for nothing.
@@ -170,21 +172,12 @@ pub(crate) fn finish(
     steady: bool,
     now: Timestamp,
 ) -> Option<Verdict> {
+    let timing = timing(spec);
     if probe.state == Progress::UnderWay {
         probe.state = Progress::Scheduled;
-        let period = seconds(spec.period_seconds, 10).max(SignedDuration::from_secs(1));
-        probe.next = probe.next.map(|ran| later(ran, period).max(now));
+        probe.next = probe.next.map(|ran| timing.next_look(ran, now));
     }
-    let passed = passed?;
-    let run = match probe.last {
-        Some((before, run)) if before == passed => run.saturating_add(1),
-        _ => 1,
-    };
-    probe.last = Some((passed, run));
-    let threshold = if passed { spec.success_threshold.unwrap_or(1) } else { spec.failure_threshold.unwrap_or(3) };
-    if run < threshold {
-        return None;
-    }
+    let passed = probe.results.add(passed?, &timing)?;
     let over = probe.kind == Kind::Startup || (probe.kind == Kind::Liveness && !passed) || (steady && passed);
     if over {
         probe.state = Progress::Over;
@@ -196,12 +189,4 @@ pub(crate) fn finish(
         (Kind::Liveness, false) => Some(Verdict::NotAlive),
         (Kind::Liveness, true) => None,
     }
-}
-
-fn seconds(number: Option<i32>, default: i32) -> SignedDuration {
-    SignedDuration::from_secs(number.unwrap_or(default).into())
-}
-
-fn later(at: Timestamp, by: SignedDuration) -> Timestamp {
-    at.checked_add(by).unwrap_or(Timestamp::MAX)
 }

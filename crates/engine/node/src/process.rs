@@ -88,7 +88,7 @@ impl ProcessRuntime {
         });
         let pod = pod.map_err(|error| refusal("FailedCreatePodSandBox", error.to_string()))?;
         let volumes = sandbox.volumes.iter().map(|volume| {
-            let folder = fill(&pod, volume).map_err(|error| unmounted(&volume.name, &error))?;
+            let folder = fill_first(&pod, volume).map_err(|error| unmounted(&volume.name, &error))?;
             Ok((volume.name.clone(), folder))
         });
         let volumes = volumes.collect::<Result<_, Refusal>>()?;
@@ -175,6 +175,17 @@ fn unmounted(volume: &str, error: &io::Error) -> Refusal {
     refusal("FailedMount", format!("MountVolume.SetUp failed for volume \"{volume}\" : {error}"))
 }
 
+/// As [`fill`], for a pod that has just been made. What an earlier run has left is kept as a reboot would keep it: the files of an
+/// emptyDir on disk.
+fn fill_first(pod: &pillion_process::Pod, volume: &Volume) -> io::Result<PathBuf> {
+    let folder = pod.volume(&volume.name)?;
+    let is_folder = || std::fs::symlink_metadata(&folder).is_ok_and(|metadata| metadata.is_dir());
+    if !matches!(volume.content, VolumeContent::Empty { memory: false, .. }) || !is_folder() {
+        volume::remove(&folder)?;
+    }
+    fill(pod, volume)
+}
+
 /// Makes what a volume shows, and says where that is.
 fn fill(pod: &pillion_process::Pod, volume: &Volume) -> io::Result<PathBuf> {
     let folder = pod.volume(&volume.name)?;
@@ -248,7 +259,7 @@ impl Runtime for ProcessRuntime {
 
     async fn prepare(&self, sandbox: Sandbox) -> Result<IpAddr, Refusal> {
         let uid = sandbox.pod.metadata.uid.clone().unwrap_or_default();
-        self.tear_down(&uid).await;
+        self.release(&uid).await;
         let pod = self.make(&uid, &sandbox)?;
         let mut addresses = self.addresses();
         let address = free_address(&addresses.values().copied().collect());
@@ -361,10 +372,18 @@ impl Runtime for ProcessRuntime {
     async fn tear_down(&self, pod_uid: &str) {
         self.addresses().remove(pod_uid);
         let pod = self.pods().remove(pod_uid);
-        if let Some(pod) = pod
-            && let Err(error) = pod.pod.tear_down().await
-        {
+        let removed = match pod {
+            Some(pod) => pod.pod.tear_down().await,
+            None => self.host.remove(pod_uid).await,
+        };
+        if let Err(error) = removed {
             tracing::warn!(pod_uid, %error, "the files of a pod cannot be removed");
+        }
+    }
+
+    async fn keep_only(&self, pod_uids: BTreeSet<String>) {
+        for uid in self.host.leftovers().iter().filter(|uid| !pod_uids.contains(*uid)) {
+            self.tear_down(uid).await;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What runs containers for a node: processes of this machine, or nothing but a clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,6 +68,11 @@ pub trait Runtime: Send + Sync + 'static {
 
     /// Takes away all that a pod has: containers that still run, its volumes and logs.
     fn tear_down(&self, pod_uid: &str) -> impl Future<Output = ()> + Send;
+
+    /// Takes away what an earlier run has left of all pods but these.
+    fn keep_only(&self, _pod_uids: BTreeSet<String>) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
 }
 
 /// What the containers of a pod share.
@@ -91,9 +96,9 @@ pub struct Volume {
 /// What a volume holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VolumeContent {
-    /// An empty folder that lives as long as the pod.
+    /// A folder that is empty at first and lives as long as the pod, also when the node starts again.
     Empty {
-        /// Kept in memory (`medium: Memory`).
+        /// Kept in memory (`medium: Memory`): empty again in a new sandbox.
         memory: bool,
         /// So many bytes at most.
         size_limit: Option<u64>,

@@ -7,7 +7,6 @@ use futures::future::join_all;
 use tokio::time::Instant;
 
 use crate::node::Inner;
-use crate::pods::Record;
 use crate::runtime::{ContainerId, Runtime, Signal};
 use crate::worker;
 
@@ -22,7 +21,7 @@ struct Left {
     killed: bool,
 }
 
-/// Ends all pods in their order; then stops whatever is left: TERM, and KILL for those whose time is over. Logs stay.
+/// Ends all pods in their order; then stops whatever is left: TERM, and KILL for those whose time is over. Logs and volumes stay.
 pub(crate) async fn stop_all<R: Runtime>(inner: &Arc<Inner<R>>, within: Duration) {
     let began = Instant::now();
     // One that takes longer is among what is left.
@@ -37,9 +36,9 @@ pub(crate) async fn stop_all<R: Runtime>(inner: &Arc<Inner<R>>, within: Duration
             Err(_) => kill_overdue(inner, &mut left).await,
         }
     }
-    let (whole, torn) = ends(inner);
-    join_all(whole.iter().map(|uid| inner.runtime.release(uid))).await;
-    join_all(torn.iter().map(|uid| inner.runtime.tear_down(uid))).await;
+    // Of a container that was just being started nobody knows whether it runs; its pod ends with it.
+    let uids = inner.pods().uids();
+    join_all(uids.iter().map(|uid| inner.runtime.release(uid))).await;
 }
 
 /// Kills those whose time is over, and gives up on those that were killed before.
@@ -52,14 +51,6 @@ async fn kill_overdue<R: Runtime>(inner: &Inner<R>, left: &mut Vec<Left>) {
         kills.push(inner.runtime.signal(&one.id, Signal::Kill));
     }
     join_all(kills).await;
-}
-
-/// The pods whose containers have all ended, and those in which one was just being started: nobody knows whether it runs.
-fn ends<R: Runtime>(inner: &Inner<R>) -> (Vec<String>, Vec<String>) {
-    let pods = inner.pods();
-    let (torn, whole): (Vec<_>, Vec<_>) = pods.iter().partition(|(_, record)| record.is_half_made());
-    let uids = |pods: Vec<(&String, &Record)>| pods.into_iter().map(|(uid, _)| uid.clone()).collect();
-    (uids(whole), uids(torn))
 }
 
 /// All containers that run, each with the moment at which its time is over.

@@ -2,4 +2,4 @@
 
 mod cluster;
 mod lifecycle;
-pub(crate) mod trouble;
+mod trouble;

@@ -72,6 +72,8 @@ struct Worker<R> {
     dirty: BTreeSet<String>,
     /// The node goes away: pods end, and what is left of them on the disk stays.
     leaving: bool,
+    /// What an earlier run has left of pods that are gone is removed.
+    is_clean: bool,
 }
 
 /// Takes care of pods, for ever.
@@ -116,6 +118,7 @@ impl<R: Runtime> Worker<R> {
             writes: Arc::new(tokio::sync::Semaphore::new(act::WRITES)),
             dirty: BTreeSet::new(),
             leaving: false,
+            is_clean: false,
         }
     }
 
@@ -185,6 +188,9 @@ impl<R: Runtime> Worker<R> {
                 let known = self.inner.pods().uids();
                 for uid in known.iter().filter(|uid| !uids.contains(*uid)) {
                     self.gone(uid, now);
+                }
+                if !std::mem::replace(&mut self.is_clean, true) {
+                    self.keep_only(uids);
                 }
             }
             News::Sandbox(uid, outcome) => self.prepared(&uid, outcome, now),

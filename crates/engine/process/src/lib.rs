@@ -49,6 +49,7 @@
 //! - A container ends with its first process; whatever else is in it is killed before its end is told, and all it has
 //!   written is in its log by then.
 //! - The supervisors have one thread and start nothing but this program again: there is no `fork` in this code.
+//! - Volumes outlive the program until their pod is removed. Nothing of an earlier run is alive when a [`Host`] is there.
 //! - A command gets the environment that is given, and no descriptor but its input, which is empty, and its two outputs.
 
 mod abilities;

@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream as BlockingStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -18,6 +19,13 @@ use crate::mounts::Mount;
 use crate::process::{Process, send};
 use crate::role::Role;
 use crate::start_error::StartError;
+
+/// What the names of files begin with that guards of a pod have locked, each as long as anything of its own runs.
+pub(crate) const GUARD: &str = "guard-";
+/// Tells the guards apart that this program has started.
+static GUARDS: AtomicU64 = AtomicU64::new(0);
+/// The folder of a pod that holds its volumes.
+pub(crate) const VOLUMES: &str = "volumes";
 
 /// A pod to be made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,14 +72,16 @@ pub struct Pod {
 
 impl Pod {
     pub(crate) fn new(folder: PathBuf, program: &Path, config: PodConfig) -> io::Result<Pod> {
-        for part in ["volumes", "logs", "termination"] {
+        for part in [VOLUMES, "logs", "termination"] {
             DirBuilder::new().recursive(true).mode(0o700).create(folder.join(part))?;
         }
+        let lock = File::create(folder.join(format!("{GUARD}{}", GUARDS.fetch_add(1, Ordering::Relaxed))))?;
+        lock.try_lock()?;
         let (near, far) = BlockingStream::pair()?;
         near.set_nonblocking(true)?;
         let mut command = Role::Guard.of(program, &config)?;
-        // A Ctrl-C is for the program, which ends the pods in its own order.
-        command.stdin(OwnedFd::from(far)).process_group(0);
+        // A Ctrl-C is for the program, which ends the pods in its own order. The lock is the guard's alone: it holds until the guard ends.
+        command.stdin(OwnedFd::from(far)).stdout(OwnedFd::from(lock)).process_group(0);
         let mut guard = tokio::process::Command::from(command).spawn()?;
         let (ended, gone) = watch::channel(false);
         tokio::spawn(async move {
@@ -84,7 +94,7 @@ impl Pod {
     /// The folder of a volume, which need not exist.
     pub fn volume(&self, name: &str) -> io::Result<PathBuf> {
         check_name(name)?;
-        Ok(self.folder.join("volumes").join(name))
+        Ok(self.folder.join(VOLUMES).join(name))
     }
 
     /// An empty file for the last words of an attempt, which everybody may write.

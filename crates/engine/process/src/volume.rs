@@ -22,7 +22,12 @@ pub struct VolumeFile<C> {
     pub mode: u32,
 }
 
-/// Makes the folder of a volume, which everybody may write.
+/// Removes the folder of a volume with all that is in it, if it is there.
+pub fn remove(folder: &Path) -> io::Result<()> {
+    remove_all(folder)
+}
+
+/// Makes the folder of a volume, which everybody may write. One that is there keeps what is in it.
 pub fn create(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     // Not the mode of the builder: that is for those who ask, and the umask has a say in it.

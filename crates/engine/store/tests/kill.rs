@@ -2,7 +2,7 @@
 //!
 //! A child process, which is this test again, writes from many tasks and tells of each write that was acknowledged.
 //! It is killed, and the store is opened and compared with what the child told. `PILLION_KILL_ROUNDS` says how often,
-//! `PILLION_KILL_START` repeats its choices.
+//! `PILLION_KILL_SEED` repeats its choices.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 use std::collections::HashMap;
@@ -34,9 +34,9 @@ fn acknowledged_writes_survive_sigkill() {
     }
     let number = |name| env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     let rounds = number("PILLION_KILL_ROUNDS").unwrap_or(3);
-    let start = number("PILLION_KILL_START").unwrap_or_else(|| RandomState::new().hash_one(0));
-    println!("PILLION_KILL_START={start}");
-    let mut random = Random(start);
+    let seed = number("PILLION_KILL_SEED").unwrap_or_else(|| RandomState::new().hash_one(0));
+    println!("PILLION_KILL_SEED={seed}");
+    let mut random = Random(seed);
 
     let folder = tempfile::tempdir().unwrap();
     let mut known = HashMap::new();

@@ -21,7 +21,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::ResourceExt as _;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::runtime::wait::await_condition;
+use kube::{Api, ResourceExt as _};
 use pillion_clock::Clock;
 use pillion_embedded::{Containers, Embedded};
 use pillion_gates::Gates;
@@ -46,6 +48,9 @@ const BEAT: Duration = Duration::from_millis(100);
 const SERVICE: &str = "pillion-webhook";
 /// After Ctrl-C nothing runs longer than this, whatever a pod's grace period says.
 const LONGEST_GRACE: Duration = Duration::from_mins(1);
+
+/// Controllers of a new cluster do their first work within this.
+const LONGEST_SETUP: Duration = Duration::from_secs(10);
 
 /// An end that takes longer than this is talked about.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -131,7 +136,7 @@ async fn start(args: &UpArgs, home: &Home, images: ImageMap) -> Result<Embedded,
         clock: Clock::system(),
         seed: None,
     };
-    let engine = Embedded::start(config).await.map_err(|error| Failure::no(chain(&error)))?;
+    let engine = Embedded::start_without_controllers(config).await.map_err(|error| Failure::no(chain(&error)))?;
     engine.write_kubeconfig(&home.kubeconfig()).map_err(|error| Failure::no(chain(&error)))?;
     Ok(engine)
 }
@@ -141,6 +146,9 @@ async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Docu
     let began = Instant::now();
     let client = engine.client();
     let manager = start_manager(engine, args.gates.gates()).await.map_err(Failure::no)?;
+    // Pods of workloads that an earlier run has kept get their sidecars, too.
+    engine.start_controllers();
+    default_service_account(&client).await;
     let kubeconfig = quoted(&home.kubeconfig());
     let live = is_live(args);
     let screen = if live { Some(Screen::open()?) } else { None };
@@ -182,6 +190,14 @@ async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Docu
         }
     }
     Err(Failure::No(failed.iter().map(|key| format!("Job {} did not complete", short(key))).collect()))
+}
+
+/// Returns when the namespace `default` has its service account: before that the API server refuses pods.
+async fn default_service_account(client: &kube::Client) {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
+    let exists = await_condition(accounts, "default", |account: Option<&ServiceAccount>| account.is_some());
+    // If it does not appear, the API server says so to whoever creates a pod.
+    let _ = tokio::time::timeout(LONGEST_SETUP, exists).await;
 }
 
 async fn start_manager(engine: &Embedded, gates: Gates) -> Result<Manager, String> {

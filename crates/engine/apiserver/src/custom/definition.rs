@@ -1,7 +1,9 @@
 //! What kube-apiserver itself does about CustomResourceDefinitions: accepting their names, and cleaning up after them.
 
+use std::sync::Arc;
+
 use pillion_kinds::field::{Error, Path};
-use pillion_store::{Key, Write, WriteError};
+use pillion_store::{Event, Key, Write, WriteError};
 use pillion_structural::crd::{self, Context};
 use serde_json::{Map, Value, json};
 
@@ -98,11 +100,17 @@ pub(crate) async fn settle(inner: &Inner, name: &str) -> Result<()> {
     }
 }
 
+/// Whether the status already says everything that [`settle`] would write.
+pub(crate) fn is_settled(definition: &Value) -> bool {
+    definition["spec"]["names"] == definition["status"]["acceptedNames"]
+        && condition(definition, "Established") == Some("True")
+}
+
 fn accept_names(inner: &Inner, definition: &mut Value) {
-    let (spec, accepted) = (definition["spec"]["names"].clone(), definition["status"]["acceptedNames"].clone());
-    if spec == accepted && condition(definition, "Established") == Some("True") {
+    if is_settled(definition) {
         return;
     }
+    let (spec, accepted) = (definition["spec"]["names"].clone(), definition["status"]["acceptedNames"].clone());
     let (resources, kinds) = names_in_use(inner, definition);
     let mut names: Map<String, Value> = accepted.as_object().cloned().unwrap_or_default();
     let mut refused: Option<(&str, String)> = None;
@@ -209,45 +217,83 @@ pub(crate) fn mark(inner: &Inner, definition: &mut Value) {
     meta::sort(definition);
 }
 
-/// Deletes what a marked definition has brought, and then the definition, unless finalizers of others hold either.
+/// Deletes the objects of a definition that is marked for deletion, and then the definition, unless finalizers of others hold either.
+/// Whoever removes the last object calls this again.
 pub(crate) async fn clean_up(inner: &Inner, name: &str) -> Result<()> {
-    let resource = name.to_owned();
-    let snapshot = inner.store.list(&resource, None);
-    let mut held = false;
-    for (namespace, object, stored) in snapshot.iter() {
-        let key = Key::new(resource.as_str(), namespace.clone(), object.clone());
-        let mut instance = read::parse(stored)?;
-        if meta::finalizers(&instance).is_empty() {
-            let _ = inner.store.write(Write::Delete { key, expected: stored.resource_version }).await;
-            continue;
+    inner.custom.terminates(name);
+    loop {
+        let step = match delete_objects(inner, name).await? {
+            Step::Done => release(inner, name).await?,
+            step => step,
+        };
+        match step {
+            Step::Again => {}
+            Step::Held => return Ok(()),
+            Step::Done => {
+                inner.custom.removed(name);
+                return Ok(());
+            }
         }
-        held = true;
-        if !meta::is_deleting(&instance) {
+    }
+}
+
+/// How far a deletion has come.
+enum Step {
+    Done,
+    /// Somebody else's finalizers hold it.
+    Held,
+    /// Somebody else was faster: it has to be looked at again.
+    Again,
+}
+
+fn step_of(written: std::result::Result<Arc<Event>, WriteError>, then: Step) -> Result<Step> {
+    match written {
+        Ok(_) => Ok(then),
+        Err(WriteError::NotFound | WriteError::Conflict { .. }) => Ok(Step::Again),
+        Err(error) => Err(storage::not_written(&error)),
+    }
+}
+
+async fn delete_objects(inner: &Inner, name: &str) -> Result<Step> {
+    let mut all = Step::Done;
+    for (namespace, object, stored) in inner.store.list(name, None).iter() {
+        let (key, expected) = (Key::new(name, namespace.clone(), object.clone()), stored.resource_version);
+        let mut instance = read::parse(stored)?;
+        let step = if meta::finalizers(&instance).is_empty() {
+            step_of(inner.store.write(Write::Delete { key, expected }).await, Step::Done)?
+        } else if meta::is_deleting(&instance) {
+            Step::Held
+        } else {
             meta::set(&mut instance, "deletionTimestamp", Some(meta::time(inner.clock.now()).into()));
             meta::set(&mut instance, "deletionGracePeriodSeconds", Some(0.into()));
             meta::sort(&mut instance);
             let Value::Object(object) = instance else { continue };
-            let _ = inner.store.write(Write::Update { key, expected: stored.resource_version, object }).await;
-        }
+            step_of(inner.store.write(Write::Update { key, expected, object }).await, Step::Held)?
+        };
+        all = match (all, step) {
+            (Step::Again, _) | (_, Step::Again) => Step::Again,
+            (Step::Held, _) | (_, Step::Held) => Step::Held,
+            _ => Step::Done,
+        };
     }
-    if held {
-        return Ok(());
-    }
+    Ok(all)
+}
+
+/// Takes our finalizer from a definition without objects, and the definition with it if it was the last one.
+async fn release(inner: &Inner, name: &str) -> Result<Step> {
     let key = Key::new(DEFINITIONS, "", name);
-    let Some(stored) = inner.store.get(&key) else { return Ok(()) };
-    let mut definition = read::parse(&stored)?;
+    let Some(stored) = inner.store.get(&key) else { return Ok(Step::Done) };
+    let (mut definition, expected) = (read::parse(&stored)?, stored.resource_version);
     let mut finalizers: Vec<Value> = definition["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+    let before = finalizers.len();
     finalizers.retain(|finalizer| finalizer != CLEANUP);
-    let write = if finalizers.is_empty() {
-        inner.custom.removed(name);
-        Write::Delete { key, expected: stored.resource_version }
-    } else {
-        meta::set(&mut definition, "finalizers", Some(Value::Array(finalizers)));
-        let Value::Object(object) = definition else { return Ok(()) };
-        Write::Update { key, expected: stored.resource_version, object }
-    };
-    match inner.store.write(write).await {
-        Ok(_) | Err(WriteError::NotFound | WriteError::Conflict { .. }) => Ok(()),
-        Err(error) => Err(storage::not_written(&error)),
+    if finalizers.is_empty() {
+        return step_of(inner.store.write(Write::Delete { key, expected }).await, Step::Done);
     }
+    if finalizers.len() == before {
+        return Ok(Step::Held);
+    }
+    meta::set(&mut definition, "finalizers", Some(Value::Array(finalizers)));
+    let Value::Object(object) = definition else { return Ok(Step::Held) };
+    step_of(inner.store.write(Write::Update { key, expected, object }).await, Step::Held)
 }

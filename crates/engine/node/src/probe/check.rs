@@ -1,31 +1,13 @@
-//! One look at a container: a command, a request or a connection.
+//! Probes of a pod's spec, as the probe crate takes them.
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe as Spec};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use tokio::net::TcpStream;
+use pillion_probe::{Action, Exec, HttpGet, Outcome, Probe};
 
-use super::http::{self, Request};
 use crate::environment::expand;
 use crate::runtime::{ContainerId, ExecError, Runtime};
-
-/// What a probe has seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Success,
-    /// It counts as a success, and is told.
-    Warning(String),
-    Failure(String),
-    /// It could not be made; counts for nothing.
-    Error(String),
-}
-
-/// A probe that cannot be made is tried so often.
-const TRIES: u32 = 3;
-
-/// No more of a command's or server's words is kept.
-const LONGEST_OUTPUT: usize = 10 * 1024;
 
 /// Probes a container.
 pub(crate) async fn check<R: Runtime>(
@@ -35,44 +17,60 @@ pub(crate) async fn check<R: Runtime>(
     spec: &Spec,
     pod_ip: &str,
 ) -> Outcome {
-    let mut outcome = Outcome::Success;
-    for _ in 0..TRIES {
-        outcome = once(runtime, id, container, spec, pod_ip).await;
-        if !matches!(outcome, Outcome::Error(_)) {
-            break;
-        }
-    }
-    outcome
-}
-
-async fn once<R: Runtime>(runtime: &R, id: &ContainerId, container: &Container, spec: &Spec, pod_ip: &str) -> Outcome {
-    let timeout = Duration::from_secs(spec.timeout_seconds.unwrap_or(1).max(1).unsigned_abs().into());
-    if let Some(exec) = &spec.exec {
-        let command = static_command(exec.command.as_deref().unwrap_or_default(), container);
-        return run(runtime, id, &command, timeout).await;
-    }
-    if R::SIMULATED {
+    // There is nothing to reach in a simulated container.
+    if R::SIMULATED && spec.exec.is_none() {
         return Outcome::Success;
     }
+    match action(container, spec, pod_ip) {
+        Ok(action) => {
+            let timeout = Duration::from_secs(spec.timeout_seconds.unwrap_or(1).max(1).unsigned_abs().into());
+            pillion_probe::check(&Probe { action, timeout }, &Commands { runtime, id }).await
+        }
+        Err(error) => Outcome::Error(error),
+    }
+}
+
+/// What a spec asks, with ports and hosts resolved.
+fn action(container: &Container, spec: &Spec, pod_ip: &str) -> Result<Action, String> {
+    if let Some(exec) = &spec.exec {
+        let command = exec.command.as_deref().unwrap_or_default();
+        return Ok(Action::Exec { command: static_command(command, container) });
+    }
     if let Some(get) = &spec.http_get {
-        return match Request::new(get, container, pod_ip, "probe") {
-            Ok(request) => answer(http::get(&request, Some(timeout)).await),
-            Err(error) => Outcome::Error(error),
-        };
+        return http_get(get, container, pod_ip, "probe").map(Action::Http);
     }
     if let Some(socket) = &spec.tcp_socket {
         let host = socket.host.as_deref().filter(|host| !host.is_empty()).unwrap_or(pod_ip);
-        return match port(&socket.port, container) {
-            Ok(port) => connect(host, port, timeout).await,
-            Err(error) => Outcome::Error(error),
-        };
+        return Ok(Action::Tcp { host: host.to_owned(), port: port(&socket.port, container)? });
     }
     if let Some(grpc) = &spec.grpc {
-        let service = grpc.service.as_deref().unwrap_or_default();
-        return super::grpc::check(&address(pod_ip, u16::try_from(grpc.port).unwrap_or_default()), service, timeout)
-            .await;
+        return Ok(Action::Grpc {
+            host: pod_ip.to_owned(),
+            port: u16::try_from(grpc.port).unwrap_or_default(),
+            service: grpc.service.clone().unwrap_or_default(),
+        });
     }
-    Outcome::Error(format!("missing probe handler for {}", container.name))
+    Err(format!("missing probe handler for {}", container.name))
+}
+
+/// Commands of a container.
+struct Commands<'a, R> {
+    runtime: &'a R,
+    id: &'a ContainerId,
+}
+
+impl<R: Runtime> Exec for Commands<'_, R> {
+    async fn exec(
+        &self,
+        command: &[String],
+        timeout: Duration,
+    ) -> Result<pillion_probe::ExecOutput, pillion_probe::ExecError> {
+        match self.runtime.exec(self.id, command, Some(timeout)).await {
+            Ok(output) => Ok(pillion_probe::ExecOutput { code: output.code, output: output.output }),
+            Err(error @ ExecError::TimedOut { .. }) => Err(pillion_probe::ExecError::TimedOut(error.to_string())),
+            Err(ExecError::Failed(error)) => Err(pillion_probe::ExecError::Failed(error)),
+        }
+    }
 }
 
 /// Variables with a plain value are expanded in the command of a probe, others are not.
@@ -84,41 +82,8 @@ fn static_command(command: &[String], container: &Container) -> Vec<String> {
     command.iter().map(|word| expand(word, value)).collect()
 }
 
-async fn run<R: Runtime>(runtime: &R, id: &ContainerId, command: &[String], timeout: Duration) -> Outcome {
-    match runtime.exec(id, command, Some(timeout)).await {
-        Ok(output) if output.code == 0 => Outcome::Success,
-        Ok(output) => Outcome::Failure(shortened(&output.output)),
-        Err(error @ ExecError::TimedOut { .. }) => Outcome::Failure(error.to_string()),
-        Err(ExecError::Failed(error)) => Outcome::Error(error),
-    }
-}
-
-fn answer(answer: Result<http::Answer, String>) -> Outcome {
-    match answer {
-        Err(error) => Outcome::Failure(error),
-        Ok(answer) if (200..300).contains(&answer.status) => Outcome::Success,
-        Ok(answer) if (300..400).contains(&answer.status) => {
-            Outcome::Warning(format!("Probe terminated redirects, Response body: {}", shortened(&answer.body)))
-        }
-        Ok(answer) => Outcome::Failure(format!("HTTP probe failed with statuscode: {}", answer.status)),
-    }
-}
-
-async fn connect(host: &str, port: u16, timeout: Duration) -> Outcome {
-    let address = address(host, port);
-    match tokio::time::timeout(timeout, TcpStream::connect(&address)).await {
-        Ok(Ok(_)) => Outcome::Success,
-        Ok(Err(error)) => Outcome::Failure(http::dial_error(&address, &error)),
-        Err(_) => Outcome::Failure(format!("dial tcp {address}: i/o timeout")),
-    }
-}
-
-pub(crate) fn address(host: &str, port: u16) -> String {
-    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
-}
-
 /// A port by its number or by the name that the container gave it.
-pub(crate) fn port(port: &IntOrString, container: &Container) -> Result<u16, String> {
+fn port(port: &IntOrString, container: &Container) -> Result<u16, String> {
     let number = match port {
         IntOrString::Int(number) => *number,
         IntOrString::String(name) => {
@@ -132,27 +97,69 @@ pub(crate) fn port(port: &IntOrString, container: &Container) -> Result<u16, Str
     u16::try_from(number).ok().filter(|number| *number > 0).ok_or_else(|| format!("invalid port number: {number}"))
 }
 
-impl Request {
-    pub(crate) fn new(
-        get: &HTTPGetAction,
-        container: &Container,
-        pod_ip: &str,
-        purpose: &str,
-    ) -> Result<Request, String> {
-        let host = get.host.as_deref().filter(|host| !host.is_empty()).unwrap_or(pod_ip);
-        let path = get.path.as_deref().unwrap_or_default();
-        let headers = get.http_headers.iter().flatten().map(|header| (header.name.clone(), header.value.clone()));
-        Ok(Request {
-            https: get.scheme.as_deref() == Some("HTTPS"),
-            host: host.to_owned(),
-            port: port(&get.port, container)?,
-            path: if path.starts_with('/') { path.to_owned() } else { format!("/{path}") },
-            headers: headers.collect(),
-            user_agent: format!("kube-{purpose}/1.35"),
-        })
-    }
+/// The request of a probe or a hook.
+pub(crate) fn http_get(
+    get: &HTTPGetAction,
+    container: &Container,
+    pod_ip: &str,
+    purpose: &str,
+) -> Result<HttpGet, String> {
+    let host = get.host.as_deref().filter(|host| !host.is_empty()).unwrap_or(pod_ip);
+    let path = get.path.as_deref().unwrap_or_default();
+    let headers = get.http_headers.iter().flatten().map(|header| (header.name.clone(), header.value.clone()));
+    Ok(HttpGet {
+        https: get.scheme.as_deref() == Some("HTTPS"),
+        host: host.to_owned(),
+        port: port(&get.port, container)?,
+        path: if path.starts_with('/') { path.to_owned() } else { format!("/{path}") },
+        headers: headers.collect(),
+        user_agent: format!("kube-{purpose}/1.35"),
+    })
 }
 
-fn shortened(output: &[u8]) -> String {
-    String::from_utf8_lossy(&output[..output.len().min(LONGEST_OUTPUT)]).into_owned()
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn of(spec: Value) -> Result<Action, String> {
+        let container = json!({
+            "name": "main",
+            "ports": [{"name": "web", "containerPort": 8080}],
+            "env": [{"name": "FILE", "value": "/ready"}, {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}],
+        });
+        action(&serde_json::from_value(container).unwrap(), &serde_json::from_value(spec).unwrap(), "10.0.0.2")
+    }
+
+    #[test]
+    fn hosts_ports_and_variables_are_resolved() {
+        let (host, own) = ("10.0.0.2".to_owned(), "127.0.0.1".to_owned());
+        let command = |words: &[&str]| Action::Exec { command: words.iter().map(|word| (*word).to_owned()).collect() };
+        let http = |https, port, path: &str, headers| {
+            let (host, path, user_agent) = (host.clone(), path.to_owned(), "kube-probe/1.35".to_owned());
+            Action::Http(HttpGet { https, host, port, path, headers, user_agent })
+        };
+        let header = vec![("X-A".to_owned(), "b".to_owned())];
+        let table = [
+            (json!({"exec": {"command": ["cat", "$(FILE)", "$(NODE)"]}}), Ok(command(&["cat", "/ready", "$(NODE)"]))),
+            (json!({"httpGet": {"port": "web"}}), Ok(http(false, 8080, "/", vec![]))),
+            (
+                json!({"httpGet": {"port": 1, "path": "a?b", "scheme": "HTTPS", "httpHeaders": [{"name": "X-A", "value": "b"}]}}),
+                Ok(http(true, 1, "/a?b", header)),
+            ),
+            (json!({"tcpSocket": {"port": "81"}}), Ok(Action::Tcp { host: host.clone(), port: 81 })),
+            (json!({"tcpSocket": {"port": 82, "host": own}}), Ok(Action::Tcp { host: own, port: 82 })),
+            (json!({"tcpSocket": {"port": "nowhere"}}), Err("port nowhere not found".to_owned())),
+            (json!({"tcpSocket": {"port": 0}}), Err("invalid port number: 0".to_owned())),
+            (
+                json!({"grpc": {"port": 83, "service": "s"}}),
+                Ok(Action::Grpc { host: host.clone(), port: 83, service: "s".to_owned() }),
+            ),
+            (json!({}), Err("missing probe handler for main".to_owned())),
+        ];
+        for (spec, expected) in table {
+            assert_eq!(of(spec.clone()), expected, "{spec}");
+        }
+    }
 }

@@ -25,27 +25,16 @@ fn running(since: i64, started: bool) -> BTreeMap<String, ContainerFacts> {
         state,
         stopping: None,
         held: None,
+        in_earlier_sandbox: false,
     };
     BTreeMap::from([("main".to_owned(), ContainerFacts { current: Some(attempt), ..ContainerFacts::default() })])
 }
 
 #[test]
-fn the_first_look_comes_as_the_kubelets_ticker_and_delays_have_it() {
-    let table = [
-        // Kind, initial delay, period, first look after the container began to run.
-        (Kind::Readiness, 0, 10, 0),
-        (Kind::Readiness, 5, 10, 10),
-        (Kind::Readiness, 10, 10, 10),
-        (Kind::Readiness, 11, 10, 20),
-        (Kind::Startup, 0, 3, 0),
-        (Kind::Startup, 4, 3, 6),
-        (Kind::Liveness, 0, 10, 10),
-        (Kind::Liveness, 10, 10, 10),
-        (Kind::Liveness, 15, 10, 20),
-    ];
-    for (kind, delay, period, expected) in table {
-        let spec = Spec { initial_delay_seconds: Some(delay), period_seconds: Some(period), ..Spec::default() };
-        assert_eq!(first(kind, &spec, at(100), at(100)), at(100 + expected), "{kind:?} {delay} {period}");
+fn the_first_look_at_a_container_depends_on_the_kind() {
+    let spec = Spec { initial_delay_seconds: Some(15), period_seconds: Some(10), ..Spec::default() };
+    for (kind, expected) in [(Kind::Startup, 122), (Kind::Readiness, 122), (Kind::Liveness, 120)] {
+        assert_eq!(timing(&spec).first_look(kind.first_look(), at(100), at(112)), at(expected), "{kind:?}");
     }
 }
 

@@ -175,6 +175,26 @@ async fn a_node_that_comes_back_runs_the_pods_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_node_that_comes_back_runs_init_containers_again_first() {
+    let cluster = cluster::simulated().await;
+    let spec = json!({"initContainers": [{"name": "prepare"}], "containers": [{"name": "main"}]});
+    cluster.create_annotated("web", "prepare: 5s", spec).await;
+    cluster.until("web", |pod| state(pod, "main") == "running").await;
+    cluster.node.shutdown(Duration::from_secs(10)).await;
+
+    let again = cluster::on(cluster.server.clone(), SimulatedRuntime::new(cluster.clock));
+    again.until("web", |pod| state(pod, "prepare") == "running").await;
+    assert_eq!(state(&again.get("web").await.unwrap(), "main"), "terminated ContainerStatusUnknown 137");
+    again.until("web", |pod| state(pod, "main") == "running").await;
+    let pod = again.get("web").await.unwrap();
+    for list in ["initContainerStatuses", "containerStatuses"] {
+        assert_eq!(pod["status"][list][0]["restartCount"], 1, "{list}");
+    }
+    let events = again.events("web").await;
+    assert!(events.contains("SandboxChanged : Pod sandbox changed, it will be killed and re-created.\n"), "{events}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_shutdown_waits_no_longer_than_it_may() {
     let cluster = cluster::simulated().await;
     let spec = |grace: i64| json!({"terminationGracePeriodSeconds": grace, "containers": [{"name": "main"}]});

@@ -19,7 +19,7 @@ use crate::runtime::{
 };
 
 /// A simulated runtime in which commands can fail, and which remembers what it was given.
-pub(crate) struct Scripted {
+struct Scripted {
     inner: SimulatedRuntime,
     script: Arc<Script>,
 }
@@ -32,12 +32,6 @@ struct Script {
     /// What containers were told and what was run in them, in order.
     told: Mutex<Vec<String>>,
     volumes: Mutex<Vec<Volume>>,
-}
-
-impl Default for Scripted {
-    fn default() -> Scripted {
-        Scripted { inner: SimulatedRuntime::new(pillion_clock::Clock::system()), script: Arc::default() }
-    }
 }
 
 impl Script {

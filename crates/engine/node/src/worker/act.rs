@@ -1,9 +1,11 @@
 //! What is done for a pod: each thing in a task of its own, whose outcome is news.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Lifecycle, LifecycleHandler, Pod};
 use pillion_lifecycle::{Action, Hook};
+use pillion_probe::Outcome;
 use serde_json::Value;
 
 use super::{News, Unprepared, Worker};
@@ -11,7 +13,7 @@ use crate::facts::Fact;
 use crate::node::Inner;
 use crate::pods::{Record, Sandbox};
 use crate::probe::Kind;
-use crate::probe::check::{self, Outcome};
+use crate::probe::check;
 use crate::runtime::{self, ContainerId, Runtime, Signal};
 use crate::volumes::{self, Mounted};
 use crate::{container, events, hooks, resize, status};
@@ -142,6 +144,10 @@ impl<R: Runtime> Worker<R> {
 
     pub(super) fn prepare(&mut self, uid: &str, record: &mut Record, tries: u32) {
         record.sandbox = Sandbox::Preparing { tries };
+        if tries == 1 && !record.facts.is_empty() {
+            let message = "Pod sandbox changed, it will be killed and re-created.";
+            self.inner.config.recorder.normal(&events::pod(&record.pod), "SandboxChanged", message);
+        }
         let (pod, uid) = (Arc::clone(&record.pod), uid.to_owned());
         let prepare = |inner: Arc<Inner<R>>| async move {
             let mounted = volumes::mount(&inner.config, &pod, &Mounted::default(), !R::SIMULATED).await;
@@ -161,6 +167,11 @@ impl<R: Runtime> Worker<R> {
     pub(super) fn tear_down(&mut self, uid: &str) {
         let (inner, uid) = (Arc::clone(&self.inner), uid.to_owned());
         self.tasks.spawn(async move { inner.runtime.tear_down(&uid).await });
+    }
+
+    pub(super) fn keep_only(&mut self, uids: BTreeSet<String>) {
+        let inner = Arc::clone(&self.inner);
+        self.tasks.spawn(async move { inner.runtime.keep_only(uids).await });
     }
 
     pub(super) fn write(&mut self, uid: &str, pod: Arc<Pod>, change: Value) {

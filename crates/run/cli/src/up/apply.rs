@@ -9,6 +9,7 @@ use kube::discovery::{self, Scope};
 use kube::{Client, ResourceExt as _};
 use pillion_api::names;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::manifest::Document;
 
@@ -16,6 +17,8 @@ use crate::manifest::Document;
 const MANAGER: &str = "pillion-up";
 /// How long a definition or a namespace that was just applied may take until its objects are taken.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two attempts meanwhile.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A kind's place in the order; what is not named stands before the workloads.
 fn rank(kind: &str) -> u8 {
@@ -84,13 +87,27 @@ pub(crate) async fn apply(
             Api::namespaced_with(client.clone(), &namespace, &resource)
         }
     };
-    let applied = if object.metadata.name.is_none() {
-        api.create(&PostParams::default(), &object).await
-    } else {
-        let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), force: true, ..PatchParams::default() };
-        api.patch(&object.name_any(), &parameters, &Patch::Apply(&object)).await
-    };
-    applied.map_err(|error| complain(reason(error)))
+    let give_up_at = Instant::now() + PATIENCE;
+    loop {
+        match write(&api, &object).await {
+            Err(error) if waits_for_account(&error) && Instant::now() < give_up_at => tokio::time::sleep(PAUSE).await,
+            applied => return applied.map_err(|error| complain(reason(error))),
+        }
+    }
+}
+
+async fn write(api: &Api<DynamicObject>, object: &DynamicObject) -> kube::Result<DynamicObject> {
+    if object.metadata.name.is_none() {
+        return api.create(&PostParams::default(), object).await;
+    }
+    let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), force: true, ..PatchParams::default() };
+    api.patch(&object.name_any(), &parameters, &Patch::Apply(object)).await
+}
+
+/// Whether a pod was refused because its namespace is so new that it has no default service account yet.
+fn waits_for_account(error: &kube::Error) -> bool {
+    let missing = "serviceaccount \"default\" not found";
+    matches!(error, kube::Error::Api(status) if status.is_forbidden() && status.message.ends_with(missing))
 }
 
 /// What the API server said, without the client's words around it.
@@ -128,7 +145,7 @@ async fn resource(
             if !is_defined {
                 return unknown();
             }
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            tokio::time::sleep(PAUSE).await;
         }
     };
     tokio::time::timeout(PATIENCE, ask).await.unwrap_or_else(|_| unknown())

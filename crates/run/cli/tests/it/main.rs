@@ -6,6 +6,7 @@
 mod examples;
 mod expr;
 mod inject;
+mod kill;
 mod program;
 mod up;
 

@@ -11,7 +11,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, ListParams};
+use kube::api::{Api, DeleteParams, ListParams, LogParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, ResourceExt as _};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
@@ -22,24 +22,24 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 /// Longer than anything here takes on a small machine that builds at the same time.
-const PATIENCE: Duration = Duration::from_mins(3);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 /// Nobody in particular.
 const SOMEBODY: u32 = 65_534;
 
 /// A copy of the program and of some manifests, where another user can reach them. What runs from here can be found.
-struct Place {
+pub(crate) struct Place {
     folder: TempDir,
 }
 
 impl Place {
-    fn new() -> Place {
+    pub(crate) fn new() -> Place {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
         fs::copy(env!("CARGO_BIN_EXE_pillion"), folder.path().join("pillion")).unwrap();
         Place { folder }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -59,7 +59,7 @@ impl Place {
     }
 
     /// Starts it.
-    fn up(&self, arguments: &[&str]) -> Up {
+    pub(crate) fn up(&self, arguments: &[&str]) -> Up {
         let mut command = self.command(arguments);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
@@ -87,7 +87,7 @@ impl Place {
     }
 
     /// Waits until nothing of ours runs any more.
-    fn nothing_is_left(&self, mark: &str) {
+    pub(crate) fn nothing_is_left(&self, mark: &str) {
         let started = Instant::now();
         loop {
             let left = self.processes(mark);
@@ -101,15 +101,15 @@ impl Place {
 }
 
 /// A running `pillion up`.
-struct Up {
-    child: Child,
+pub(crate) struct Up {
+    pub(crate) child: Child,
     lines: mpsc::Receiver<String>,
     seen: String,
 }
 
 impl Up {
     /// Waits for a line on stdout that has this text.
-    fn line_with(&mut self, text: &str) -> String {
+    pub(crate) fn line_with(&mut self, text: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         while let Ok(line) = self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
             writeln!(self.seen, "{line}").unwrap();
@@ -122,18 +122,18 @@ impl Up {
         panic!("no line with {text:?} in\n{}\nstderr:\n{stderr}", self.seen);
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
     }
 
     /// Waits for the end: the exit status, and all that was written.
-    fn end(mut self) -> (Option<i32>, String, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String, String) {
         while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
             writeln!(self.seen, "{line}").unwrap();
         }
         let stderr = self.stderr();
         let status = self.child.wait().unwrap();
-        (status.code(), self.seen, stderr)
+        (status.code(), std::mem::take(&mut self.seen), stderr)
     }
 
     fn stderr(&mut self) -> String {
@@ -143,7 +143,15 @@ impl Up {
     }
 }
 
-fn client(kubeconfig: &Path) -> (tokio::runtime::Runtime, Client) {
+impl Drop for Up {
+    /// A test that fails leaves nothing running.
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+    }
+}
+
+pub(crate) fn client(kubeconfig: &Path) -> (tokio::runtime::Runtime, Client) {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client = runtime.block_on(async {
@@ -360,4 +368,73 @@ fn after_kill_nine_nothing_runs_on_and_the_same_data_goes_on() {
     up.signal(Signal::SIGTERM);
     up.end();
     place.nothing_is_left("killed");
+}
+
+#[test]
+fn a_new_run_initializes_pods_again_and_keeps_what_is_in_their_empty_dirs() {
+    let place = Place::new();
+    place.write(
+        "pod.yaml",
+        r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  volumes:
+  - {name: disk, emptyDir: {}}
+  - {name: memory, emptyDir: {medium: Memory}}
+  initContainers:
+  - name: prepare
+    image: prepare
+    command: [sh, -c, "echo prepared | tee -a /tmp/disk/file >> /tmp/memory/file"]
+    volumeMounts: [{name: disk, mountPath: /tmp/disk}, {name: memory, mountPath: /tmp/memory}]
+  containers:
+  - name: app
+    image: app
+    command: [sh, -c, "grep -c prepared /tmp/disk/file /tmp/memory/file; while :; do sleep 1; done"]
+    readinessProbe: {exec: {command: [grep, prepared, /tmp/memory/file]}, periodSeconds: 1}
+    volumeMounts: [{name: disk, mountPath: /tmp/disk}, {name: memory, mountPath: /tmp/memory}]
+"#,
+    );
+    let log = |kubeconfig: &Path| {
+        let (runtime, client) = client(kubeconfig);
+        let pods = Api::<Pod>::namespaced(client, "default");
+        let only_app = LogParams { container: Some("app".to_owned()), ..LogParams::default() };
+        let log = runtime.block_on(pods.logs("web", &only_app)).unwrap();
+        (log, runtime.block_on(pods.get("web")).unwrap())
+    };
+    let mut up = place.up(&["pod.yaml", "--data", "data"]);
+    up.line_with("app ready");
+    let (first, _) = log(&place.path("data/kubeconfig"));
+    assert_eq!(first, "/tmp/disk/file:1\n/tmp/memory/file:1\n");
+    up.signal(Signal::SIGKILL);
+    up.end();
+
+    let mut up = place.up(&["--data", "data"]);
+    up.line_with("app ready ×2");
+    let (second, pod) = log(&place.path("data/kubeconfig"));
+    // The disk is the same, and memory does not outlive a reboot.
+    assert_eq!(second, "/tmp/disk/file:2\n/tmp/memory/file:1\n");
+    let status = pod.status.clone().unwrap();
+    let prepare = &status.init_container_statuses.unwrap()[0];
+    assert_eq!((prepare.restart_count, prepare.ready), (1, true));
+    let folder = place.path("data/pods/pods").join(pod.uid().unwrap());
+    assert!(folder.join("volumes/disk/file").is_file());
+    up.signal(Signal::SIGTERM);
+    up.end();
+    assert!(folder.join("volumes/disk/file").is_file());
+
+    // What is deleted is gone with its files, also when the next run has never started it.
+    let mut up = place.up(&["--data", "data"]);
+    up.line_with("export KUBECONFIG=");
+    let (runtime, client) = client(&place.path("data/kubeconfig"));
+    let pods = Api::<Pod>::namespaced(client, "default");
+    runtime.block_on(pods.delete("web", &DeleteParams::default().grace_period(0))).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while folder.exists() {
+        assert!(Instant::now() < deadline, "{} is left behind", folder.display());
+        std::thread::yield_now();
+    }
+    up.signal(Signal::SIGTERM);
+    up.end();
 }

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http2;
 use hyper::http::HeaderMap;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 
-use super::check::Outcome;
+use crate::check::{LONGEST_OUTPUT, Outcome};
 
 /// Between attempts to connect.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -21,7 +21,7 @@ const UNIMPLEMENTED: u32 = 12;
 const STATUSES: [&str; 4] = ["UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"];
 
 /// Asks a server whether a service is healthy.
-pub(super) async fn check(address: &str, service: &str, timeout: Duration) -> Outcome {
+pub(crate) async fn check(address: &str, service: &str, timeout: Duration) -> Outcome {
     let deadline = tokio::time::Instant::now() + timeout;
     let seconds = timeout.as_secs();
     let Ok(stream) = tokio::time::timeout_at(deadline, connect(address)).await else {
@@ -63,9 +63,9 @@ async fn ask(stream: TcpStream, address: &str, service: &str) -> Outcome {
     let exchange = async {
         let response = sender.send_request(request).await?;
         let headers = response.headers().clone();
-        let body = response.into_body().collect().await?;
+        let body = Limited::new(response.into_body(), LONGEST_OUTPUT).collect().await?;
         let trailers = body.trailers().cloned().unwrap_or(headers);
-        Ok::<_, hyper::Error>((trailers, body.to_bytes()))
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>((trailers, body.to_bytes()))
     };
     tokio::pin!(exchange);
     let answer = tokio::select! {

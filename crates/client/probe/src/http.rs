@@ -1,6 +1,5 @@
-//! HTTP requests of probes and hooks: certificates are not verified, and nothing is kept open.
+//! HTTP requests.
 
-use std::io;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -17,41 +16,46 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::check::address;
-
-/// A GET request.
-#[derive(Debug, Clone)]
-pub(crate) struct Request {
-    pub(crate) https: bool,
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    pub(crate) path: String,
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) user_agent: String,
-}
+use crate::action::{HttpGet, address};
+use crate::check::LONGEST_OUTPUT;
+use crate::tcp::dial_error;
 
 /// What a server said.
-#[derive(Debug, Clone)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) body: Bytes,
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status code.
+    pub status: u16,
+    /// The beginning of the body.
+    pub body: Bytes,
     location: Option<String>,
 }
 
-/// So many redirects are followed.
+/// No more redirects are followed.
 const REDIRECTS: usize = 10;
 
-/// No more of a body is read.
-const LONGEST_BODY: usize = 10 * 1024;
+impl HttpGet {
+    /// Sends the request. Redirects on the same host are followed, others are the answer.
+    ///
+    /// # Errors
+    /// There is no answer within `timeout`; in the words of Go's client.
+    pub async fn send(&self, timeout: Option<Duration>) -> Result<Answer, String> {
+        let answer = follow(self.clone());
+        let answer = match timeout {
+            None => answer.await,
+            Some(timeout) => tokio::time::timeout(timeout, answer).await.unwrap_or_else(|_| {
+                Err("context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned())
+            }),
+        };
+        answer.map_err(|error| format!("Get \"{}\": {error}", self.url()))
+    }
 
-impl Request {
     fn url(&self) -> String {
         let scheme = if self.https { "https" } else { "http" };
         format!("{scheme}://{}{}", address(&self.host, self.port), self.path)
     }
 
     /// The request that a redirect asks for, if it stays on the same host.
-    fn redirected(&self, location: &str) -> Option<Request> {
+    fn redirected(&self, location: &str) -> Option<HttpGet> {
         let mut next = self.clone();
         if let Some(rest) = location.strip_prefix("http://").or_else(|| location.strip_prefix("https://")) {
             next.https = location.starts_with("https://");
@@ -69,20 +73,7 @@ impl Request {
     }
 }
 
-/// Asks a server. Redirects to the same host are followed, others are the answer. Errors read as those of Go's client.
-pub(crate) async fn get(request: &Request, timeout: Option<Duration>) -> Result<Answer, String> {
-    let url = request.url();
-    let answer = follow(request.clone());
-    let answer = match timeout {
-        None => answer.await,
-        Some(timeout) => tokio::time::timeout(timeout, answer).await.unwrap_or_else(|_| {
-            Err("context deadline exceeded (Client.Timeout exceeded while awaiting headers)".to_owned())
-        }),
-    };
-    answer.map_err(|error| format!("Get \"{url}\": {error}"))
-}
-
-async fn follow(mut request: Request) -> Result<Answer, String> {
+async fn follow(mut request: HttpGet) -> Result<Answer, String> {
     for _ in 0..REDIRECTS {
         let answer = once(&request).await?;
         let next = answer.location.as_deref().filter(|_| (300..400).contains(&answer.status));
@@ -94,7 +85,7 @@ async fn follow(mut request: Request) -> Result<Answer, String> {
     Err(format!("stopped after {REDIRECTS} redirects"))
 }
 
-async fn once(request: &Request) -> Result<Answer, String> {
+async fn once(request: &HttpGet) -> Result<Answer, String> {
     let address = address(&request.host, request.port);
     let stream = TcpStream::connect(&address).await.map_err(|error| dial_error(&address, &error))?;
     if !request.https {
@@ -111,7 +102,7 @@ async fn once(request: &Request) -> Result<Answer, String> {
 
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    request: &Request,
+    request: &HttpGet,
 ) -> Result<Answer, String> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
     let exchange = async {
@@ -122,9 +113,9 @@ async fn exchange(
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| sentence(&error))?;
             if let Some(data) = frame.data_ref() {
-                read.extend_from_slice(&data[..data.len().min(LONGEST_BODY - read.len())]);
+                read.extend_from_slice(&data[..data.len().min(LONGEST_OUTPUT - read.len())]);
             }
-            if read.len() >= LONGEST_BODY {
+            if read.len() >= LONGEST_OUTPUT {
                 break;
             }
         }
@@ -138,7 +129,7 @@ async fn exchange(
     }
 }
 
-fn message(request: &Request) -> Result<hyper::Request<Empty<Bytes>>, String> {
+fn message(request: &HttpGet) -> Result<hyper::Request<Empty<Bytes>>, String> {
     let mut message =
         hyper::Request::get(request.path.as_str()).body(Empty::new()).map_err(|error| error.to_string())?;
     let headers = message.headers_mut();
@@ -165,17 +156,6 @@ fn message(request: &Request) -> Result<hyper::Request<Empty<Bytes>>, String> {
 
 fn sentence(error: &hyper::Error) -> String {
     if error.is_incomplete_message() { "EOF".to_owned() } else { error.to_string() }
-}
-
-/// A connection that could not be made, in the words of Go's net package.
-pub(crate) fn dial_error(address: &str, error: &io::Error) -> String {
-    let what = match error.kind() {
-        io::ErrorKind::ConnectionRefused => "connect: connection refused".to_owned(),
-        io::ErrorKind::HostUnreachable => "connect: no route to host".to_owned(),
-        io::ErrorKind::NetworkUnreachable => "connect: network is unreachable".to_owned(),
-        _ => error.to_string(),
-    };
-    format!("dial tcp {address}: {what}")
 }
 
 static TLS: LazyLock<TlsConnector> = LazyLock::new(|| {
