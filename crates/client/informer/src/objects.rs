@@ -72,9 +72,11 @@ impl<V> Eq for ByName<V> {}
 
 type Group<V> = BTreeSet<ByName<V>>;
 
+/// The objects of a namespace, by name.
+type Namespace<V> = BTreeMap<Arc<str>, Arc<Entry<V>>>;
+
 pub(crate) struct Objects<V> {
-    /// By namespace, then by name.
-    by_name: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Arc<Entry<V>>>>,
+    by_name: BTreeMap<Arc<str>, Namespace<V>>,
     /// By the uid of the controller.
     owned: HashMap<Arc<str>, Group<V>>,
     /// Those without a controller, by namespace.

@@ -137,7 +137,7 @@ impl Candidate {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => tracing::warn!(lease = name, %error, "the lease could not be released and will expire"),
             Err(_) => {
-                tracing::warn!(lease = name, "the lease could not be released and will expire: no answer in time")
+                tracing::warn!(lease = name, "the lease could not be released and will expire: no answer in time");
             }
         }
     }

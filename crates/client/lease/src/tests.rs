@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -270,19 +270,19 @@ async fn a_lease_that_somebody_else_has_taken_is_lost_with_the_next_renewal() {
 async fn work_does_not_go_on_after_the_whole_process_was_paused() {
     let world = World::new().await;
     let elector = Elector::new(world.config("a", &Arc::default())).unwrap();
-    let (start, last) = (world.start, Arc::new(AtomicUsize::new(0)));
+    let (start, last) = (world.start, Arc::new(AtomicU64::new(0)));
     let seen = Arc::clone(&last);
     let lead = tokio::spawn(async move {
         let work = async {
             loop {
                 tokio::time::sleep(Duration::from_millis(10)).await;
-                seen.store(start.elapsed().as_secs() as usize, Ordering::Relaxed);
+                seen.store(start.elapsed().as_secs(), Ordering::Relaxed);
             }
         };
         elector.acquire().await.hold::<()>(work).await
     });
     pass(61).await;
-    tokio::time::advance(Duration::from_secs(3600)).await;
+    tokio::time::advance(Duration::from_hours(1)).await;
     assert_eq!(lead.await.unwrap(), Err(Lost));
     assert!(last.load(Ordering::Relaxed) <= 61);
 }
@@ -304,26 +304,26 @@ async fn everybody_knows_who_leads() {
 
 #[tokio::test]
 async fn settings_that_could_let_two_lead_at_once_are_refused() {
+    type Change = dyn Fn(&mut Config);
     let world = World::new().await;
-    let seconds = Duration::from_secs;
-    let check = |change: &dyn Fn(&mut Config)| {
+    let check = |change: &Change| {
         let mut config = world.config("a", &Arc::default());
         change(&mut config);
         Elector::new(config).err().map(|error| error.to_string())
     };
     assert_eq!(check(&|_| ()), None);
-    let wrong: [(&dyn Fn(&mut Config), &str); 5] = [
+    let wrong: [(&Change, &str); 5] = [
         (&|config| config.identity = String::new(), "the identity is empty: a Lease without a holder is free"),
         (
             &|config| config.lease_duration = Duration::from_millis(15_500),
             "the lease duration 15.5s is not a whole number of seconds, which is all that a Lease can hold",
         ),
         (
-            &|config| config.renew_deadline = seconds(15),
+            &|config| config.renew_deadline = Duration::from_secs(15),
             "the renew deadline 15s must be shorter than the lease duration 15s, or two could lead at once",
         ),
         (
-            &|config| config.retry_period = seconds(9),
+            &|config| config.retry_period = Duration::from_secs(9),
             "the retry period 9s must be above zero and, times 1.2, below the renew deadline 10s",
         ),
         (
