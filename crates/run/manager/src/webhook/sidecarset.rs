@@ -244,8 +244,9 @@ mod tests {
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(names::DEFAULT_SYSTEM_NAMESPACE.to_owned());
         Api::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
-        let old =
+        let mut old =
             mk_set("mesh", json!({"app": "web"}), json!({"containers": [mk_container("old")], "customVersion": "v1"}));
+        old.metadata.uid = Some("7d2c".to_owned());
         let stored = serde_json::from_value(revision::new(&old, 1, names::DEFAULT_SYSTEM_NAMESPACE)).unwrap();
         let stored: ControllerRevision = Api::namespaced(client, names::DEFAULT_SYSTEM_NAMESPACE)
             .create(&PostParams::default(), &stored)
