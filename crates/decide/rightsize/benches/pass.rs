@@ -97,11 +97,6 @@ fn pass(criterion: &mut Criterion) {
                 |workload| fleet.usage.containers(workload).map(|it| it.to_checkpoint(now)).collect::<Vec<_>>();
             bencher.iter(|| fleet.workloads.iter().map(checkpoint).collect::<Vec<_>>());
         });
-        // Not a time, and of as much interest: what a container takes.
-        let bytes = fleet.usage.size() / containers;
-        group.bench_function(BenchmarkId::new(format!("{bytes} bytes each"), containers), |bencher| {
-            bencher.iter(|| black_box(fleet.usage.size()));
-        });
     }
     group.finish();
 }

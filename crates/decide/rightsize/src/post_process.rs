@@ -79,7 +79,7 @@ pub(crate) fn bounded_lists(
     std::iter::once(&mut recommended.target).chain(bounds)
 }
 
-/// At least `min`, and whether that changed it. A minimum of zero is none.
+/// At least `min`, and whether that changed it. A minimum of zero does not count.
 pub(crate) fn raise(amount: Quantity, min: Option<Quantity>) -> (Quantity, bool) {
     match min {
         Some(min) if !min.is_zero() && amount < min => (min, true),
@@ -87,7 +87,7 @@ pub(crate) fn raise(amount: Quantity, min: Option<Quantity>) -> (Quantity, bool)
     }
 }
 
-/// At most `max`, and whether that changed it. A maximum of zero is none.
+/// At most `max`, and whether that changed it. A maximum of zero does not count.
 pub(crate) fn lower(amount: Quantity, max: Option<Quantity>) -> (Quantity, bool) {
     match max {
         Some(max) if !max.is_zero() && amount > max => (max, true),

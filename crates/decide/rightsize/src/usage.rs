@@ -327,6 +327,33 @@ mod tests {
         assert_eq!(it.containers(&web()).next().unwrap().aggregate().samples(), 1000);
     }
 
+    /// Two containers in a pod, ten pods in a workload, a day of samples that vary by a factor of four.
+    #[test]
+    fn a_running_container_takes_a_few_hundred_bytes() {
+        let mut it = usage();
+        let (workloads, pods) = (5, 10);
+        for i in 0..workloads * pods {
+            let workload = Workload { name: format!("web-{}", i / pods), ..web() };
+            let pod = format!("shop/web-{}-{i}", i / pods);
+            it.add_pod(
+                &pod,
+                &workload,
+                [("app", ContainerKind::Regular), ("mesh", ContainerKind::NativeSidecar)],
+                days(0),
+            );
+            for minute in 0..24 * 60 / 5 {
+                let at = days(0) + SignedDuration::from_mins(minute * 5);
+                for container in ["app", "mesh"] {
+                    let wave = (minute * 7919 + i * 104_729) % 300;
+                    it.add_cpu(&pod, container, 100 + wave, at).unwrap();
+                    it.add_memory(&pod, container, (200 + wave) << 20, at).unwrap();
+                }
+            }
+        }
+        let each = it.size() / usize::try_from(workloads * pods * 2).unwrap();
+        assert!(each < 256, "{each} bytes");
+    }
+
     #[test]
     fn a_container_that_no_pod_has_any_more_is_left_out_unless_nothing_runs() {
         let mut it = usage();
