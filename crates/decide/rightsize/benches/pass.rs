@@ -50,8 +50,7 @@ impl Fleet {
         for (i, pod) in (0_i64..).zip(&self.pods) {
             let wave = (self.minute * 7919 + i * 104_729) % 300;
             for container in CONTAINERS {
-                let _ = self.usage.add_cpu(pod, container, 100 + wave, at);
-                let _ = self.usage.add_memory(pod, container, (200 + wave) << 20, at);
+                let _ = self.usage.add_sample(pod, container, 100 + wave, (200 + wave) << 20, at);
             }
         }
     }

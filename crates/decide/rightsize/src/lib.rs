@@ -13,8 +13,7 @@
 //! usage.add_pod("web-0", &web, [("app", ContainerKind::Regular), ("mesh", ContainerKind::NativeSidecar)], start);
 //! for minute in 0..60 {
 //!     let at = start + SignedDuration::from_mins(minute);
-//!     usage.add_cpu("web-0", "mesh", 100, at)?;
-//!     usage.add_memory("web-0", "mesh", 300 << 20, at)?;
+//!     usage.add_sample("web-0", "mesh", 100, 300 << 20, at)?;
 //! }
 //!
 //! let history: Vec<Candidate<'_>> = usage
