@@ -53,11 +53,14 @@ fn compare(files: impl IntoIterator<Item = (PathBuf, String)>) -> anyhow::Result
 }
 
 fn files() -> anyhow::Result<Vec<(PathBuf, String)>> {
-    Ok(vec![
-        (root().join("deploy/crds/apps.kruise.io_sidecarsets.yaml"), pillion::crds_yaml()?),
+    let crds = root().join("deploy/crds");
+    let autoscaler = pillion::autoscaler_crds_yaml()?.map(|(name, text)| (crds.join(name), text));
+    let others = [
+        (crds.join("apps.kruise.io_sidecarsets.yaml"), pillion::crds_yaml()?),
         (root().join("docs/cli.md"), pillion::cli_reference_markdown()),
         differences()?,
-    ])
+    ];
+    Ok(autoscaler.into_iter().chain(others).collect())
 }
 
 /// The page on the embedded API server, with its table of known differences.

@@ -50,8 +50,7 @@ impl Fleet {
         for (i, pod) in (0_i64..).zip(&self.pods) {
             let wave = (self.minute * 7919 + i * 104_729) % 300;
             for container in CONTAINERS {
-                let _ = self.usage.add_cpu(pod, container, 100 + wave, at);
-                let _ = self.usage.add_memory(pod, container, (200 + wave) << 20, at);
+                let _ = self.usage.add_sample(pod, container, 100 + wave, (200 + wave) << 20, at);
             }
         }
     }
@@ -96,11 +95,6 @@ fn pass(criterion: &mut Criterion) {
             let checkpoint =
                 |workload| fleet.usage.containers(workload).map(|it| it.to_checkpoint(now)).collect::<Vec<_>>();
             bencher.iter(|| fleet.workloads.iter().map(checkpoint).collect::<Vec<_>>());
-        });
-        // Not a time, and of as much interest: what a container takes.
-        let bytes = fleet.usage.size() / containers;
-        group.bench_function(BenchmarkId::new(format!("{bytes} bytes each"), containers), |bencher| {
-            bencher.iter(|| black_box(fleet.usage.size()));
         });
     }
     group.finish();

@@ -19,13 +19,13 @@ const MILLICORE: Quantity = Quantity::from_nanos(1_000_000, Format::DecimalSi);
 /// Why a boost cannot be computed. Validation rejects all of these.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BoostError {
-    /// The type is Factor, and there is none.
+    /// The type is Factor, and the factor is missing.
     #[error("startupBoost.cpu.factor is required when type is Factor")]
     NoFactor,
     /// The factor makes it less.
     #[error("boost factor must be >= 1")]
     Factor,
-    /// The type is Quantity, and there is none.
+    /// The type is Quantity, and the quantity is missing.
     #[error("startupBoost.cpu.quantity is required when type is Quantity")]
     NoQuantity,
     /// The type is not known.

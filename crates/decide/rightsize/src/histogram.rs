@@ -102,7 +102,7 @@ impl Histogram {
         self.weight(self.min) < self.buckets.epsilon()
     }
 
-    /// The end of the bucket below which `percentile` (0 to 1) of the weight lies; 0 if there is none.
+    /// The end of the bucket below which `percentile` (0 to 1) of the weight lies; 0 if the histogram is empty.
     pub(crate) fn percentile(&self, percentile: f64) -> f64 {
         if self.is_empty() {
             return 0.0;

@@ -13,8 +13,7 @@
 //! usage.add_pod("web-0", &web, [("app", ContainerKind::Regular), ("mesh", ContainerKind::NativeSidecar)], start);
 //! for minute in 0..60 {
 //!     let at = start + SignedDuration::from_mins(minute);
-//!     usage.add_cpu("web-0", "mesh", 100, at)?;
-//!     usage.add_memory("web-0", "mesh", 300 << 20, at)?;
+//!     usage.add_sample("web-0", "mesh", 100, 300 << 20, at)?;
 //! }
 //!
 //! let history: Vec<Candidate<'_>> = usage
@@ -58,7 +57,9 @@ mod amount;
 mod boost;
 mod buckets;
 mod cap;
+mod conditions;
 mod container;
+mod control;
 mod decaying_histogram;
 mod estimate;
 mod float;
@@ -80,7 +81,9 @@ pub use aggregate::Aggregate;
 pub use amount::MAX_AMOUNT;
 pub use boost::{BoostError, Unboost, unboost};
 pub use cap::{Cap, CapNote, Capped, cap};
+pub use conditions::{Observed, update_conditions};
 pub use container::{Container, Rejected};
+pub use control::{admits, controlling, is_target};
 pub use estimate::{Bound, Derivation, EstimatorSettings, Percentiles};
 pub use histogram::CheckpointError;
 pub use limit_range::{LimitRangeItem, LimitRanges};

@@ -130,7 +130,7 @@ pub struct OomKill {
 /// How far a resize in place is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResizeState {
-    /// There is none under way.
+    /// No resize is under way.
     None,
     /// The node has no room at the moment.
     Deferred,

@@ -49,13 +49,15 @@ pub fn cap_to_policy(
     }
 }
 
+/// A bound from what it is now, what it was before, and the target.
+type Keep = fn(Quantity, Quantity, Quantity) -> Quantity;
+
 /// Keeps the bounds at least as close as they were before: after a restart, history lacks what no checkpoint stores until it has
 /// caught up. The target stays within its bounds.
 pub fn keep_bounds(recommendation: &mut RecommendedPodResources, before: &RecommendedPodResources) {
     for recommended in &mut recommendation.container_recommendations {
         let Some(before) = before.of(&recommended.container_name) else { continue };
         let target = recommended.target.clone();
-        type Keep = fn(Quantity, Quantity, Quantity) -> Quantity;
         let bounds: [(&mut Option<ResourceList>, &Option<ResourceList>, Keep); 2] = [
             (&mut recommended.lower_bound, &before.lower_bound, |new, old, target| new.max(old).min(target.max(new))),
             (&mut recommended.upper_bound, &before.upper_bound, |new, old, target| new.min(old).max(target.min(new))),
@@ -79,7 +81,7 @@ pub(crate) fn bounded_lists(
     std::iter::once(&mut recommended.target).chain(bounds)
 }
 
-/// At least `min`, and whether that changed it. A minimum of zero is none.
+/// At least `min`, and whether that changed it. A minimum of zero does not count.
 pub(crate) fn raise(amount: Quantity, min: Option<Quantity>) -> (Quantity, bool) {
     match min {
         Some(min) if !min.is_zero() && amount < min => (min, true),
@@ -87,7 +89,7 @@ pub(crate) fn raise(amount: Quantity, min: Option<Quantity>) -> (Quantity, bool)
     }
 }
 
-/// At most `max`, and whether that changed it. A maximum of zero is none.
+/// At most `max`, and whether that changed it. A maximum of zero does not count.
 pub(crate) fn lower(amount: Quantity, max: Option<Quantity>) -> (Quantity, bool) {
     match max {
         Some(max) if !max.is_zero() && amount > max => (max, true),

@@ -63,7 +63,7 @@ impl ContainerTarget {
     }
 }
 
-/// The recommendation of an autoscaler for one pod. Empty if there is none yet.
+/// The recommendation of an autoscaler for one pod. Empty while nothing is recommended.
 pub fn capped_recommendation(
     autoscaler: &VerticalPodAutoscaler,
     pod: &PodView,

@@ -3,7 +3,6 @@
 //! A rollout makes new pods and no new history: pods are bound to their workload, whatever their labels are.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use pillion_api::vpa::{Gates, PodResourcePolicy, VerticalPodAutoscalerCheckpointStatus};
@@ -30,21 +29,26 @@ pub struct Workload {
 pub struct Usage {
     settings: SampleSettings,
     gates: Gates,
-    workloads: HashMap<Arc<Workload>, WorkloadUsage>,
+    /// Where the history of each workload is in `workloads`. A sample finds it by its pod alone.
+    slots: HashMap<Workload, usize>,
+    workloads: Vec<WorkloadUsage>,
+    free: Vec<usize>,
     pods: HashMap<Box<str>, BoundPod>,
     next: u32,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct BoundPod {
     id: u32,
-    workload: Arc<Workload>,
+    slot: usize,
 }
 
 #[derive(Debug, Default)]
 struct WorkloadUsage {
     policy: Option<PodResourcePolicy>,
     containers: Vec<ContainerUsage>,
+    /// How many pods are bound to it.
+    pods: usize,
 }
 
 /// The history of one container of a workload, and the pods that run it.
@@ -105,22 +109,20 @@ impl Usage {
         containers: impl IntoIterator<Item = (&'a str, ContainerKind)>,
         now: Timestamp,
     ) {
-        let key = match self.workloads.get_key_value(workload) {
-            Some((key, _)) => Arc::clone(key),
-            None => Arc::new(workload.clone()),
-        };
-        if self.pods.get(pod).is_some_and(|bound| bound.workload != key) {
+        let slot = self.slot(workload);
+        if self.pods.get(pod).is_some_and(|bound| bound.slot != slot) {
             self.remove_pod(pod);
         }
         let id = if let Some(bound) = self.pods.get(pod) {
             bound.id
         } else {
             self.next = self.next.wrapping_add(1);
-            self.pods.insert(pod.into(), BoundPod { id: self.next, workload: Arc::clone(&key) });
+            self.pods.insert(pod.into(), BoundPod { id: self.next, slot });
+            self.workloads[slot].pods += 1;
             self.next
         };
         let settings = self.settings;
-        let usage = self.workloads.entry(key).or_default();
+        let usage = &mut self.workloads[slot];
         for (name, kind) in containers.into_iter().filter(|(_, kind)| kind.is_sized(self.gates)) {
             let container = usage.find_or_add(name, kind, || Aggregate::new(&settings, now));
             container.kind = kind;
@@ -131,18 +133,38 @@ impl Usage {
     /// Forgets a pod; its history stays.
     pub fn remove_pod(&mut self, pod: &str) {
         let Some(bound) = self.pods.remove(pod) else { return };
-        for container in self.workloads.get_mut(&bound.workload).into_iter().flat_map(|usage| &mut usage.containers) {
+        let usage = &mut self.workloads[bound.slot];
+        usage.pods -= 1;
+        for container in &mut usage.containers {
             container.live.remove(&bound.id);
         }
     }
 
     /// Sets the policy that decides on memory windows and OOM kills.
     pub fn set_policy(&mut self, workload: &Workload, policy: Option<&PodResourcePolicy>) {
-        if let Some(usage) = self.workloads.get_mut(workload)
-            && usage.policy.as_ref() != policy
-        {
+        let Some(slot) = self.slots.get(workload) else { return };
+        let usage = &mut self.workloads[*slot];
+        if usage.policy.as_ref() != policy {
             usage.policy = policy.cloned();
         }
+    }
+
+    /// Adds CPU and memory usage of a container that were measured together.
+    ///
+    /// # Errors
+    /// The container is not known, or one of the samples does not count; the other is added all the same.
+    pub fn add_sample(
+        &mut self,
+        pod: &str,
+        container: &str,
+        millicores: i64,
+        bytes: i64,
+        at: Timestamp,
+    ) -> Result<(), Rejected> {
+        self.with(pod, container, |live, aggregate, memory| {
+            let cpu = live.add_cpu(aggregate, millicores, at);
+            cpu.and(live.add_memory(aggregate, memory, bytes, at))
+        })
     }
 
     /// Adds CPU usage of a container.
@@ -180,10 +202,8 @@ impl Usage {
         checkpoint: &VerticalPodAutoscalerCheckpointStatus,
     ) -> Result<(), CheckpointError> {
         let stored = Aggregate::from_checkpoint(checkpoint, &self.settings)?;
-        let usage = match self.workloads.get_mut(workload) {
-            Some(usage) => usage,
-            None => self.workloads.entry(Arc::new(workload.clone())).or_default(),
-        };
+        let slot = self.slot(workload);
+        let usage = &mut self.workloads[slot];
         match usage.containers.iter_mut().find(|usage| *usage.name == *container) {
             Some(usage) => usage.aggregate.merge(&stored),
             None => drop(usage.find_or_add(container, ContainerKind::Regular, || stored)),
@@ -194,7 +214,7 @@ impl Usage {
     /// The containers of a workload that are to be sized. Once any of them runs, those that no pod has any more are left out:
     /// they were removed from the template.
     pub fn containers(&self, workload: &Workload) -> impl Iterator<Item = &ContainerUsage> {
-        let containers = self.workloads.get(workload).map_or(&[][..], |usage| &usage.containers);
+        let containers = self.slots.get(workload).map_or(&[][..], |slot| &self.workloads[*slot].containers);
         let any_live = containers.iter().any(ContainerUsage::is_live);
         let gates = self.gates;
         containers.iter().filter(move |container| container.kind.is_sized(gates) && (container.is_live() || !any_live))
@@ -202,29 +222,37 @@ impl Usage {
 
     /// Every workload that has history.
     pub fn workloads(&self) -> impl Iterator<Item = &Workload> {
-        self.workloads.keys().map(AsRef::as_ref)
+        self.slots.keys()
     }
 
     /// Forgets history that is too old, and workloads that have neither history nor pods.
     pub fn expire(&mut self, now: Timestamp) {
         let (settings, gates) = (self.settings.memory, self.gates);
-        self.workloads.retain(|_, usage| {
+        let (workloads, free) = (&mut self.workloads, &mut self.free);
+        self.slots.retain(|_, slot| {
+            let usage = &mut workloads[*slot];
             let policy = usage.policy.take();
             usage.containers.retain(|container| {
                 let policy = policy.as_ref().and_then(|policy| policy.of(&container.name));
                 container.is_live() || !container.aggregate.is_expired(&settings.with_policy(policy, gates), now)
             });
             usage.policy = policy;
-            !usage.containers.is_empty()
+            let is_kept = usage.pods > 0 || !usage.containers.is_empty();
+            if !is_kept {
+                *usage = WorkloadUsage::default();
+                free.push(*slot);
+            }
+            is_kept
         });
     }
 
     /// Bytes that the history and the pods take, without what the allocator adds.
     pub fn size(&self) -> usize {
         let workloads: usize = self
-            .workloads
+            .slots
             .iter()
-            .map(|(workload, usage)| {
+            .map(|(workload, slot)| {
+                let usage = &self.workloads[*slot];
                 let names = workload.namespace.len() + workload.kind.len() + workload.name.len();
                 let containers: usize = usage.containers.iter().map(ContainerUsage::size).sum();
                 size_of::<Workload>() + size_of::<WorkloadUsage>() + names + containers
@@ -234,6 +262,19 @@ impl Usage {
         workloads + pods
     }
 
+    /// Where the history of a workload is, or will be.
+    fn slot(&mut self, workload: &Workload) -> usize {
+        if let Some(slot) = self.slots.get(workload) {
+            return *slot;
+        }
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.workloads.push(WorkloadUsage::default());
+            self.workloads.len() - 1
+        });
+        self.slots.insert(workload.clone(), slot);
+        slot
+    }
+
     fn with<T>(
         &mut self,
         pod: &str,
@@ -241,7 +282,7 @@ impl Usage {
         act: impl FnOnce(&mut Container, &mut Aggregate, &MemorySettings) -> Result<T, Rejected>,
     ) -> Result<T, Rejected> {
         let bound = self.pods.get(pod).ok_or(Rejected::UnknownContainer)?;
-        let usage = self.workloads.get_mut(&bound.workload).ok_or(Rejected::UnknownContainer)?;
+        let usage = &mut self.workloads[bound.slot];
         let policy = usage.policy.as_ref().and_then(|policy| policy.of(container));
         let memory = self.settings.memory.with_policy(policy, self.gates);
         let found = usage.containers.iter_mut().find(|usage| *usage.name == *container);
@@ -264,142 +305,4 @@ impl WorkloadUsage {
 }
 
 #[cfg(test)]
-mod tests {
-    use jiff::SignedDuration;
-    use pillion_expr::Resource;
-
-    use super::*;
-
-    const NATIVE: Gates =
-        Gates { native_sidecar: true, cpu_startup_boost: false, in_place: false, per_vpa_config: false };
-
-    fn web() -> Workload {
-        Workload { namespace: "shop".into(), kind: "Deployment".into(), name: "web".into() }
-    }
-
-    fn days(count: i64) -> Timestamp {
-        Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * count)
-    }
-
-    fn usage() -> Usage {
-        Usage::new(SampleSettings::default(), NATIVE)
-    }
-
-    fn regular<'a>(names: &[&'a str]) -> Vec<(&'a str, ContainerKind)> {
-        names.iter().map(|name| (*name, ContainerKind::Regular)).collect()
-    }
-
-    fn names(usage: &Usage) -> Vec<&str> {
-        usage.containers(&web()).map(ContainerUsage::name).collect()
-    }
-
-    /// Upstream's `TestAggregateStateByContainerName`: the samples of all pods of a workload are one history.
-    #[test]
-    fn samples_of_all_pods_are_one_history() {
-        let mut it = usage();
-        it.add_pod("pod-1", &web(), regular(&["a", "b"]), days(0));
-        it.add_pod("pod-2", &web(), regular(&["a", "c"]), days(0));
-        for (pod, container) in [("pod-1", "a"), ("pod-1", "b"), ("pod-2", "a"), ("pod-2", "c")] {
-            it.add_cpu(pod, container, 100, days(1)).unwrap();
-        }
-        let samples: Vec<_> = it.containers(&web()).map(|it| (it.name(), it.aggregate().samples())).collect();
-        assert_eq!(samples, [("a", 2), ("b", 1), ("c", 1)]);
-        assert_eq!(it.add_cpu("pod-1", "c", 1, days(2)), Err(Rejected::UnknownContainer));
-        assert_eq!(it.add_cpu("pod-3", "a", 1, days(2)), Err(Rejected::UnknownContainer));
-    }
-
-    #[test]
-    fn a_hundred_rollouts_do_not_grow_memory() {
-        let mut it = usage();
-        let mut rollout = |number: i64| {
-            for pod in 0..10 {
-                it.remove_pod(&format!("web-{}-{pod}", number - 1));
-                let name = format!("web-{number}-{pod}");
-                it.add_pod(&name, &web(), regular(&["app"]), days(0));
-                it.add_cpu(&name, "app", 100, days(0) + SignedDuration::from_mins(number)).unwrap();
-                it.add_memory(&name, "app", 100 << 20, days(0) + SignedDuration::from_mins(number)).unwrap();
-            }
-            it.size()
-        };
-        let first = rollout(100);
-        let sizes: Vec<usize> = (101..200).map(rollout).collect();
-        assert_eq!(sizes.last(), Some(&first));
-        assert_eq!(it.containers(&web()).next().unwrap().aggregate().samples(), 1000);
-    }
-
-    #[test]
-    fn a_container_that_no_pod_has_any_more_is_left_out_unless_nothing_runs() {
-        let mut it = usage();
-        it.add_pod("old", &web(), regular(&["app", "legacy"]), days(0));
-        it.add_pod("new", &web(), regular(&["app"]), days(0));
-        assert_eq!(names(&it), ["app", "legacy"]);
-        it.remove_pod("old");
-        assert_eq!(names(&it), ["app"]);
-        it.remove_pod("new");
-        assert_eq!(names(&it), ["app", "legacy"]);
-    }
-
-    #[test]
-    fn native_sidecars_are_sampled_only_with_the_gate_and_init_containers_never() {
-        let containers = || {
-            [("app", ContainerKind::Regular), ("mesh", ContainerKind::NativeSidecar), ("setup", ContainerKind::Init)]
-        };
-        let mut on = usage();
-        on.add_pod("pod", &web(), containers(), days(0));
-        assert_eq!(names(&on), ["app", "mesh"]);
-        assert_eq!(on.add_cpu("pod", "setup", 1, days(0)), Err(Rejected::UnknownContainer));
-
-        let mut off = Usage::new(SampleSettings::default(), Gates::default());
-        off.add_pod("pod", &web(), containers(), days(0));
-        assert_eq!(names(&off), ["app"]);
-        assert_eq!(off.add_cpu("pod", "mesh", 1, days(0)), Err(Rejected::UnknownContainer));
-    }
-
-    #[test]
-    fn a_checkpoint_that_is_loaded_late_is_added_to_what_was_sampled() {
-        let mut before = usage();
-        before.add_pod("pod", &web(), regular(&["app"]), days(0));
-        for minute in 0..5 {
-            before.add_cpu("pod", "app", 100, days(0) + SignedDuration::from_mins(minute)).unwrap();
-        }
-        let stored = before.containers(&web()).next().unwrap().to_checkpoint(days(0));
-
-        let mut after = usage();
-        after.add_pod("pod", &web(), regular(&["app"]), days(1));
-        after.add_cpu("pod", "app", 100, days(1)).unwrap();
-        after.load_checkpoint(&web(), "app", &stored).unwrap();
-        let container = after.containers(&web()).next().unwrap();
-        assert_eq!(container.aggregate().samples(), 6);
-        assert_eq!(container.aggregate().first_sample(), Some(days(0)));
-    }
-
-    #[test]
-    fn history_expires_when_nothing_runs_for_eight_days() {
-        let mut it = usage();
-        it.add_pod("pod", &web(), regular(&["app"]), days(0));
-        it.add_cpu("pod", "app", 100, days(0)).unwrap();
-        it.expire(days(9));
-        assert_eq!(names(&it), ["app"], "it still runs");
-        it.remove_pod("pod");
-        it.expire(days(7));
-        assert_eq!(names(&it), ["app"]);
-        it.expire(days(8));
-        assert_eq!(it.workloads().count(), 0);
-    }
-
-    #[test]
-    fn an_override_of_the_policy_ends_with_it() {
-        let gates = Gates { per_vpa_config: true, ..Gates::default() };
-        let mut it = Usage::new(SampleSettings::default(), gates);
-        it.add_pod("pod", &web(), regular(&["app"]), days(0));
-        let policy: PodResourcePolicy = serde_json::from_value(serde_json::json!({
-            "containerPolicies": [{"containerName": "app", "oomBumpUpRatio": "3"}]
-        }))
-        .unwrap();
-        it.set_policy(&web(), Some(&policy));
-        it.set_policy(&web(), None);
-        it.record_oom("pod", "app", 1 << 30, days(0)).unwrap();
-        let memory = it.containers(&web()).next().unwrap().aggregate().percentile(Resource::Memory, 1.0);
-        assert!(memory < 2 << 30, "{memory}");
-    }
-}
+mod tests;

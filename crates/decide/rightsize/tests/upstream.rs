@@ -3,6 +3,8 @@
 //! The expected values come from the code of the recommender (autoscaler `55c37cd5eb`, Go 1.26, amd64) fed with the samples of
 //! [`feed`]. Amounts, the number of stored buckets and the bits of total weights must be the same.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot set its stage stops there")]
+
 use jiff::{SignedDuration, Timestamp};
 use pillion_rightsize::{
     Aggregate, Candidate, Container, ContainerKind, EstimatorSettings, MemorySettings, SampleSettings, recommend,
