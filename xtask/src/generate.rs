@@ -1,10 +1,11 @@
-//! Files that are written by the code: CRDs, the reference of the command line, and the table of Kubernetes' types.
+//! Files that are written by the code: CRDs, schemas that programs carry, the reference of the command line, and the table of Kubernetes' types.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
+use pillion_api::sidecarset::crd;
 
 use crate::command::{output, root};
 
@@ -54,6 +55,8 @@ fn compare(files: impl IntoIterator<Item = (PathBuf, String)>) -> anyhow::Result
 
 fn files() -> anyhow::Result<Vec<(PathBuf, String)>> {
     Ok(vec![
+        (root().join("crates/model/api/src/sidecarset/crd/versions.json"), format!("{}\n", crd::versions())),
+        (root().join("crates/engine/apiserver/src/openapi/builtin.json"), pillion_apiserver::builtin_definitions()),
         (root().join("deploy/crds/apps.kruise.io_sidecarsets.yaml"), pillion::crds_yaml()?),
         (root().join("docs/cli.md"), pillion::cli_reference_markdown()),
         differences()?,
