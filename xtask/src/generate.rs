@@ -1,10 +1,13 @@
-//! Files that are written by the code: CRDs, the reference of the command line, and the table of Kubernetes' types.
+//! Files that are written by the code: CRDs, schemas that programs carry, the reference of the command line, and the table of Kubernetes' types.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
+use pillion::render;
+use pillion_api::sidecarset::crd;
+use pillion_api::vpa;
 
 use crate::command::{output, root};
 
@@ -54,13 +57,19 @@ fn compare(files: impl IntoIterator<Item = (PathBuf, String)>) -> anyhow::Result
 
 fn files() -> anyhow::Result<Vec<(PathBuf, String)>> {
     let crds = root().join("deploy/crds");
-    let autoscaler = pillion::autoscaler_crds_yaml()?.map(|(name, text)| (crds.join(name), text));
+    let autoscaler = [
+        ("autoscaling.k8s.io_verticalpodautoscalers.yaml", vpa::crd::vertical_pod_autoscaler()),
+        ("autoscaling.k8s.io_verticalpodautoscalercheckpoints.yaml", vpa::crd::checkpoint()),
+    ];
+    let autoscaler = autoscaler.into_iter().map(|(name, definition)| Ok((crds.join(name), render::yaml(&definition)?)));
     let others = [
+        (root().join("crates/model/api/src/sidecarset/crd/versions.json"), format!("{}\n", crd::versions())),
+        (root().join("crates/engine/apiserver/src/openapi/builtin.json"), pillion_apiserver::builtin_definitions()),
         (crds.join("apps.kruise.io_sidecarsets.yaml"), pillion::crds_yaml()?),
         (root().join("docs/cli.md"), pillion::cli_reference_markdown()),
         differences()?,
     ];
-    Ok(autoscaler.into_iter().chain(others).collect())
+    autoscaler.chain(others.map(Ok)).collect()
 }
 
 /// The page on the embedded API server, with its table of known differences.

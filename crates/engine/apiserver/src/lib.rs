@@ -78,6 +78,8 @@ mod watch;
 mod webhook;
 
 pub use credentials::{Credentials, CredentialsError};
+#[cfg(feature = "schemas")]
+pub use openapi::generate::builtin_definitions;
 pub use serve::ServeError;
 pub use server::{ApiServer, Config};
 pub use status::Refusal;

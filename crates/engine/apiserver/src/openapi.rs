@@ -1,10 +1,11 @@
 //! `OpenAPI` v3: a document per group and version, from which kubectl explains fields, learns how lists merge, and whether the server checks fields.
 //!
 //! ```text
-//!  k8s-openapi's types ──┐                     ┌─▶ paths: an operation per verb
+//!  builtin.json ─────────┐                     ┌─▶ paths: an operation per verb
 //!  schema::builtin() ────┼──▶ definitions ──▶ document ──▶ bytes and their hash ──▶ index
 //!  `CustomResourceDefinitions`                   └─▶ components: what the paths refer to, and so on
 //! ```
+//! `builtin.json` is made of k8s-openapi's types by `cargo xtask gen`, because the code that describes them is several times as large.
 //! Documents are large, so each is built when it is first asked for and then kept.
 
 use std::collections::{BTreeMap, HashMap};
@@ -20,6 +21,8 @@ use crate::discovery::Served;
 
 mod custom;
 mod definitions;
+#[cfg(feature = "schemas")]
+pub(crate) mod generate;
 mod paths;
 
 /// What is under `/openapi`; `None` for what is not there. `custom` are the established `CustomResourceDefinitions`.

@@ -32,8 +32,10 @@
 
 pub use pillion_kinds::field;
 pub mod names;
+mod of_kubernetes;
 pub mod pod;
 pub mod record;
+#[cfg(feature = "schemas")]
 mod schema;
 pub mod sidecarset;
 pub mod vpa;

@@ -10,6 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::of_kubernetes::OfKubernetes;
+
 pub mod convert;
 pub mod crd;
 mod decode;
@@ -70,9 +72,11 @@ impl SidecarSet {
 pub struct SidecarSetSpec {
     /// Labels of the pods that get the sidecars. Required, and may not be empty.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<OfKubernetes<LabelSelector>>")]
     pub selector: Option<LabelSelector>,
     /// Labels of the namespaces whose pods are considered; absent means all namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<OfKubernetes<LabelSelector>>")]
     pub namespace_selector: Option<LabelSelector>,
     /// Init containers to inject when a pod is created. One with `restartPolicy: Always` is a native sidecar.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -82,7 +86,7 @@ pub struct SidecarSetSpec {
     pub containers: Vec<SidecarContainer>,
     /// Volumes that the sidecars mount. One that no sidecar mounts is not injected.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<k8s_openapi::api::core::v1::Volume>")]
+    #[schemars(with = "Vec<OfKubernetes<k8s_openapi::api::core::v1::Volume>>")]
     pub volumes: Vec<Map<String, Value>>,
     /// How running pods are updated.
     #[serde(skip_serializing_if = "UpdateStrategy::is_empty")]
@@ -165,7 +169,7 @@ pub struct SidecarContainer {
     pub fail_pod_on_sidecar_error: Option<bool>,
     /// The Kubernetes container, as it was written.
     #[serde(flatten)]
-    #[schemars(with = "k8s_openapi::api::core::v1::Container")]
+    #[schemars(with = "OfKubernetes<k8s_openapi::api::core::v1::Container>")]
     pub container: Map<String, Value>,
 }
 
@@ -418,12 +422,15 @@ pub struct UpdateStrategy {
     pub paused: bool,
     /// Updates only these pods.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<OfKubernetes<LabelSelector>>")]
     pub selector: Option<LabelSelector>,
     /// How many pods, or what percentage of them, stay on the old revision. Default 0.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<OfKubernetes<IntOrString>>")]
     pub partition: Option<IntOrString>,
     /// How many pods, or what percentage of them, may be unavailable while updating. Default 1.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<OfKubernetes<IntOrString>>")]
     pub max_unavailable: Option<IntOrString>,
     /// Which pods are updated first.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -485,6 +492,7 @@ pub struct WeightPriorityTerm {
     /// From 0 to 100.
     pub weight: i32,
     /// The pods that get the weight.
+    #[schemars(with = "OfKubernetes<LabelSelector>")]
     pub match_selector: LabelSelector,
 }
 

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 mod checkpoint;
 mod container_policy;
+#[cfg(feature = "schemas")]
 pub mod crd;
 mod decode;
 mod defaults;

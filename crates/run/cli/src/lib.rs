@@ -142,16 +142,6 @@ pub fn crds_yaml() -> Result<String, serde_saphyr::ser::Error> {
     render::yaml(&crd::sidecarset(&Conversion::None))
 }
 
-/// The definitions of VerticalPodAutoscaler and of its checkpoints, each with the name of its file. No command prints them while
-/// nothing serves the objects.
-pub fn autoscaler_crds_yaml() -> Result<[(&'static str, String); 2], serde_saphyr::ser::Error> {
-    use pillion_api::vpa::crd::{checkpoint, vertical_pod_autoscaler};
-    Ok([
-        ("autoscaling.k8s.io_verticalpodautoscalers.yaml", render::yaml(&vertical_pod_autoscaler())?),
-        ("autoscaling.k8s.io_verticalpodautoscalercheckpoints.yaml", render::yaml(&checkpoint())?),
-    ])
-}
-
 fn run_inject(args: &InjectArgs) -> Result<(), Failure> {
     let inputs = load(&args.manifests)?;
     let report = inject::inject(&inputs, now(&args.manifests)).map_err(Failure::No)?;

@@ -1,18 +1,11 @@
 //! Definitions of Kubernetes' own types: their fields and descriptions as k8s-openapi has them, with what it leaves out:
 //! how lists merge, which kinds the types are, and references in the form that the API server writes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use k8s_openapi::api::{
-    admissionregistration, apps, authentication, authorization, autoscaling, batch, coordination, core, discovery,
-    events, networking, policy, rbac, scheduling, storage,
-};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions;
-use k8s_openapi::apimachinery::pkg::apis::meta;
-use k8s_openapi::schemars::generate::SchemaSettings;
-use k8s_openapi::schemars::{JsonSchema, SchemaGenerator};
 use pillion_patch::schema::{self, Field, ListType, Node, Struct};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 /// Prefix of every reference.
@@ -27,8 +20,15 @@ pub(super) const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 
 struct Builtin {
     definitions: Map<String, Value>,
-    /// Names by group, version and kind.
-    names: HashMap<(&'static str, &'static str, &'static str), String>,
+    /// Group, version and kind, and the name of the definition.
+    names: Vec<[String; 4]>,
+}
+
+/// What `generate.rs` makes of k8s-openapi's types, and programs carry.
+#[derive(Default, Deserialize)]
+struct Table {
+    kinds: Vec<[String; 4]>,
+    definitions: Map<String, Value>,
 }
 
 static BUILTIN: LazyLock<Builtin> = LazyLock::new(Builtin::new);
@@ -36,8 +36,8 @@ static BUILTIN: LazyLock<Builtin> = LazyLock::new(Builtin::new);
 /// The name of the definition of a kind of Kubernetes' own.
 pub(super) fn name(group: &str, version: &str, kind: &str) -> Option<&'static str> {
     let builtin: &'static Builtin = &BUILTIN;
-    let found = builtin.names.iter().find(|((g, v, k), _)| (*g, *v, *k) == (group, version, kind));
-    found.map(|(_, name)| name.as_str())
+    let found = builtin.names.iter().find(|[g, v, k, _]| [g, v, k] == [group, version, kind]);
+    found.map(|[.., name]| name.as_str())
 }
 
 /// What Kubernetes says of a field that objects of every kind have.
@@ -107,48 +107,11 @@ pub(super) fn list(group: &str, version: &str, list_kind: &str, kind: &str, item
     })
 }
 
-/// Takes in each of the types.
-macro_rules! kinds {
-    ($builtin:ident, $generator:ident: $($package:ident::$version:ident { $($kind:ident),+ })+) => {
-        $($($builtin.add::<$package::$version::$kind>(&mut $generator);)+)+
-    };
-}
-
 impl Builtin {
     fn new() -> Builtin {
-        let mut settings = SchemaSettings::draft2020_12();
-        settings.definitions_path = "/components/schemas".into();
-        let mut generator = settings.into_generator();
-        let mut builtin = Builtin { definitions: Map::new(), names: HashMap::new() };
-        kinds!(builtin, generator:
-            admissionregistration::v1 {
-                MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration
-            }
-            apiextensions::v1 { CustomResourceDefinition }
-            apps::v1 { ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet }
-            authentication::v1 { SelfSubjectReview, TokenRequest, TokenReview }
-            authorization::v1 { LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview }
-            autoscaling::v1 { HorizontalPodAutoscaler, Scale }
-            autoscaling::v2 { HorizontalPodAutoscaler }
-            batch::v1 { CronJob, Job }
-            coordination::v1 { Lease }
-            core::v1 {
-                Binding, ConfigMap, Endpoints, Event, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodTemplate,
-                ReplicationController, ResourceQuota, Secret, Service, ServiceAccount
-            }
-            discovery::v1 { EndpointSlice }
-            events::v1 { Event }
-            meta::v1 { Status }
-            networking::v1 { Ingress, IngressClass, NetworkPolicy }
-            policy::v1 { Eviction, PodDisruptionBudget }
-            rbac::v1 { ClusterRole, ClusterRoleBinding, Role, RoleBinding }
-            scheduling::v1 { PriorityClass }
-            storage::v1 { StorageClass }
-        );
-        generator.subschema_for::<meta::v1::DeleteOptions>();
-        generator.subschema_for::<meta::v1::ListMeta>();
-        generator.subschema_for::<meta::v1::Patch>();
-        for (name, mut definition) in generator.take_definitions(false) {
+        let table: Table = serde_json::from_str(include_str!("builtin.json")).unwrap_or_default();
+        let mut builtin = Builtin { definitions: Map::new(), names: table.kinds };
+        for (name, mut definition) in table.definitions {
             if let Some(Node::Struct(shape)) = schema::builtin().get(&name).map(|schema| schema.node()) {
                 extend(&mut definition, shape);
             }
@@ -159,7 +122,7 @@ impl Builtin {
             }
             builtin.definitions.insert(name, definition);
         }
-        for ((group, version, kind), name) in &builtin.names {
+        for [group, version, kind, name] in &builtin.names {
             if let Some(definition) = builtin.definitions.get_mut(name) {
                 definition["x-kubernetes-group-version-kind"] = json!([group_version_kind(group, version, kind)]);
                 require_only(definition, |field| field != "metadata");
@@ -168,11 +131,6 @@ impl Builtin {
             builtin.definitions.insert(format!("{name}List"), list(group, version, &list_kind, kind, name));
         }
         builtin
-    }
-
-    fn add<T: JsonSchema + k8s_openapi::Resource>(&mut self, generator: &mut SchemaGenerator) {
-        generator.subschema_for::<T>();
-        self.names.insert((T::GROUP, T::VERSION, T::KIND), T::schema_name().into_owned());
     }
 }
 

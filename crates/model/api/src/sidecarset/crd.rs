@@ -1,13 +1,15 @@
 //! The `CustomResourceDefinition` of SidecarSet, with both versions.
 
 use k8s_openapi::ByteString;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{SidecarSetSpec, SidecarSetStatus};
-use crate::{names, schema};
+use crate::names;
 
-/// The fields of the spec whose elements are Kubernetes' own.
-const KUBERNETES_LISTS: [&str; 3] = ["containers", "initContainers", "volumes"];
+#[cfg(feature = "schemas")]
+mod generate;
+
+#[cfg(feature = "schemas")]
+pub use generate::versions;
 
 /// How the API server turns one version into the other.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,67 +66,22 @@ pub fn sidecarset(conversion: &Conversion) -> Value {
             },
             "scope": "Cluster",
             "conversion": conversion.to_json(),
-            "versions": [version("v1alpha1"), version("v1beta1")],
+            "versions": versions(),
         },
     })
 }
 
-fn version(name: &str) -> Value {
-    let is_stored = name == "v1beta1";
-    let mut spec = schema::of::<SidecarSetSpec>();
-    if let Some(Value::Object(fields)) = spec.get_mut("properties") {
-        for list in KUBERNETES_LISTS {
-            fields.get_mut(list).map(schema::keep_unknown_fields);
-        }
-        if !is_stored {
-            old_fields(fields);
-        }
-    }
-    json!({
-        "name": name,
-        "served": true,
-        "storage": is_stored,
-        "subresources": {"status": {}},
-        "additionalPrinterColumns": columns(),
-        "schema": {"openAPIV3Schema": {
-            "type": "object",
-            "description": "Defines sidecars, and the pods that get them.",
-            "properties": {
-                "apiVersion": {"type": "string", "description": format!("`{}/{name}`.", names::GROUP)},
-                "kind": {"type": "string", "description": format!("`{}`.", names::SIDECARSET_KIND)},
-                "metadata": {"type": "object"},
-                "spec": spec,
-                "status": schema::of::<SidecarSetStatus>(),
-            },
-        }},
-    })
-}
-
-/// What differs in v1alpha1.
-fn old_fields(fields: &mut Map<String, Value>) {
-    fields.shift_remove("customVersion");
-    let description = "The one namespace whose pods are considered. Wins over `namespaceSelector`.";
-    fields.insert("namespace".to_owned(), json!({"type": "string", "description": description}));
-    // `kubectl explain` reads the other version, and `kubectl apply` stores the whole object a second time in an
-    // annotation that may have 256 KiB.
-    for list in KUBERNETES_LISTS {
-        fields.get_mut(list).and_then(|list| list.get_mut("items")).map(schema::drop_descriptions);
-    }
-}
-
-fn columns() -> Value {
-    let column = |name: &str, kind: &str, path: &str, description: &str| json!({"name": name, "type": kind, "jsonPath": path, "description": description});
-    json!([
-        column("MATCHED", "integer", ".status.matchedPods", "Pods that the set matches."),
-        column("UPDATED", "integer", ".status.updatedPods", "Matched pods that have the latest revision."),
-        column("READY", "integer", ".status.readyPods", "Matched pods that are ready."),
-        column("AGE", "date", ".metadata.creationTimestamp", "Time since the set was created."),
-    ])
+/// The versions with their schemas, as they are generated from the types.
+#[cfg(not(feature = "schemas"))]
+fn versions() -> Value {
+    serde_json::from_str(include_str!("crd/versions.json")).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use serde_json::Map;
 
     use super::super::shape::{Kind, Shape, V1ALPHA1, V1BETA1};
     use super::*;
@@ -207,6 +164,12 @@ mod tests {
             shape_has.retain(|path| !path.starts_with(".metadata."));
             assert_eq!(schema_has, shape_has);
         }
+    }
+
+    #[test]
+    fn what_programs_carry_is_what_the_types_say() {
+        let carried: Value = serde_json::from_str(include_str!("crd/versions.json")).unwrap();
+        assert!(carried == versions(), "run `cargo xtask gen`");
     }
 
     #[test]

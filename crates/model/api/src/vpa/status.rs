@@ -4,6 +4,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::of_kubernetes::OfKubernetes;
+
 use super::ResourceList;
 
 /// What the recommender has computed.
@@ -81,6 +83,7 @@ pub struct Condition {
     pub status: String,
     /// When `status` changed last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<OfKubernetes<Time>>")]
     pub last_transition_time: Option<Time>,
     /// One word for programs.
     #[serde(default, skip_serializing_if = "String::is_empty")]
