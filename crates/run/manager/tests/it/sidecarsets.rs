@@ -72,7 +72,7 @@ async fn everything_that_is_wrong_with_a_sidecarset_is_said_at_once() {
       "apiVersion": "v1",
       "metadata": {},
       "status": "Failure",
-      "message": "admission webhook \"sidecarsets.pillion.dev\" denied the request: SidecarSet.apps.kruise.io \"mesh\" is invalid: [spec.selector: Required value: no selector defined for SidecarSet, spec.updateStrategy.partition: Invalid value: \"x\": must be an integer or percentage (e.g '5%'), spec.containers[0].name: Invalid value: \"Proxy\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character]",
+      "message": "admission webhook \"sidecarsets.pillion.dev\" denied the request: SidecarSet.apps.kruise.io \"mesh\" is invalid: [spec.selector: Required value: no selector defined for SidecarSet, spec.updateStrategy.partition: Invalid value: \"x\": must be an integer or percentage (e.g '5%'), spec.containers[0].name: Invalid value: \"Proxy\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')]",
       "reason": "Invalid",
       "details": {
         "name": "mesh",
@@ -91,7 +91,7 @@ async fn everything_that_is_wrong_with_a_sidecarset_is_said_at_once() {
           },
           {
             "reason": "FieldValueInvalid",
-            "message": "Invalid value: \"Proxy\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character",
+            "message": "Invalid value: \"Proxy\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
             "field": "spec.containers[0].name"
           }
         ]
