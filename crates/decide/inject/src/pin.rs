@@ -55,18 +55,13 @@ fn missing(pinned: &InjectRevision, revisions: &Revisions) -> PinError {
     let not_found = |what: String| PinError {
         reason: format!("{what} is pinned for new pods and is not there; pin one that is, or remove the pin"),
     };
-    match &pinned.revision_name {
-        Some(name) => match revisions.get(name) {
-            Some(other) => {
-                let owner = owner_of(other).unwrap_or_default();
-                PinError { reason: format!("ControllerRevision {name:?} belongs to SidecarSet {owner:?}") }
-            }
-            None => not_found(format!("ControllerRevision {name:?}")),
-        },
-        None => {
-            let version = pinned.custom_version.as_deref().unwrap_or_default();
-            not_found(format!("a ControllerRevision with customVersion {version:?}"))
-        }
+    let Some(name) = &pinned.revision_name else {
+        let version = pinned.custom_version.as_deref().unwrap_or_default();
+        return not_found(format!("a ControllerRevision with customVersion {version:?}"));
+    };
+    match revisions.get(name).map(|other| owner_of(other).unwrap_or_default()) {
+        Some(owner) => PinError { reason: format!("ControllerRevision {name:?} belongs to SidecarSet {owner:?}") },
+        None => not_found(format!("ControllerRevision {name:?}")),
     }
 }
 
