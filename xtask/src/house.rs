@@ -25,7 +25,6 @@ const CIRCULAR: &[&str] = &[
     "engine/store",
     "engine/structural",
     "engine/apiserver",
-    "engine/workloads",
     "engine/process",
     "engine/node",
 ];
