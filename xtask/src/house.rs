@@ -24,7 +24,6 @@ const CIRCULAR: &[&str] = &[
     "model/api",
     "engine/store",
     "engine/structural",
-    "engine/apiserver",
     "engine/process",
 ];
 
