@@ -31,7 +31,7 @@ fn set_condition(inner: &Inner, definition: &mut Value, kind: &str, status: &str
     }
 }
 
-/// Lets the server itself see what was written.
+/// After any write: a definition is settled, or cleaned up if it is being deleted.
 pub(crate) async fn after_write(inner: &Inner, endpoint: &Endpoint, object: &Value) -> Result<()> {
     if endpoint.is("apiextensions.k8s.io", "customresourcedefinitions") {
         if meta::is_deleting(object) {
@@ -43,7 +43,7 @@ pub(crate) async fn after_write(inner: &Inner, endpoint: &Endpoint, object: &Val
     Ok(())
 }
 
-/// Lets the server itself see what was deleted: with the last object of a definition that is terminating the definition goes as well.
+/// After any deletion: a definition is no longer served, and one that is terminating goes with its last object.
 pub(crate) async fn after_delete(inner: &Inner, endpoint: &Endpoint, object: &Value) -> Result<()> {
     if endpoint.is("apiextensions.k8s.io", "customresourcedefinitions") {
         inner.custom.removed(meta::name(object));

@@ -1,4 +1,4 @@
-//! The server: what it is registered with, and how a request finds its handler.
+//! The server: what is registered with it, and how a request finds its handler.
 
 use std::sync::{Arc, PoisonError};
 
