@@ -1,16 +1,16 @@
-//! A candidate.
+//! Acquiring the lease.
 
 use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
 use kube::api::PostParams;
 use kube::runtime::watcher;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::candidate::Candidate;
 use crate::config::{Config, InvalidConfig};
 use crate::leadership::Leadership;
 use crate::record::{self, Observation};
@@ -21,13 +21,6 @@ pub struct Elector {
     candidate: Arc<Candidate>,
 }
 
-/// What a candidate is, and who leads as far as it knows.
-pub(crate) struct Candidate {
-    pub(crate) config: Config,
-    pub(crate) leases: Api<Lease>,
-    leader: watch::Sender<Option<String>>,
-}
-
 impl Elector {
     /// A candidate that has done nothing yet.
     ///
@@ -35,8 +28,7 @@ impl Elector {
     /// The settings could not work, or could let two lead at once.
     pub fn new(config: Config) -> Result<Elector, InvalidConfig> {
         config.check()?;
-        let leases = Api::namespaced(config.client.clone(), &config.namespace);
-        Ok(Elector { candidate: Arc::new(Candidate { config, leases, leader: watch::Sender::new(None) }) })
+        Ok(Elector { candidate: Arc::new(Candidate::new(config)) })
     }
 
     /// The identity of the leader as far as this candidate knows, which is its own while it leads.
@@ -118,17 +110,6 @@ impl Candidate {
     fn watch(&self) -> BoxStream<'static, watcher::Event<Lease>> {
         let named = watcher::Config::default().fields(&format!("metadata.name={}", self.config.name));
         pillion_informer::watch(self.leases.clone(), named).boxed()
-    }
-
-    /// Remembers who leads.
-    pub(crate) fn report(&self, leader: Option<&str>) {
-        self.leader.send_if_modified(|known| {
-            let is_new = known.as_deref() != leader;
-            if is_new {
-                *known = leader.map(str::to_owned);
-            }
-            is_new
-        });
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::elector::Candidate;
+use crate::candidate::Candidate;
 use crate::record;
 
 /// The lease was lost: it could not be renewed in time, or somebody else holds it.

@@ -42,6 +42,7 @@
 //! - Time between attempts is tokio's.
 #![forbid(unsafe_code)]
 
+mod candidate;
 mod config;
 mod elector;
 mod leadership;

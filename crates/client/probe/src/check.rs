@@ -3,26 +3,11 @@
 use crate::action::{Action, Probe, address};
 use crate::exec::{Exec, ExecError};
 use crate::http::Answer;
+use crate::outcome::{LONGEST_OUTPUT, Outcome};
 use crate::{grpc, tcp};
 
 /// A probe that cannot be made is tried again, this often in all.
 const TRIES: u32 = 3;
-
-/// No more of what a command or a server says is kept.
-pub(crate) const LONGEST_OUTPUT: usize = 10 * 1024;
-
-/// What a probe has seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// All is well.
-    Success,
-    /// It counts as a success, and users should read this.
-    Warning(String),
-    /// It counts as a failure, for this reason.
-    Failure(String),
-    /// The probe could not be made; counts for nothing.
-    Error(String),
-}
 
 /// Makes a probe. Errors are tried again at once, a few times.
 pub async fn check(probe: &Probe, commands: &impl Exec) -> Outcome {

@@ -9,7 +9,7 @@ use hyper::http::HeaderMap;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 
-use crate::check::{LONGEST_OUTPUT, Outcome};
+use crate::outcome::{LONGEST_OUTPUT, Outcome};
 
 /// Between attempts to connect.
 const PAUSE: Duration = Duration::from_millis(100);

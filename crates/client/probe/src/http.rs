@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::action::{HttpGet, address};
-use crate::check::LONGEST_OUTPUT;
+use crate::outcome::LONGEST_OUTPUT;
 use crate::tcp::dial_error;
 
 /// What a server said.

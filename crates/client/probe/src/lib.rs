@@ -39,13 +39,15 @@ mod check;
 mod exec;
 mod grpc;
 mod http;
+mod outcome;
 mod tcp;
 #[cfg(test)]
 mod tests;
 mod timing;
 
 pub use action::{Action, HttpGet, Probe};
-pub use check::{Outcome, check};
+pub use check::check;
 pub use exec::{Exec, ExecError, ExecOutput, NoCommands};
 pub use http::Answer;
+pub use outcome::Outcome;
 pub use timing::{FirstLook, Results, Timing};

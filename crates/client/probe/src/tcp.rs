@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 
-use crate::check::Outcome;
+use crate::outcome::Outcome;
 
 pub(crate) async fn check(address: &str, timeout: Duration) -> Outcome {
     match tokio::time::timeout(timeout, TcpStream::connect(address)).await {

@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use pillion_store::Key;
 use serde_json::Value;
 
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::user::User;
-use crate::{meta, read};
+use crate::{meta, stored};
 
 /// The audience of tokens for this API server, and their issuer.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
@@ -30,7 +30,7 @@ pub(crate) fn service_account(inner: &Inner, token: &str, audiences: &[&str]) ->
     let is_there = |resource: &str, namespace: &str, reference: &Value| {
         let name = reference["name"].as_str().unwrap_or_default();
         let stored = inner.store.get(&Key::new(resource, namespace, name));
-        let object = stored.and_then(|stored| read::parse(&stored).ok());
+        let object = stored.and_then(|stored| stored::parse(&stored).ok());
         object.is_some_and(|object| reference["uid"] == meta::uid(&object))
     };
     if !is_there("serviceaccounts", namespace, account) {

@@ -1,6 +1,6 @@
 //! One request about a resource, as handlers see it.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::Bytes;
 use axum::http::Method;
@@ -11,7 +11,7 @@ use crate::endpoint::{Endpoint, Part};
 use crate::media::Output;
 use crate::path::ResourcePath;
 use crate::query::Query;
-use crate::server::{ApiServer, Inner};
+use crate::state::Inner;
 use crate::status::{Refusal, Result};
 use crate::user::User;
 
@@ -42,7 +42,7 @@ impl Warnings {
 /// A request about a resource.
 pub(crate) struct Call<'a> {
     pub(crate) method: Method,
-    pub(crate) server: &'a ApiServer,
+    pub(crate) inner: &'a Arc<Inner>,
     pub(crate) endpoint: Endpoint,
     /// Of the endpoint: `apps/v1`.
     pub(crate) api_version: String,
@@ -62,7 +62,7 @@ pub(crate) struct Call<'a> {
 
 impl Call<'_> {
     pub(crate) fn inner(&self) -> &Inner {
-        &self.server.inner
+        self.inner
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -6,13 +6,13 @@ use pillion_patch::apply;
 use pillion_store::{Write, WriteError};
 use serde_json::{Value, json};
 
-use crate::admission::{self, Attributes, Operation};
+use crate::admission;
+use crate::attributes::{Attributes, Operation};
 use crate::call::Call;
 use crate::endpoint::Part;
 use crate::query::WriteOptions;
 use crate::status::{Refusal, Result};
-use crate::subresource::scale;
-use crate::{create, delete, meta, owners, read, service_address, storage};
+use crate::{create, definition, delete, meta, owners, scale, service_address, storage, versioned};
 
 pub(crate) const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
@@ -49,7 +49,7 @@ pub(crate) async fn change(
                 outcome => return outcome.map(|object| (object, true)),
             }
         };
-        let live = read::decode(call.inner(), &call.endpoint, &stored).await?;
+        let live = versioned::decode(call.inner(), &call.endpoint, &stored).await?;
         check_uid(source, &live, &storage::registry_key(&key), call)?;
         let new = source.make(Some(&live))?;
         let Some(new) = prepare(call, part, options, new, &live).await? else {
@@ -74,7 +74,7 @@ pub(crate) async fn change(
                 let mut new = new;
                 meta::set(&mut new, "resourceVersion", Some(committed.resource_version().to_string().into()));
                 meta::sort(&mut new);
-                storage::after_write(call.inner(), &call.endpoint, &new).await?;
+                definition::after_write(call.inner(), &call.endpoint, &new).await?;
                 return Ok((new, false));
             }
             Err(WriteError::Conflict { .. } | WriteError::NotFound) => {}

@@ -7,12 +7,13 @@ use pillion_patch::apply;
 use pillion_store::{Write, WriteError};
 use serde_json::Value;
 
-use crate::admission::{self, Attributes, Operation};
+use crate::admission;
+use crate::attributes::{Attributes, Operation};
 use crate::call::Call;
 use crate::endpoint::Part;
 use crate::query::{Verb, WriteOptions};
 use crate::status::{Refusal, Result};
-use crate::{body, meta, owners, read, respond, service_address, storage};
+use crate::{body, definition, meta, owners, respond, service_address, storage, stored};
 
 /// How often a generated name is tried before the client hears of it.
 const NAME_ATTEMPTS: usize = 8;
@@ -101,7 +102,7 @@ async fn store(
     let key = call.key_of(&name);
     if options.dry_run {
         return match inner.store.get(&key) {
-            Some(existing) => Err(already_exists(call, &name, &read::parse(&existing)?)),
+            Some(existing) => Err(already_exists(call, &name, &stored::parse(&existing)?)),
             None => Ok(object),
         };
     }
@@ -110,11 +111,11 @@ async fn store(
         Ok(committed) => {
             meta::set(&mut object, "resourceVersion", Some(committed.resource_version().to_string().into()));
             meta::sort(&mut object);
-            storage::after_write(inner, &call.endpoint, &object).await?;
+            definition::after_write(inner, &call.endpoint, &object).await?;
             Ok(object)
         }
         Err(WriteError::AlreadyExists) => {
-            let existing = inner.store.get(&key).map(|stored| read::parse(&stored)).transpose()?;
+            let existing = inner.store.get(&key).map(|stored| stored::parse(&stored)).transpose()?;
             let mut refusal = already_exists(call, &name, &existing.unwrap_or_default());
             if generated {
                 refusal.message.push_str(", the server was not able to generate a unique name for the object");

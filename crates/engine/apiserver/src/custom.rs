@@ -10,11 +10,10 @@ use pillion_store::Store;
 use pillion_structural::{Part, Report, Structural};
 use serde_json::Value;
 
-use crate::endpoint::api_version;
-use crate::{meta, read};
+use crate::kinds::api_version;
+use crate::{meta, stored};
 
-pub(crate) mod conversion;
-pub(crate) mod definition;
+pub(crate) mod validation;
 
 pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
@@ -214,6 +213,12 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
+/// Status of a condition.
+pub(crate) fn condition<'a>(definition: &'a Value, kind: &str) -> Option<&'a str> {
+    let conditions = definition["status"]["conditions"].as_array()?;
+    conditions.iter().find(|condition| condition["type"] == kind)?["status"].as_str()
+}
+
 /// The definitions that are in force.
 #[derive(Debug, Default)]
 pub(crate) struct CustomResources {
@@ -235,7 +240,7 @@ impl CustomResources {
     pub(crate) fn new(store: &Store) -> CustomResources {
         let resources = CustomResources::default();
         for (_, _, stored) in store.list(DEFINITIONS, None).iter() {
-            if let Ok(definition) = read::parse(stored) {
+            if let Ok(definition) = stored::parse(stored) {
                 // Whoever watched before the restart is sent back by the store itself.
                 resources.changed(&definition, 0);
             }
@@ -277,7 +282,7 @@ impl CustomResources {
 
     /// Takes a definition into account, once it is established.
     pub(crate) fn changed(&self, definition: &Value, version: u64) {
-        let established = definition::condition(definition, "Established") == Some("True");
+        let established = condition(definition, "Established") == Some("True");
         let name = meta::name(definition).to_owned();
         let mut state = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         let known = state.resources.values().find(|resource| format!("{}.{}", resource.plural, resource.group) == name);

@@ -7,12 +7,12 @@ use pillion_patch::{decode, schema};
 use pillion_store::{Key, Stored, Write, WriteError};
 use serde_json::{Value, json};
 
-use crate::admission::{self, Attributes, Operation};
+use crate::admission;
+use crate::attributes::{Attributes, Operation};
 use crate::call::Call;
-use crate::custom::definition;
 use crate::query::{DeleteOptions, ListOptions};
 use crate::status::{Refusal, Result};
-use crate::{body, list, meta, read, respond, storage};
+use crate::{body, definition, list, meta, respond, storage, stored, versioned};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -31,7 +31,7 @@ pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Response> {
     let options = options(call)?;
     let page = list::find(call, &list_options)?;
     for stored in &page.items {
-        let object = read::parse(stored)?;
+        let object = stored::parse(stored)?;
         match run(call, meta::name(&object), &options, Admission::OfCollection).await {
             Err(refusal) if refusal.reason == "NotFound" => {}
             Err(refusal) => return Err(refusal),
@@ -117,7 +117,7 @@ async fn run(call: &Call<'_>, name: &str, options: &DeleteOptions, admission: Ad
     loop {
         let stored = call.inner().store.get(&key);
         let object = match &stored {
-            Some(stored) => Some(read::decode(call.inner(), &call.endpoint, stored).await?),
+            Some(stored) => Some(versioned::decode(call.inner(), &call.endpoint, stored).await?),
             None => None,
         };
         let is_still_there =
@@ -378,7 +378,7 @@ fn mark_as_deleting(call: &Call<'_>, object: &mut Value) {
 /// Writes the mark. `None` when another was faster.
 async fn mark(call: &Call<'_>, key: &Key, stored: &Stored, mut marked: Value, dry_run: bool) -> Result<Option<Value>> {
     meta::sort(&mut marked);
-    let unchanged = read::decode(call.inner(), &call.endpoint, stored).await.is_ok_and(|object| object == marked);
+    let unchanged = versioned::decode(call.inner(), &call.endpoint, stored).await.is_ok_and(|object| object == marked);
     if dry_run || unchanged {
         return Ok(Some(marked));
     }
@@ -390,7 +390,7 @@ async fn mark(call: &Call<'_>, key: &Key, stored: &Stored, mut marked: Value, dr
     match call.inner().store.write(write).await {
         Ok(committed) => {
             meta::set(&mut marked, "resourceVersion", Some(committed.resource_version().to_string().into()));
-            storage::after_write(call.inner(), &call.endpoint, &marked).await?;
+            definition::after_write(call.inner(), &call.endpoint, &marked).await?;
             Ok(Some(marked))
         }
         Err(WriteError::Conflict { .. } | WriteError::NotFound) => Ok(None),
@@ -403,7 +403,7 @@ async fn take(call: &Call<'_>, key: &Key, expected: u64, mut object: Value) -> R
     match call.inner().store.write(Write::Delete { key: key.clone(), expected }).await {
         Ok(committed) => {
             meta::set(&mut object, "resourceVersion", Some(committed.resource_version().to_string().into()));
-            storage::after_delete(call.inner(), &call.endpoint, &object).await?;
+            definition::after_delete(call.inner(), &call.endpoint, &object).await?;
             Ok(Some(object))
         }
         Err(WriteError::Conflict { .. } | WriteError::NotFound) => Ok(None),
@@ -416,7 +416,7 @@ pub(crate) async fn remove(call: &Call<'_>, key: &Key, expected: u64) -> Result<
     match call.inner().store.write(Write::Delete { key: key.clone(), expected }).await {
         Ok(_) => {
             if let Some(name) = call.path.name.as_deref() {
-                storage::after_delete(call.inner(), &call.endpoint, &json!({"metadata": {"name": name}})).await?;
+                definition::after_delete(call.inner(), &call.endpoint, &json!({"metadata": {"name": name}})).await?;
             }
             Ok(true)
         }

@@ -10,9 +10,9 @@ use pillion_patch::schema::{self, Schema};
 use pillion_structural::policy;
 use serde_json::Value;
 
-use crate::custom::{CustomResource, definition};
-use crate::meta;
+use crate::custom::{CustomResource, validation};
 use crate::status::GroupResource;
+use crate::{kinds, meta};
 
 /// A resource in one version.
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ impl Endpoint {
 
     /// `v1`, `apps/v1`
     pub(crate) fn api_version(&self) -> String {
-        api_version(self.group(), self.version())
+        kinds::api_version(self.group(), self.version())
     }
 
     /// The group that messages about wrong objects name: that of the stored form.
@@ -253,7 +253,7 @@ impl Endpoint {
     /// What is wrong with schemas and expressions in objects that bring some.
     fn expression_errors(&self, object: &Value, old: Option<&Value>) -> Vec<field::Error> {
         match (self.group(), self.plural()) {
-            ("apiextensions.k8s.io", "customresourcedefinitions") => definition::schema_errors(object, old),
+            ("apiextensions.k8s.io", "customresourcedefinitions") => validation::schema_errors(object, old),
             ("admissionregistration.k8s.io", "validatingadmissionpolicies") => policy::validate_policy(object),
             ("admissionregistration.k8s.io", "mutatingwebhookconfigurations" | "validatingwebhookconfigurations") => {
                 let webhooks = object["webhooks"].as_array().into_iter().flatten().enumerate();
@@ -329,11 +329,6 @@ impl Endpoint {
             }
         }
     }
-}
-
-/// `v1`, `apps/v1`
-pub(crate) fn api_version(group: &str, version: &str) -> String {
-    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
 /// Rules look at the stored form of an object.

@@ -6,8 +6,6 @@ use std::sync::LazyLock;
 use pillion_kinds::resource::{self, Resource};
 use pillion_patch::schema::{self, Schema};
 
-use crate::endpoint::api_version;
-
 type ByPath = HashMap<(&'static str, &'static str, &'static str), &'static Resource>;
 
 static BY_PATH: LazyLock<ByPath> = LazyLock::new(|| {
@@ -69,4 +67,9 @@ pub(crate) fn schema(version: &str, kind: &str) -> Option<Schema<'static>> {
 /// Whether there is a group of Kubernetes' own with this name.
 pub(crate) fn has_group(group: &str) -> bool {
     resource::all().iter().any(|resource| resource.group == group)
+}
+
+/// `v1`, `apps/v1`
+pub(crate) fn api_version(group: &str, version: &str) -> String {
+    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }

@@ -33,15 +33,21 @@
 //!   writes of one request does the rest when it starts again ([`ApiServer::bootstrap`]).
 
 mod admission;
+mod admission_plugins;
+mod attributes;
 mod authentication;
 mod body;
 mod bootstrap;
 mod call;
 mod change;
+mod compiled;
 mod condition;
+mod config;
+mod conversion;
 mod create;
 mod credentials;
 mod custom;
+mod definition;
 mod delete;
 mod discovery;
 mod endpoint;
@@ -60,28 +66,34 @@ mod query;
 mod read;
 mod respond;
 mod review;
+mod scale;
 mod selection;
 mod serve;
 mod served;
 mod server;
 mod service_address;
 mod shallow;
+mod state;
 mod status;
 mod storage;
+mod stored;
 mod subresource;
 mod token;
 mod unfinished;
 mod update;
 mod user;
 mod verbs;
+mod versioned;
 mod watch;
 mod webhook;
+mod webhook_client;
 
+pub use config::Config;
 pub use credentials::{Credentials, CredentialsError};
 #[cfg(feature = "schemas")]
 pub use openapi::generate::builtin_definitions;
 pub use serve::ServeError;
-pub use server::{ApiServer, Config};
+pub use server::ApiServer;
 pub use status::Refusal;
 pub use token::{TokenError, TokenSigner};
 pub use user::User;

@@ -15,7 +15,7 @@ use crate::media::Transform;
 use crate::query::ListOptions;
 use crate::selection::Selection;
 use crate::status::{Refusal, Result};
-use crate::{read, respond};
+use crate::{respond, versioned};
 
 const INCONSISTENT: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 /// As Go reads it: without padding, and whatever the last bits are.
@@ -248,11 +248,11 @@ pub(crate) async fn answer(call: &Call<'_>, page: &Page) -> Result<Response> {
     if call.output.transform == Transform::None
         && !call.output.yaml
         && !call.output.pretty
-        && read::shown_as_stored(&call.endpoint)
+        && versioned::shown_as_stored(&call.endpoint)
     {
         return Ok(respond::json_text(raw(call, &metadata, &page.items)));
     }
-    let objects = read::decode_all(call.inner(), &call.endpoint, &page.items).await?;
+    let objects = versioned::decode_all(call.inner(), &call.endpoint, &page.items).await?;
     let list = match call.output.transform {
         Transform::Table => respond::table(call, metadata, &objects)?,
         Transform::PartialObject => return Err(respond::list_is_no_object(&call.endpoint)),

@@ -8,7 +8,7 @@ use axum::response::Response;
 use serde_json::json;
 
 use crate::media::Output;
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::status::{Refusal, Result};
 use crate::{discovery, openapi, respond, served};
 

@@ -1,41 +1,19 @@
 //! ValidatingAdmissionPolicies: which of them a write concerns, with which parameters, and what their verdicts do.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use axum::http::StatusCode;
 use pillion_patch::selector::Selector;
 use pillion_store::Key;
-use pillion_structural::policy::{Decision, Policy, Request, denial};
+use pillion_structural::policy::{Decision, Request, denial};
 use serde_json::{Value, json};
 
-use crate::admission::{Attributes, request};
+use crate::attributes::{Attributes, request};
 use crate::endpoint::Endpoint;
 use crate::status::{Refusal, Result};
 use crate::webhook::{Match, matches_constraints, matches_namespace, matches_object};
-use crate::{meta, read};
+use crate::{meta, stored};
 
 const POLICIES: &str = "validatingadmissionpolicies.admissionregistration.k8s.io";
 const BINDINGS: &str = "validatingadmissionpolicybindings.admissionregistration.k8s.io";
-
-/// Compiled policies by uid, each with the version that it was compiled of.
-#[derive(Debug, Default)]
-pub(crate) struct Policies(Mutex<HashMap<String, (String, Arc<Policy>)>>);
-
-impl Policies {
-    fn compiled(&self, policy: &Value) -> Arc<Policy> {
-        let (uid, version) = (meta::uid(policy).to_owned(), meta::text(policy, "resourceVersion").to_owned());
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match kept.get(&uid) {
-            Some((of, compiled)) if *of == version => compiled.clone(),
-            _ => {
-                let compiled = Arc::new(Policy::compile(policy));
-                kept.insert(uid, (version, compiled.clone()));
-                compiled
-            }
-        }
-    }
-}
 
 /// Evaluates the policies that are bound to the write.
 pub(crate) async fn validate(attributes: &Attributes<'_>, object: Option<&Value>, old: Option<&Value>) -> Result<()> {
@@ -48,10 +26,13 @@ pub(crate) async fn validate(attributes: &Attributes<'_>, object: Option<&Value>
     if policies.is_empty() {
         return Ok(());
     }
-    let bindings =
-        store.list(BINDINGS, None).iter().map(|(_, _, stored)| read::parse(stored)).collect::<Result<Vec<Value>>>()?;
+    let bindings = store
+        .list(BINDINGS, None)
+        .iter()
+        .map(|(_, _, stored)| stored::parse(stored))
+        .collect::<Result<Vec<Value>>>()?;
     for (_, name, stored) in policies.iter() {
-        let policy = read::parse(stored)?;
+        let policy = stored::parse(stored)?;
         let bound = bindings.iter().filter(|binding| binding["spec"]["policyName"] == **name);
         for binding in bound {
             let constraints = &policy["spec"]["matchConstraints"];
@@ -109,7 +90,7 @@ async fn apply(
     let (object, old) = (versioned(object).await?, versioned(old).await?);
     let described = Value::Object(request::describe(attributes, matched.endpoint()));
     let namespace = call.inner().store.get(&Key::new("namespaces", "", call.namespace()));
-    let namespace = namespace.map(|stored| read::parse(&stored)).transpose()?.unwrap_or_default();
+    let namespace = namespace.map(|stored| stored::parse(&stored)).transpose()?.unwrap_or_default();
     let compiled = call.inner().policies.compiled(policy);
     let parameters = match parameters(attributes, policy, binding) {
         Ok(parameters) => parameters,
@@ -205,7 +186,7 @@ fn find(
     namespace: &str,
 ) -> std::result::Result<Vec<Value>, String> {
     let store = &attributes.call.inner().store;
-    let parse = |stored: &pillion_store::Stored| read::parse(stored).map_err(|refusal| refusal.message.clone());
+    let parse = |stored: &pillion_store::Stored| stored::parse(stored).map_err(|refusal| refusal.message.clone());
     if let Some(name) = reference["name"].as_str() {
         let stored = store.get(&Key::new(endpoint.storage_name(), namespace, name));
         return stored.iter().map(parse).collect();

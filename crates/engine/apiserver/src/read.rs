@@ -1,17 +1,12 @@
-//! Objects out of the store: one of them, in the version of the request.
+//! GET of one object.
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use pillion_kinds::resource::Resource;
-use pillion_store::Stored;
 use serde_json::Value;
 
 use crate::call::Call;
-use crate::custom::conversion;
-use crate::endpoint::Endpoint;
-use crate::server::Inner;
-use crate::status::{Refusal, Result};
-use crate::{list, respond, storage};
+use crate::status::Result;
+use crate::{list, respond, versioned};
 
 pub(crate) async fn get(call: &Call<'_>) -> Result<Response> {
     let version = list::resource_version_of_one(call.query.text("resourceVersion"))?;
@@ -26,54 +21,5 @@ pub(crate) async fn get(call: &Call<'_>) -> Result<Response> {
 /// The object of the path.
 pub(crate) async fn stored(call: &Call<'_>) -> Result<Value> {
     let stored = call.inner().store.get(&call.key()).ok_or_else(|| call.not_found())?;
-    decode(call.inner(), &call.endpoint, &stored).await
-}
-
-/// An object as the endpoint shows it.
-pub(crate) async fn decode(inner: &Inner, endpoint: &Endpoint, stored: &Stored) -> Result<Value> {
-    let mut objects = decode_all(inner, endpoint, std::slice::from_ref(stored)).await?;
-    objects.pop().ok_or_else(|| Refusal::internal("an object went missing in conversion"))
-}
-
-/// Objects as the endpoint shows them; what needs a webhook for it is converted in one call.
-pub(crate) async fn decode_all(inner: &Inner, endpoint: &Endpoint, stored: &[Stored]) -> Result<Vec<Value>> {
-    let mut objects = stored.iter().map(parse).collect::<Result<Vec<Value>>>()?;
-    match endpoint {
-        Endpoint::Builtin(Resource { storage: Some(kept), .. }) => {
-            for object in &mut objects {
-                (kept.from_storage)(object);
-                storage::canonical(endpoint, object);
-            }
-        }
-        Endpoint::Builtin(_) => {}
-        Endpoint::Custom(custom) if custom.shown_as_stored() => {}
-        Endpoint::Custom(custom) => {
-            for object in &mut objects {
-                // Defaults are those of the version that it was written in.
-                let version = object["apiVersion"].as_str().and_then(|text| text.rsplit('/').next());
-                let written_in = version.and_then(|version| inner.custom.find(&custom.group, version, &custom.plural));
-                if let Some(written_in) = written_in {
-                    written_in.read(object);
-                }
-            }
-            objects = conversion::convert(inner, custom, objects, &endpoint.api_version()).await?;
-            for object in &mut objects {
-                custom.structural.prune(object);
-            }
-        }
-    }
-    Ok(objects)
-}
-
-/// An object as it was written.
-pub(crate) fn parse(stored: &Stored) -> Result<Value> {
-    serde_json::from_slice(&stored.bytes).map_err(Refusal::internal)
-}
-
-/// Whether what the store keeps is what the endpoint shows, byte for byte.
-pub(crate) fn shown_as_stored(endpoint: &Endpoint) -> bool {
-    match endpoint {
-        Endpoint::Builtin(resource) => resource.storage.is_none(),
-        Endpoint::Custom(custom) => custom.shown_as_stored(),
-    }
+    versioned::decode(call.inner(), &call.endpoint, &stored).await
 }

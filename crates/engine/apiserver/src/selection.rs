@@ -11,7 +11,7 @@ use crate::call::Call;
 use crate::endpoint::Endpoint;
 use crate::query::ListOptions;
 use crate::status::{Refusal, Result};
-use crate::{read, shallow};
+use crate::{shallow, stored};
 
 /// Label and field selectors of a request.
 pub(crate) struct Selection {
@@ -86,7 +86,7 @@ impl Selection {
 fn with_fields(endpoint: &Endpoint, stored: &Stored, selector: &FieldSelector) -> Option<Value> {
     match endpoint {
         Endpoint::Builtin(Resource { storage: Some(storage), .. }) => {
-            let mut object = read::parse(stored).ok()?;
+            let mut object = stored::parse(stored).ok()?;
             (storage.from_storage)(&mut object);
             Some(object)
         }
@@ -94,7 +94,7 @@ fn with_fields(endpoint: &Endpoint, stored: &Stored, selector: &FieldSelector) -
         Endpoint::Builtin(_) if selector.terms.iter().all(|term| term.field != "status.podIP") => {
             shallow::parse(&stored.bytes).ok()
         }
-        _ => read::parse(stored).ok(),
+        _ => stored::parse(stored).ok(),
     }
 }
 

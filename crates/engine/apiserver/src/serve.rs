@@ -13,7 +13,8 @@ use crate::authentication::{self, ISSUER};
 use crate::credentials::Credentials;
 use crate::media::Output;
 use crate::respond;
-use crate::server::{ApiServer, Inner};
+use crate::server::ApiServer;
+use crate::state::Inner;
 use crate::status::Refusal;
 use crate::user::User;
 

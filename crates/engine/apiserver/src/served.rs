@@ -3,7 +3,7 @@
 use pillion_kinds::resource;
 
 use crate::discovery::Served;
-use crate::server::Inner;
+use crate::state::Inner;
 
 /// Kubernetes' own resources, then those of CustomResourceDefinitions.
 pub(crate) fn all(inner: &Inner) -> Vec<Served> {

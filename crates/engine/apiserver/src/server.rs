@@ -1,7 +1,6 @@
-//! The server: what it holds, and how a request finds its handler.
+//! The server: what is registered with it, and how a request finds its handler.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 
 use axum::Router;
 use axum::body::Body;
@@ -9,19 +8,15 @@ use axum::extract::{Request, State};
 use axum::http::{Method, header};
 use axum::response::Response;
 use pillion_clock::Clock;
-use pillion_store::Store;
 
 use crate::call::{Call, Warnings};
-use crate::condition::Conditions;
-use crate::custom::CustomResources;
+use crate::config::Config;
 use crate::endpoint::Endpoint;
 use crate::media::{self, Output};
-use crate::openapi::OpenApi;
 use crate::path::{self, ResourcePath, Target};
-use crate::policy::Policies;
 use crate::query::Query;
+use crate::state::Inner;
 use crate::status::{Refusal, Result};
-use crate::token::TokenSigner;
 use crate::user::User;
 use crate::{discovery, kinds, nonresource, respond, verbs};
 
@@ -34,69 +29,10 @@ pub struct ApiServer {
     pub(crate) inner: Arc<Inner>,
 }
 
-/// What an API server is made of.
-pub struct Config {
-    /// Where objects are kept.
-    pub store: Store,
-    /// Tells the time.
-    pub clock: Clock,
-    /// Signs the tokens of service accounts; without it there are none.
-    pub tokens: Option<TokenSigner>,
-    /// Makes uids and generated names the same in every run; `None` makes them random.
-    pub seed: Option<u64>,
-}
-
-impl Config {
-    /// A server for tests and trials: nothing is kept. Without a key of its own it hands out no tokens.
-    pub fn in_memory() -> Config {
-        Config {
-            store: Store::memory(pillion_store::Options::default()),
-            clock: Clock::system(),
-            tokens: TokenSigner::generate().ok(),
-            seed: None,
-        }
-    }
-}
-
-pub(crate) struct Inner {
-    pub(crate) store: Store,
-    pub(crate) clock: Clock,
-    pub(crate) tokens: Option<TokenSigner>,
-    pub(crate) custom: CustomResources,
-    pub(crate) open_api: OpenApi,
-    pub(crate) conditions: Conditions,
-    pub(crate) policies: Policies,
-    random: Mutex<fastrand::Rng>,
-    /// The owner's token, once a port is served.
-    admin_token: RwLock<Option<String>>,
-    /// Webhooks that live in this process, by the start of their URL.
-    webhooks: RwLock<HashMap<String, Router>>,
-    /// Kubelets that live in this process, by the name of their node.
-    nodes: RwLock<HashMap<String, Router>>,
-    /// Who knows what pods and nodes use.
-    metrics: RwLock<Option<Router>>,
-}
-
 impl ApiServer {
     /// A server over a store. Objects that every cluster has are made by [`ApiServer::bootstrap`].
     pub fn new(config: Config) -> ApiServer {
-        let random = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
-        let custom = CustomResources::new(&config.store);
-        let inner = Inner {
-            store: config.store,
-            clock: config.clock,
-            tokens: config.tokens,
-            custom,
-            open_api: OpenApi::default(),
-            conditions: Conditions::default(),
-            policies: Policies::default(),
-            random: Mutex::new(random),
-            admin_token: RwLock::default(),
-            webhooks: RwLock::default(),
-            nodes: RwLock::default(),
-            metrics: RwLock::default(),
-        };
-        ApiServer { inner: Arc::new(inner) }
+        ApiServer { inner: Arc::new(Inner::new(config)) }
     }
 
     /// The service that answers requests. It takes every caller for the administrator unless a [`User`] was put into the request's extensions.
@@ -122,82 +58,6 @@ impl ApiServer {
     /// The clock that all timestamps come from.
     pub fn clock(&self) -> Clock {
         self.inner.clock
-    }
-}
-
-impl Inner {
-    /// A service of this process for a webhook's URL.
-    pub(crate) fn webhook(&self, url: &str) -> Option<Router> {
-        let webhooks = self.webhooks.read().unwrap_or_else(PoisonError::into_inner);
-        webhooks.iter().find(|(start, _)| url.starts_with(start.as_str())).map(|(_, service)| service.clone())
-    }
-
-    pub(crate) fn metrics(&self) -> Option<Router> {
-        self.metrics.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub(crate) fn node(&self, name: &str) -> Option<Router> {
-        self.nodes.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
-    }
-
-    pub(crate) fn set_admin_token(&self, token: &str) {
-        *self.admin_token.write().unwrap_or_else(PoisonError::into_inner) = Some(token.to_owned());
-    }
-
-    /// Compared in constant time, so that nobody learns it letter by letter.
-    pub(crate) fn is_admin_token(&self, token: &str) -> bool {
-        let known = self.admin_token.read().unwrap_or_else(PoisonError::into_inner);
-        known.as_ref().is_some_and(|known| {
-            aws_lc_rs::constant_time::verify_slices_are_equal(known.as_bytes(), token.as_bytes()).is_ok()
-        })
-    }
-
-    pub(crate) fn uid(&self) -> String {
-        let bytes = self.random.lock().unwrap_or_else(PoisonError::into_inner).u128(..).to_be_bytes();
-        uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
-    }
-
-    /// Five characters that never spell a word: what generated names end with.
-    pub(crate) fn suffix(&self) -> String {
-        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
-        (0..5).filter_map(|_| random.choice(ALPHABET)).map(|byte| char::from(*byte)).collect()
-    }
-
-    pub(crate) fn number(&self, range: std::ops::Range<u32>) -> u32 {
-        self.random.lock().unwrap_or_else(PoisonError::into_inner).u32(range)
-    }
-
-    /// A number between 0 and 1.
-    pub(crate) fn fraction(&self) -> f64 {
-        self.random.lock().unwrap_or_else(PoisonError::into_inner).f64()
-    }
-
-    /// The same resource in other groups or versions.
-    pub(crate) fn equivalents(&self, endpoint: &Endpoint) -> Vec<Endpoint> {
-        match endpoint {
-            Endpoint::Builtin(_) => {
-                let same = |resource: &&'static pillion_kinds::resource::Resource| {
-                    let other = Endpoint::Builtin(resource);
-                    other.storage_name() == endpoint.storage_name() && other.api_version() != endpoint.api_version()
-                };
-                pillion_kinds::resource::all().iter().filter(same).map(Endpoint::Builtin).collect()
-            }
-            Endpoint::Custom(custom) => self.custom.other_versions(custom).into_iter().map(Endpoint::Custom).collect(),
-        }
-    }
-
-    /// The resource whose objects have this kind.
-    pub(crate) fn endpoint_of_kind(&self, api_version: &str, kind: &str) -> Option<Endpoint> {
-        let builtin = kinds::of_kind(api_version, kind).map(Endpoint::Builtin);
-        builtin.or_else(|| self.custom.of_kind(api_version, kind).map(Endpoint::Custom))
-    }
-
-    /// The resource that a path names.
-    pub(crate) fn endpoint(&self, group: &str, version: &str, plural: &str) -> Option<Endpoint> {
-        kinds::find(group, version, plural)
-            .map(Endpoint::Builtin)
-            .or_else(|| self.custom.find(group, version, plural).map(Endpoint::Custom))
     }
 }
 
@@ -362,7 +222,7 @@ async fn resource(
         .map_err(|_| Refusal::too_large(format!("limit is {LARGEST_BODY}")))?;
     let call = Call {
         method: incoming.method,
-        server,
+        inner: &server.inner,
         api_version: endpoint.api_version(),
         endpoint,
         path,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::call::Call;
 use crate::status::{Refusal, Result};
-use crate::{meta, read};
+use crate::{meta, stored};
 
 /// The range of cluster addresses is 10.96.0.0/16; its first is the `kubernetes` Service's.
 pub(crate) const FIRST: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 1);
@@ -30,7 +30,7 @@ fn others(call: &Call<'_>, name: &str) -> Result<Vec<Value>> {
     let mut services = Vec::new();
     for (namespace, other, stored) in call.inner().store.list("services", None).iter() {
         if !(**namespace == *call.namespace() && **other == *name) {
-            services.push(read::parse(stored)?);
+            services.push(stored::parse(stored)?);
         }
     }
     Ok(services)

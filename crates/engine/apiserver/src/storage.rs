@@ -8,11 +8,10 @@ use pillion_store::{Key, WriteError};
 use serde_json::{Map, Value};
 
 use crate::call::Call;
-use crate::custom::{conversion, definition};
 use crate::endpoint::{Endpoint, Part};
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::status::{Refusal, Result};
-use crate::{kinds, meta};
+use crate::{conversion, kinds, meta};
 
 /// The object as the store keeps it.
 pub(crate) async fn to_storage(inner: &Inner, endpoint: &Endpoint, mut object: Value) -> Result<Map<String, Value>> {
@@ -118,26 +117,4 @@ pub(crate) fn not_written(error: &WriteError) -> Box<Refusal> {
         }
         other => Refusal::internal(other),
     }
-}
-
-/// Lets the server itself see what was written.
-pub(crate) async fn after_write(inner: &Inner, endpoint: &Endpoint, object: &Value) -> Result<()> {
-    if endpoint.is("apiextensions.k8s.io", "customresourcedefinitions") {
-        if meta::is_deleting(object) {
-            definition::clean_up(inner, meta::name(object)).await?;
-        } else {
-            definition::settle(inner, meta::name(object)).await?;
-        }
-    }
-    Ok(())
-}
-
-/// Lets the server itself see what was deleted: with the last object of a definition that is terminating the definition goes as well.
-pub(crate) async fn after_delete(inner: &Inner, endpoint: &Endpoint, object: &Value) -> Result<()> {
-    if endpoint.is("apiextensions.k8s.io", "customresourcedefinitions") {
-        inner.custom.removed(meta::name(object));
-    } else if endpoint.is_custom() && inner.custom.is_terminating(&endpoint.storage_name()) {
-        definition::clean_up(inner, &endpoint.storage_name()).await?;
-    }
-    Ok(())
 }

@@ -4,16 +4,29 @@ use axum::response::Response;
 
 use crate::call::Call;
 use crate::status::Result;
-use crate::verbs::Subresource;
 
 mod binding;
 mod eviction;
 mod finalize;
 mod node;
-pub(crate) mod scale;
+mod scale;
 mod token;
 
 pub(crate) use binding::create as bind;
+
+/// Subresources with a handler of their own; the others are views of the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subresource {
+    Scale,
+    Eviction,
+    Binding,
+    Log,
+    Token,
+    NodeProxy,
+    Finalize,
+    /// A connection into a container, which there is none of here.
+    Connection,
+}
 
 pub(crate) async fn answer(subresource: Subresource, call: &Call<'_>) -> Result<Response> {
     match subresource {

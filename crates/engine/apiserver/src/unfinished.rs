@@ -4,10 +4,10 @@
 use pillion_store::{Key, Write, WriteError};
 use serde_json::Value;
 
-use crate::custom::{DEFINITIONS, definition};
-use crate::server::Inner;
+use crate::custom::DEFINITIONS;
+use crate::state::Inner;
 use crate::status::{Refusal, Result};
-use crate::{meta, read, shallow, storage};
+use crate::{definition, meta, shallow, storage, stored};
 
 /// Does the rest of every write that needs one. Nobody else writes yet.
 pub(crate) async fn finish(inner: &Inner) -> Result<()> {
@@ -19,7 +19,7 @@ pub(crate) async fn finish(inner: &Inner) -> Result<()> {
 async fn definitions(inner: &Inner) -> Result<()> {
     let mut unfinished = Vec::new();
     for (_, name, stored) in inner.store.list(DEFINITIONS, None).iter() {
-        let definition = read::parse(stored)?;
+        let definition = stored::parse(stored)?;
         let is_deleting = meta::is_deleting(&definition);
         if is_deleting || !definition::is_settled(&definition) {
             unfinished.push((stored.resource_version, name.to_string(), is_deleting));

@@ -8,6 +8,7 @@ use crate::endpoint::Endpoint;
 use crate::path::ResourcePath;
 use crate::query::Query;
 use crate::status::{Refusal, Result};
+use crate::subresource::Subresource;
 use crate::{create, delete, list, metrics, patch, read, review, subresource, update, watch};
 
 /// What a request wants done.
@@ -27,20 +28,6 @@ pub(crate) enum Action {
     Subresource(Subresource),
     /// What is measured, not stored.
     Metrics,
-}
-
-/// Subresources with a handler of their own; the others are views of the object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Subresource {
-    Scale,
-    Eviction,
-    Binding,
-    Log,
-    Token,
-    NodeProxy,
-    Finalize,
-    /// A connection into a container, which there is none of here.
-    Connection,
 }
 
 impl Action {

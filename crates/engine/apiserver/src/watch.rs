@@ -16,9 +16,9 @@ use crate::endpoint::Endpoint;
 use crate::media::{self, Output, Transform};
 use crate::query::{ListOptions, Query};
 use crate::selection::Selection;
-use crate::server::ApiServer;
+use crate::state::Inner;
 use crate::status::{Refusal, Result};
-use crate::{list, meta, read, respond};
+use crate::{list, meta, respond, versioned};
 
 /// A watch without a timeout of its own ends after this long, or up to twice that.
 const SHORTEST: Duration = Duration::from_mins(30);
@@ -47,7 +47,7 @@ pub(crate) fn watch(call: &Call<'_>) -> Result<Response> {
     let namespace = (!call.namespace().is_empty()).then(|| call.namespace());
     let with_state = options.send_initial_events == Some(true);
     let writer = Writer {
-        server: call.server.clone(),
+        inner: Arc::clone(call.inner),
         endpoint: call.endpoint.clone(),
         query: call.query.clone(),
         output: call.output,
@@ -196,7 +196,7 @@ impl Watching {
 
 /// Writes the lines of a watch.
 struct Writer {
-    server: ApiServer,
+    inner: Arc<Inner>,
     endpoint: Endpoint,
     query: Query,
     output: Output,
@@ -206,7 +206,7 @@ struct Writer {
 
 impl Writer {
     async fn event(&mut self, kind: &str, stored: &Stored) -> Bytes {
-        if self.output.transform == Transform::None && read::shown_as_stored(&self.endpoint) {
+        if self.output.transform == Transform::None && versioned::shown_as_stored(&self.endpoint) {
             let mut line = Vec::with_capacity(stored.bytes.len() + 40);
             line.extend_from_slice(br#"{"type":""#);
             line.extend_from_slice(kind.as_bytes());
@@ -215,7 +215,7 @@ impl Writer {
             line.extend_from_slice(b"}\n");
             return line.into();
         }
-        match read::decode(&self.server.inner, &self.endpoint, stored).await {
+        match versioned::decode(&self.inner, &self.endpoint, stored).await {
             Ok(object) => self.object(kind, object),
             Err(refusal) => error(&refusal),
         }
@@ -223,7 +223,7 @@ impl Writer {
 
     /// An object that no longer matches: its last matching state, at the version at which it left.
     async fn left(&mut self, previous: &Stored, version: u64) -> Bytes {
-        match read::decode(&self.server.inner, &self.endpoint, previous).await {
+        match versioned::decode(&self.inner, &self.endpoint, previous).await {
             Ok(mut object) => {
                 meta::set(&mut object, "resourceVersion", Some(version.to_string().into()));
                 self.object("DELETED", object)
@@ -248,7 +248,7 @@ impl Writer {
             endpoint: &self.endpoint,
             include: self.query.text("includeObject"),
             output: self.output,
-            now: self.server.inner.clock.now(),
+            now: self.inner.clock.now(),
         };
         respond::table_of(&options, metadata, std::slice::from_ref(object), headers)
     }

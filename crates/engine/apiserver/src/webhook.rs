@@ -7,20 +7,25 @@ use pillion_patch::decode::Parsed;
 use pillion_patch::json::{JsonPatch, PatchError};
 use serde_json::Value;
 
-use crate::admission::Attributes;
+use crate::attributes::Attributes;
 use crate::query::FieldValidation;
 use crate::status::{Refusal, Result};
-use crate::{body, meta};
+use crate::{admission_plugins, body, meta, webhook_client};
 
-pub(crate) mod call;
 mod matching;
 mod response;
-mod service;
 
 pub(crate) use matching::{Match, matches_constraints, matches_namespace, matches_object};
 
-use call::Failure;
 use response::Answer;
+
+/// Why a webhook let nothing through.
+enum Failure {
+    /// It could not be asked, or its answer could not be read; `failurePolicy` decides.
+    Call(String),
+    /// It said no, or what it did cannot be.
+    Rejected(Box<Refusal>),
+}
 
 /// One webhook of a configuration.
 pub(crate) struct Webhook {
@@ -60,7 +65,7 @@ pub(crate) async fn mutate(attributes: &Attributes<'_>, object: &mut Value, old:
     }
     // What is built in has its say over the changed object too, and may change it for the webhooks.
     let after_webhooks = object.clone();
-    crate::admission::reinvoke(attributes, object, old)?;
+    admission_plugins::reinvoke(attributes, object, old)?;
     if *object != after_webhooks {
         again.extend(reinvocable.iter().cloned());
     }
@@ -196,7 +201,7 @@ async fn ask(
     }
     let review = response::review(attributes, webhook, matched, object, old).await?;
     let timeout = webhook.spec["timeoutSeconds"].as_u64().unwrap_or(10);
-    let reply = call::post(attributes.call.inner(), &webhook.spec["clientConfig"], &review, timeout)
+    let reply = webhook_client::post(attributes.call.inner(), &webhook.spec["clientConfig"], &review, timeout)
         .await
         .map_err(Failure::Call)?;
     let answer = response::read(&review, &reply, mutating)

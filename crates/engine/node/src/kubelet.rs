@@ -13,8 +13,8 @@ use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use crate::node::Inner;
 use crate::runtime::{ContainerId, Runtime};
+use crate::state::Inner;
 use crate::{logs, usage};
 
 pub(crate) fn router<R: Runtime>(inner: Arc<Inner<R>>) -> Router {

@@ -1,54 +1,26 @@
 //! A node as a whole: what runs, and what ends it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::config::Config;
-use crate::pods::Pods;
-use crate::runtime::{Exit, Runtime};
-use crate::usage::Samples;
-use crate::{kubelet, lease, refresh, registration, shutdown, usage, watch as pod_watch, worker};
+use crate::runtime::Runtime;
+use crate::state::Inner;
+use crate::{kubelet, lease, refresh, registration, shutdown, usage, watch, worker};
 
 /// A node: it registers itself, and takes the pods that are bound to it through their lives.
 pub struct Node<R> {
     inner: Arc<Inner<R>>,
 }
 
-pub(crate) struct Inner<R> {
-    pub(crate) config: Config,
-    pub(crate) runtime: R,
-    pub(crate) samples: Samples,
-    pods: Mutex<Pods>,
-    /// The ends of containers: read by whoever runs the node, or shuts it down.
-    pub(crate) exits: tokio::sync::Mutex<mpsc::UnboundedReceiver<Exit>>,
-    /// Set when the node is to leave all as it is.
-    pub(crate) closing: watch::Sender<bool>,
-}
-
-impl<R: Runtime> Inner<R> {
-    pub(crate) fn pods(&self) -> MutexGuard<'_, Pods> {
-        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl<R: Runtime> Node<R> {
     /// A node that runs its containers by `runtime`. Nothing happens before [`Node::run`].
     pub fn new(config: Config, runtime: R) -> Node<R> {
-        let (sender, exits) = mpsc::unbounded_channel();
-        runtime.report_exits(sender);
-        let inner = Inner {
-            config,
-            runtime,
-            samples: Samples::default(),
-            pods: Mutex::default(),
-            exits: tokio::sync::Mutex::new(exits),
-            closing: watch::Sender::new(false),
-        };
-        Node { inner: Arc::new(inner) }
+        Node { inner: Arc::new(Inner::new(config, runtime)) }
     }
 
     /// Registers the node and takes care of its pods, until [`Node::shutdown`] or until this is dropped.
@@ -64,7 +36,7 @@ impl<R: Runtime> Node<R> {
             let (one, two) = (of(), of());
             parts.spawn(async move { lease::keep(&one.config, &uid).await });
             parts.spawn(async move { registration::keep(&two.config, &version).await });
-            parts.spawn(pod_watch::keep(of(), news.clone()));
+            parts.spawn(watch::keep(of(), news.clone()));
             if !R::SIMULATED {
                 parts.spawn(refresh::keep(of()));
                 parts.spawn(usage::keep(of()));

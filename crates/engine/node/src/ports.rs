@@ -7,8 +7,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::ResourceExt as _;
 
-use crate::node::Inner;
 use crate::runtime::{ContainerId, Runtime};
+use crate::state::Inner;
 use crate::{container, events};
 
 /// Tells of a container that has failed if another pod listens on one of the ports that it says it has.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::node::Inner;
 use crate::pods::Sandbox;
 use crate::runtime::Runtime;
+use crate::state::Inner;
 use crate::volumes;
 
 /// Between looks at all volumes.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use crate::node::Inner;
 use crate::runtime::{ContainerId, Runtime, Signal};
+use crate::state::Inner;
 use crate::worker;
 
 /// What was killed is gone within this.

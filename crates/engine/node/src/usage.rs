@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Path, Query, State};
@@ -16,21 +16,12 @@ use pillion_patch::label_selector::LabelSelector;
 use pillion_quantity::{Format, Quantity};
 use serde_json::{Value, json};
 
-use crate::node::Inner;
 use crate::runtime::{ContainerId, Runtime, Usage};
+use crate::samples::Samples;
+use crate::state::Inner;
 
 /// Between measurements.
 const PERIOD: Duration = Duration::from_secs(15);
-
-/// The last two measurements of each container.
-#[derive(Default)]
-pub(crate) struct Samples(Mutex<HashMap<ContainerId, (Option<Usage>, Usage)>>);
-
-impl Samples {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ContainerId, (Option<Usage>, Usage)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Measures all containers, for ever.
 pub(crate) async fn keep<R: Runtime>(inner: Arc<Inner<R>>) {

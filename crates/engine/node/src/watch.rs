@@ -9,9 +9,9 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, ResourceExt as _};
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::node::Inner;
+use crate::news::News;
 use crate::runtime::Runtime;
-use crate::worker::News;
+use crate::state::Inner;
 
 /// Tells all that becomes of the node's pods, for ever.
 pub(crate) async fn keep<R: Runtime>(inner: Arc<Inner<R>>, news: UnboundedSender<News>) {

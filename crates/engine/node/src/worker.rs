@@ -17,40 +17,15 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinSet;
 
 use crate::facts::{self, Fact};
-use crate::node::Inner;
+use crate::news::{News, Unprepared};
 use crate::pods::{Ending, Record, Sandbox};
 use crate::ports;
 use crate::probe::{self, Kind};
 use crate::resize;
-use crate::runtime::{ContainerId, Exit, Refusal, Runtime};
+use crate::runtime::{ContainerId, Exit, Runtime};
+use crate::state::Inner;
 use crate::volumes::{self, Mounted};
 use crate::watch::slim;
-
-/// What the worker is told.
-pub(crate) enum News {
-    /// A pod is there, or is another now.
-    Pod(Box<Pod>),
-    /// The API server has a pod no more.
-    Gone(String),
-    /// All pods that there are.
-    Listed(BTreeSet<String>),
-    /// What containers share is there, or could not be made.
-    Sandbox(String, Result<(IpAddr, Mounted), Unprepared>),
-    /// Something happened to an attempt of a container.
-    Container(ContainerId, Fact),
-    /// A probe has looked; `None` is one that could not.
-    Probed(ContainerId, Kind, Option<bool>),
-    /// A status was written.
-    Written(String, Box<kube::Result<Pod>>),
-    /// An ended pod was deleted, or not.
-    Deleted(String, bool),
-}
-
-/// Why a pod has no sandbox yet.
-pub(crate) enum Unprepared {
-    Volumes(Vec<volumes::Failure>),
-    Runtime(Refusal),
-}
 
 /// What could not be written is tried again after this.
 const RETRY: SignedDuration = SignedDuration::from_secs(1);

@@ -11,6 +11,7 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::unistd::{Gid, Uid};
 
 use crate::abilities::Abilities;
+use crate::folder::{check_name, remove_all};
 use crate::message::{PodConfig, User};
 use crate::pod::{GUARD, Pod, PodSpec, VOLUMES};
 use crate::role::Role;
@@ -104,16 +105,6 @@ fn probe(program: &Path, probe: &Probe) -> io::Result<Abilities> {
     })
 }
 
-/// Whether a name can be a file name of its own: letters, digits, `-`, `_` and `.`, not first.
-pub fn check_name(name: &str) -> io::Result<()> {
-    let allowed = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
-    if name.is_empty() || name.starts_with('.') || name.len() > 253 || !name.chars().all(allowed) {
-        let wrong = format!("{name:?} is no name: 1 to 253 letters, digits, '-', '_' and '.', which is not the first");
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, wrong));
-    }
-    Ok(())
-}
-
 /// Removes all that an earlier run has left but the volumes of pods, and returns the names of the pods that have some.
 fn clear(pods: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(pods) {
@@ -173,55 +164,5 @@ fn wait_for_the_end(guard: &Path) -> io::Result<()> {
                 )));
             }
         }
-    }
-}
-
-/// Removes a folder that may be missing, with folders in it that nobody may enter.
-pub(crate) fn remove_all(folder: &Path) -> io::Result<()> {
-    let missing_is_fine = |removed: io::Result<()>| match removed {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    };
-    match missing_is_fine(fs::remove_dir_all(folder)) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            open_up(folder);
-            missing_is_fine(fs::remove_dir_all(folder))
-        }
-        removed => removed,
-    }
-}
-
-fn open_up(folder: &Path) {
-    let _ = fs::set_permissions(folder, Permissions::from_mode(0o700));
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_up(&entry.path());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_checked() {
-        for name in ["web", "web-0", "5d9c7.x_Y"] {
-            assert!(check_name(name).is_ok(), "{name}");
-        }
-        for name in ["", ".", "..", ".hidden", "a/b", "a b", "a\0", "é"] {
-            assert!(check_name(name).is_err(), "{name:?}");
-        }
-    }
-
-    #[test]
-    fn a_folder_that_nobody_may_enter_is_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let locked = folder.path().join("a/b");
-        fs::create_dir_all(locked.join("c")).unwrap();
-        fs::set_permissions(&locked, Permissions::from_mode(0o0)).unwrap();
-        remove_all(&folder.path().join("a")).unwrap();
-        assert!(!folder.path().join("a").exists());
-        remove_all(&folder.path().join("a")).unwrap();
     }
 }

@@ -54,6 +54,7 @@
 
 mod abilities;
 mod channel;
+mod folder;
 mod host;
 mod listeners;
 mod log;
@@ -70,7 +71,8 @@ mod usage;
 pub mod volume;
 
 pub use abilities::Abilities;
-pub use host::{Host, check_name};
+pub use folder::check_name;
+pub use host::Host;
 pub use log::LogOptions;
 pub use message::User;
 pub use mounts::Mount;

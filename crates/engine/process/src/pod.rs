@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::{Mutex, watch};
 
-use crate::host::{check_name, remove_all};
+use crate::folder::{check_name, remove_all};
 use crate::message::{CommandSpec, Container, Part, PodConfig, User};
 use crate::mounts::Mount;
 use crate::process::{Process, send};

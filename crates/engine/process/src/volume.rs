@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use pillion_clock::Clock;
 
-use crate::host::remove_all;
+use crate::folder::remove_all;
 
 const DATA: &str = "..data";
 const NEW_DATA: &str = "..data_tmp";

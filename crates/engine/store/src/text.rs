@@ -5,17 +5,8 @@ use std::ops::Range;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
-use crate::WriteError;
-use crate::write::LARGEST_OBJECT;
-
-/// An object as it is stored. Cheap to clone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
-    /// Compact JSON; `metadata.resourceVersion` is [`Stored::resource_version`].
-    pub bytes: Bytes,
-    /// The version that the last write to this object made.
-    pub resource_version: u64,
-}
+use crate::stored::Stored;
+use crate::write_error::{LARGEST_OBJECT, WriteError};
 
 /// The text of an object, ready to be given any version.
 ///

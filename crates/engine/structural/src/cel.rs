@@ -7,16 +7,23 @@
 //! Messages for what is wrong in an expression, and for what goes wrong in evaluating it, are those of cel-go.
 
 mod ast;
+mod base64;
 mod checker;
+mod cidr;
 mod declarations;
 mod estimate;
+mod fault;
+mod index;
 mod interpreter;
 mod issue;
 mod lexer;
 mod library;
 mod literals;
-mod macros;
+mod named_format;
 mod parser;
+mod semver;
+mod shown;
+mod time;
 pub(crate) mod types;
 pub(crate) mod value;
 
@@ -26,7 +33,8 @@ use std::sync::Arc;
 use ast::Expr;
 use declarations::Function;
 pub(crate) use estimate::Sizes;
-pub(crate) use interpreter::{Bindings, Evaluation, Fault, no_composed};
+pub(crate) use fault::Fault;
+pub(crate) use interpreter::{Bindings, Evaluation, no_composed};
 pub(crate) use library::{AUTHORIZER, RESOURCE_CHECK};
 use pillion_regexp::Regexp;
 use types::Type;

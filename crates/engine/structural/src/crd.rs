@@ -2,16 +2,15 @@
 
 mod cost;
 mod defaults;
-pub(crate) mod field_path;
 mod keywords;
 mod shape;
 
 use pillion_kinds::field::{Error, Path};
 use serde_json::Value;
 
-use crate::schema::{Schema, set_fields, shown_schema};
+use crate::schema::{Schema, set_fields, shown_schema, too_deep};
 
-pub use field_path::validate_selectable_fields;
+pub use crate::field_path::validate_selectable_fields;
 
 /// What is around a schema that decides how it is checked.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,10 +46,6 @@ const AT_ROOT: [&str; 22] = [
     "XPreserveUnknownFields",
     "XValidations",
 ];
-
-pub(crate) fn too_deep(path: &Path) -> Error {
-    Error::invalid(path, "", format!("nests more than {} levels deep", crate::schema::MAX_DEPTH))
-}
 
 /// Checks `openAPIV3Schema` of a new or changed `CustomResourceDefinition`. `path` is that of what holds it: `spec.validation` where all
 /// versions have the same schema, else `spec.versions[0].schema`.

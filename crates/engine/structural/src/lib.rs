@@ -42,6 +42,7 @@ pub mod crd;
 mod declared;
 mod embedded;
 mod escape;
+mod field_path;
 mod format;
 mod go_duration;
 mod go_float;

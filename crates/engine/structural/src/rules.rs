@@ -8,8 +8,8 @@ use serde_json::Value as Json;
 use crate::cel::types::Type;
 use crate::cel::value::Value;
 use crate::cel::{Bindings, Environment, Evaluation, Fault, Program, no_composed};
-use crate::crd::field_path;
 use crate::declared::Declared;
+use crate::field_path;
 use crate::ratchet::{Correlated, same_item};
 use crate::schema::{Rule, Schema};
 

@@ -4,6 +4,7 @@ mod shown;
 
 use std::collections::BTreeMap;
 
+use pillion_kinds::field::{Error, Path};
 use pillion_regexp::Regexp;
 use serde_json::{Map, Value};
 
@@ -13,6 +14,11 @@ use crate::format::Format;
 
 /// Schemas nest a few dozen levels in practice; the bound keeps the recursions over them shallow.
 pub(crate) const MAX_DEPTH: usize = 64;
+
+/// The error for a schema that nests deeper.
+pub(crate) fn too_deep(path: &Path) -> Error {
+    Error::invalid(path, "", format!("nests more than {} levels deep", MAX_DEPTH))
+}
 
 /// One schema, with all that Kubernetes reads of it.
 #[allow(clippy::struct_excessive_bools, reason = "each is one keyword that is there or not")]

@@ -4,7 +4,7 @@ use pillion_kinds::field::{Error, ErrorKind, Path};
 use serde_json::Value;
 
 use crate::rules::{self, Rules};
-use crate::schema::Schema;
+use crate::schema::{Schema, too_deep};
 use crate::{embedded, list_type, no_path, object_meta, openapi, prune};
 
 /// The schema of one version of a custom resource, compiled.
@@ -40,7 +40,7 @@ impl Structural {
     /// # Errors
     /// It nests too deeply.
     pub fn compile(schema: &Value) -> Result<Structural, Vec<Error>> {
-        let root = Schema::read(schema).ok_or_else(|| vec![crate::crd::too_deep(&Path::new("openAPIV3Schema"))])?;
+        let root = Schema::read(schema).ok_or_else(|| vec![too_deep(&Path::new("openAPIV3Schema"))])?;
         let rules = Rules::compile(&root, true);
         Ok(Structural { root, rules })
     }

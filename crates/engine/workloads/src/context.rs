@@ -7,9 +7,9 @@ use pillion_clock::Clock;
 use pillion_events::Recorder;
 use pillion_informer::Cache;
 
-use crate::controllers::Config;
-use crate::cron_job::CronJobView;
-use crate::job::JobView;
+use crate::config::Config;
+use crate::cron_job_view::CronJobView;
+use crate::job_view::JobView;
 use crate::kinds::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use crate::pod::PodView;
 

@@ -3,10 +3,10 @@
 use futures::future::BoxFuture;
 use kube::runtime::watcher;
 use kube::{Api, Client};
-use pillion_clock::Clock;
 use pillion_informer::{Cache, keep_running};
 use tokio::task::JoinSet;
 
+use crate::config::Config;
 use crate::context::Context;
 use crate::cron_job;
 use crate::daemon_set;
@@ -23,25 +23,6 @@ use crate::scheduler;
 use crate::service_account;
 use crate::stateful_set;
 use crate::ttl_after_finished;
-
-/// What the controllers are given.
-pub struct Config {
-    /// Reaches the API server, with all rights.
-    pub client: Client,
-    /// Tells the time.
-    pub clock: Clock,
-    /// No events about what goes as it should: for scale.
-    pub quiet: bool,
-    /// The certificate that pods trust the API server by, in PEM; without it they are told of none.
-    pub certificate_authority: Option<String>,
-}
-
-impl Config {
-    /// Controllers that tell events and hand out no certificate.
-    pub fn new(client: Client, clock: Clock) -> Config {
-        Config { client, clock, quiet: false, certificate_authority: None }
-    }
-}
 
 /// How a controller is begun.
 type Start = fn(Context) -> BoxFuture<'static, ()>;

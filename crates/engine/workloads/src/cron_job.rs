@@ -4,7 +4,6 @@ mod plan;
 mod schedule;
 #[cfg(test)]
 mod tests;
-mod view;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +18,11 @@ use kube::api::{Api, DeleteParams};
 use pillion_events::Recorder;
 use pillion_informer::{Change, Controller, NamespacedName, controller_of};
 
-pub(crate) use self::view::CronJobView;
 use crate::claim::controller_name;
 use crate::context::Context;
+use crate::cron_job_view::CronJobView;
 use crate::error::Error;
-use crate::job::JobView;
+use crate::job_view::JobView;
 use crate::write;
 
 /// Looks after every CronJob, until dropped.

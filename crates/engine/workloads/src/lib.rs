@@ -43,9 +43,11 @@
 //! - A controller or a watch that panics is logged and restarted; the others go on.
 
 mod claim;
+mod config;
 mod context;
 mod controllers;
 mod cron_job;
+mod cron_job_view;
 mod daemon_set;
 mod deployment;
 mod disruption;
@@ -55,6 +57,7 @@ mod garbage;
 mod hash;
 mod history;
 mod job;
+mod job_view;
 mod kinds;
 mod namespace;
 mod node_lifecycle;
@@ -73,4 +76,5 @@ mod triggers;
 mod ttl_after_finished;
 mod write;
 
-pub use controllers::{Config, run};
+pub use config::Config;
+pub use controllers::run;

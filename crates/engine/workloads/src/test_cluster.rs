@@ -10,7 +10,8 @@ use pillion_apiserver::ApiServer;
 use pillion_clock::Clock;
 use serde_json::{Value, json};
 
-use crate::controllers::{self, Config};
+use crate::config::Config;
+use crate::controllers;
 
 /// 2026-01-01T00:00:00Z.
 const BEGINNING: i64 = 1_767_225_600;

@@ -9,7 +9,7 @@ use pillion_informer::Controller;
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::job::JobView;
+use crate::job_view::JobView;
 
 /// Deletes them, until dropped.
 pub(crate) async fn run(context: Context) {

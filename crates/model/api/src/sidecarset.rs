@@ -23,13 +23,15 @@ pub mod revision;
 mod shape;
 mod unknown_fields;
 pub mod validation;
+mod version;
 
-pub use decode::{DecodeError, decode};
+pub use decode::decode;
 pub use defaults::{apply_defaults, prepare};
 pub use field_ref::{FieldRefError, MetadataKey};
 pub use hash::{hash, hash_without_image};
 pub use unknown_fields::{UnknownField, unknown_fields};
 pub use validation::{validate, validate_update};
+pub use version::DecodeError;
 
 /// Defines sidecars, and the pods that get them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

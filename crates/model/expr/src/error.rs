@@ -3,9 +3,8 @@
 use std::fmt;
 
 use crate::amount::Resource;
-use crate::parse::{MAX_DEPTH, MAX_LENGTH};
+use crate::limits::{MAX_DEPTH, MAX_DIGITS, MAX_LENGTH};
 use crate::text::short;
-use crate::token::MAX_DIGITS;
 
 /// Why a text is no expression. The message is one line, without the column.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -8,15 +8,10 @@
 
 use crate::amount::Resource;
 use crate::error::{ExprErrorKind, Fault};
+use crate::limits::{MAX_DEPTH, MAX_LENGTH};
 use crate::suggest;
 use crate::text::short;
 use crate::token::{Lexer, Literal, Span, Token, unit};
-
-/// The most bytes an expression may have.
-pub const MAX_LENGTH: usize = 1024;
-
-/// The most parentheses, function calls and minus signs that may be nested.
-pub const MAX_DEPTH: usize = 64;
 
 /// One operation of an expression. Operands come first: evaluating the operations in order needs only a stack.
 #[derive(Debug)]

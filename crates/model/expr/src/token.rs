@@ -5,12 +5,9 @@ use std::str::Chars;
 use pillion_quantity::{Format, Quantity};
 
 use crate::error::{ExprErrorKind, Fault};
+use crate::limits::MAX_DIGITS;
 use crate::rational::Rational;
 use crate::suggest;
-
-/// The most digits that all numbers of an expression may have together, written out without exponents (`1e3` counts
-/// four). Kubernetes quantities have at most 28. The limit keeps exact arithmetic cheap on hostile input.
-pub const MAX_DIGITS: usize = 128;
 
 /// A part of the source, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -49,11 +49,13 @@ mod error;
 mod manager;
 mod metrics;
 mod not_in_force;
+mod paths;
 mod pending;
 mod registration;
 mod review;
 mod secret;
 mod serve;
+mod state;
 mod watches;
 mod webhook;
 

@@ -15,12 +15,12 @@ use kube::runtime::wait::{await_condition, conditions};
 use kube::runtime::watcher;
 use tokio::sync::watch;
 
-use crate::certificate::Pair;
 use crate::cluster::View;
 use crate::config::Config;
 use crate::error::Error;
 use crate::metrics::Metrics;
 use crate::pending::Pending;
+use crate::state::Inner;
 use crate::watches::Watches;
 use crate::{registration, secret, serve, webhook};
 
@@ -37,20 +37,6 @@ const RETRY: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct Manager {
     pub(crate) inner: Arc<Inner>,
-}
-
-/// What the webhooks share.
-pub(crate) struct Inner {
-    pub(crate) config: Config,
-    /// The cluster as the watches know it.
-    pub(crate) views: watch::Sender<Arc<View>>,
-    /// What the watches do not know yet.
-    pub(crate) pending: Pending,
-    pub(crate) metrics: Metrics,
-    /// The certificate to serve, once there is one.
-    served: watch::Sender<Option<Arc<Pair>>>,
-    /// What keeps the views; it ends when nobody needs it.
-    pub(crate) watches: Watches,
 }
 
 impl Manager {

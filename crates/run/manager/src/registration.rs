@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::certificate::{self, Kept, Step};
 use crate::config::{Config, Reach};
 use crate::error::Error;
-use crate::{secret, webhook};
+use crate::{paths, secret};
 
 /// Name of both configurations, and of the manager of their fields.
 pub(crate) const NAME: &str = "pillion";
@@ -36,7 +36,7 @@ pub(crate) fn definition(conversion: Option<Value>) -> Value {
 fn conversion(reach: &Reach, bundle: &str) -> Value {
     json!({
         "strategy": "Webhook",
-        "webhook": {"clientConfig": reach.client_config(webhook::CONVERT, bundle), "conversionReviewVersions": ["v1"]},
+        "webhook": {"clientConfig": reach.client_config(paths::CONVERT, bundle), "conversionReviewVersions": ["v1"]},
     })
 }
 
@@ -51,7 +51,7 @@ fn mutating(reach: &Reach, namespace: &str, bundle: &str) -> Value {
         "webhooks": [
             {
                 "name": "pods.pillion.dev",
-                "clientConfig": reach.client_config(webhook::MUTATE_POD, bundle),
+                "clientConfig": reach.client_config(paths::MUTATE_POD, bundle),
                 "rules": [{
                     "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"], "scope": "Namespaced",
                 }],
@@ -66,7 +66,7 @@ fn mutating(reach: &Reach, namespace: &str, bundle: &str) -> Value {
                 "reinvocationPolicy": "Never",
                 "admissionReviewVersions": ["v1"],
             },
-            sidecarsets("sidecarsets.pillion.dev", reach, webhook::MUTATE_SIDECARSET, bundle),
+            sidecarsets("sidecarsets.pillion.dev", reach, paths::MUTATE_SIDECARSET, bundle),
         ],
     })
 }
@@ -77,7 +77,7 @@ fn validating(reach: &Reach, bundle: &str) -> Value {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": NAME},
-        "webhooks": [sidecarsets("sidecarsets.pillion.dev", reach, webhook::VALIDATE_SIDECARSET, bundle)],
+        "webhooks": [sidecarsets("sidecarsets.pillion.dev", reach, paths::VALIDATE_SIDECARSET, bundle)],
     })
 }
 

@@ -14,17 +14,9 @@ use axum::{Json, Router};
 use pillion_api::sidecarset::convert::convert_review;
 use serde_json::Value;
 
-use crate::manager::Inner;
+use crate::paths::{CONVERT, MUTATE_POD, MUTATE_SIDECARSET, VALIDATE_SIDECARSET};
 use crate::review::{Answer, Request};
-
-/// Where pods are injected.
-pub(crate) const MUTATE_POD: &str = "/mutate-pod";
-/// Where SidecarSets get their defaults and hashes.
-pub(crate) const MUTATE_SIDECARSET: &str = "/mutate-sidecarset";
-/// Where SidecarSets are checked.
-pub(crate) const VALIDATE_SIDECARSET: &str = "/validate-sidecarset";
-/// Where SidecarSets are converted between versions.
-pub(crate) const CONVERT: &str = "/convert";
+use crate::state::Inner;
 
 /// The API server takes objects of 3 MiB; a review may have one before and one after the change.
 const LARGEST_REVIEW: usize = 8 * 1024 * 1024;

@@ -6,11 +6,12 @@ use pillion_kinds::field;
 use pillion_store::{Write, WriteError};
 use serde_json::{Value, json};
 
-use crate::admission::{self, Attributes, Operation};
+use crate::admission;
+use crate::attributes::{Attributes, Operation};
 use crate::call::Call;
 use crate::query::{Verb, WriteOptions};
 use crate::status::{GroupResource, Refusal, Result, aggregate};
-use crate::{body, create, kinds, meta, read, respond, storage};
+use crate::{body, create, kinds, meta, respond, storage, stored};
 
 pub(crate) async fn create(call: &Call<'_>) -> Result<Response> {
     let options = WriteOptions::decode(&call.query, Verb::Create)?;
@@ -57,7 +58,7 @@ async fn assign(call: &Call<'_>, name: &str, binding: &Value, dry_run: bool) -> 
     let key = pillion_store::Key::new("pods", call.namespace(), name);
     loop {
         let stored = call.inner().store.get(&key).ok_or_else(|| Refusal::not_found(&pods, name))?;
-        let mut pod = read::parse(&stored)?;
+        let mut pod = stored::parse(&stored)?;
         preconditions(binding, &pod, &storage::registry_key(&key), name)?;
         bind(call, &mut pod, binding, name)?;
         if dry_run {

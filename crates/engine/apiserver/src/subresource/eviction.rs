@@ -8,12 +8,13 @@ use pillion_store::{Key, Write, WriteError};
 use serde_json::{Value, json};
 
 use super::binding::set_condition;
-use crate::admission::{self, Attributes, Operation};
+use crate::admission;
+use crate::attributes::{Attributes, Operation};
 use crate::call::Call;
 use crate::endpoint::Endpoint;
 use crate::query::{DeleteOptions, Verb, WriteOptions};
 use crate::status::{GroupResource, Refusal, Result};
-use crate::{body, create, delete, kinds, meta, read, respond, storage};
+use crate::{body, create, delete, kinds, meta, read, respond, storage, stored};
 
 const TOO_MANY: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
@@ -147,7 +148,7 @@ fn budgets(call: &Call<'_>, pod: &Value) -> Result<Vec<(Key, u64, Value)>> {
     let snapshot = call.inner().store.list("poddisruptionbudgets.policy", Some(call.namespace()));
     let mut found = Vec::new();
     for (namespace, name, stored) in snapshot.iter() {
-        let budget = read::parse(stored)?;
+        let budget = stored::parse(stored)?;
         let Ok(selector) = serde_json::from_value(budget["spec"]["selector"].clone()) else { continue };
         let Ok(selector) = Selector::from_label_selector(&selector) else { continue };
         if selector.matches(|key| meta::label(pod, key)) {
@@ -208,7 +209,7 @@ async fn evict(call: &Call<'_>, options: &DeleteOptions) -> Result<()> {
     let key = call.key();
     while !options.dry_run {
         let stored = call.inner().store.get(&key).ok_or_else(|| call.not_found())?;
-        let mut pod = read::parse(&stored)?;
+        let mut pod = stored::parse(&stored)?;
         delete::preconditions(call, call.name(), &options, &pod)?;
         let condition = json!({
             "type": "DisruptionTarget",

@@ -9,12 +9,13 @@ use pillion_patch::schema;
 use pillion_store::Key;
 use serde_json::{Value, json};
 
-use crate::admission::{self, Attributes, Operation};
+use crate::admission;
+use crate::attributes::{Attributes, Operation};
 use crate::authentication::ISSUER;
 use crate::call::Call;
 use crate::query::{Verb, WriteOptions};
 use crate::status::{GroupResource, Refusal, Result};
-use crate::{body, create, meta, read, respond};
+use crate::{body, create, meta, read, respond, stored};
 
 const GROUP: &str = "authentication.k8s.io";
 const KIND: &str = "TokenRequest";
@@ -123,7 +124,7 @@ fn bound_object(call: &Call<'_>, reference: &Value) -> Result<Value> {
     let name = text("name");
     let stored = call.inner().store.get(&Key::new(resource, namespace, name));
     let stored = stored.ok_or_else(|| Refusal::not_found(&GroupResource::new("", resource), name))?;
-    let object = read::parse(&stored)?;
+    let object = stored::parse(&stored)?;
     if kind == "pod" && object["spec"]["serviceAccountName"] != call.name() {
         return Err(Refusal::bad_request(format!(
             "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
@@ -143,7 +144,7 @@ fn bound_object(call: &Call<'_>, reference: &Value) -> Result<Value> {
     {
         bound["node"] = json!({"name": node});
         if let Some(stored) = call.inner().store.get(&Key::new("nodes", "", node)) {
-            bound["node"]["uid"] = meta::uid(&read::parse(&stored)?).into();
+            bound["node"]["uid"] = meta::uid(&stored::parse(&stored)?).into();
         }
     }
     Ok(bound)

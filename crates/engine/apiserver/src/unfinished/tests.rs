@@ -7,6 +7,7 @@ use serde_json::json;
 use tower::ServiceExt as _;
 
 use super::*;
+use crate::custom::condition;
 use crate::{ApiServer, Config, serve};
 
 const WIDGETS: &str = "widgets.example.com";
@@ -60,7 +61,7 @@ async fn stops(of: &ApiServer, since: u64, resources: &[&str]) -> Vec<Store> {
         let store = Store::memory(Options::default());
         for resource in resources {
             for (namespace, name, stored) in old.list_at(resource, None, version).unwrap().iter() {
-                let Value::Object(object) = read::parse(stored).unwrap() else { unreachable!() };
+                let Value::Object(object) = stored::parse(stored).unwrap() else { unreachable!() };
                 let key = Key::new(*resource, namespace.clone(), name.clone());
                 store.write(Write::Create { key, object }).await.unwrap();
             }
@@ -80,7 +81,7 @@ async fn a_definition_whose_conditions_were_not_written_is_established_on_load()
     for store in stops {
         let again = server(store).await;
         let (_, definition) = ask(&again, "GET", DEFINITION, Value::Null).await;
-        assert_eq!(definition::condition(&definition, "Established"), Some("True"), "{definition}");
+        assert_eq!(condition(&definition, "Established"), Some("True"), "{definition}");
         create_object(&again, "one", &[]).await;
     }
 }
@@ -120,7 +121,7 @@ async fn a_definition_goes_with_the_last_object_that_held_it() {
     }
     for server in servers {
         let (_, definition) = ask(&server, "GET", DEFINITION, Value::Null).await;
-        assert_eq!(definition::condition(&definition, "Terminating"), Some("True"), "{definition}");
+        assert_eq!(condition(&definition, "Terminating"), Some("True"), "{definition}");
         let (_, left) = ask(&server, "GET", OBJECTS, Value::Null).await;
         assert_eq!(left["items"].as_array().unwrap().len(), 1, "{left}");
         let unheld = json!({"metadata": {"finalizers": null}});
@@ -163,7 +164,7 @@ async fn a_request_is_carried_out_although_its_client_has_gone() {
     let established = async {
         loop {
             let (_, definition) = ask(&server, "GET", DEFINITION, Value::Null).await;
-            if definition::condition(&definition, "Established") == Some("True") {
+            if condition(&definition, "Established") == Some("True") {
                 return;
             }
             tokio::task::yield_now().await;

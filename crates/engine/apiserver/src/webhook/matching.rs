@@ -5,10 +5,10 @@ use pillion_store::Key;
 use serde_json::Value;
 
 use super::Webhook;
-use crate::admission::{Attributes, Operation};
+use crate::attributes::{Attributes, Operation};
 use crate::endpoint::Endpoint;
 use crate::status::{Refusal, Result};
-use crate::{condition, custom, meta, read};
+use crate::{condition, conversion, meta, stored};
 
 /// The webhooks of all configurations of a kind, in the order in which they are asked.
 pub(super) fn configured(attributes: &Attributes<'_>, resource: &str) -> Result<Vec<Webhook>> {
@@ -19,7 +19,7 @@ pub(super) fn configured(attributes: &Attributes<'_>, resource: &str) -> Result<
     }
     let mut webhooks = Vec::new();
     for (_, name, stored) in attributes.call.inner().store.list(resource, None).iter() {
-        let configuration = read::parse(stored)?;
+        let configuration = stored::parse(stored)?;
         for spec in configuration["webhooks"].as_array().into_iter().flatten() {
             webhooks.push(Webhook { configuration: name.to_string(), spec: spec.clone() });
         }
@@ -68,7 +68,7 @@ async fn convert(attributes: &Attributes<'_>, from: &Endpoint, to: &Endpoint, mu
     match (from, to) {
         (Endpoint::Custom(custom), Endpoint::Custom(_)) => {
             let inner = attributes.call.inner();
-            let mut converted = custom::conversion::convert(inner, custom, vec![object], &to.api_version()).await?;
+            let mut converted = conversion::convert(inner, custom, vec![object], &to.api_version()).await?;
             Ok(converted.pop().unwrap_or_default())
         }
         (Endpoint::Builtin(from), Endpoint::Builtin(to)) => {
@@ -191,7 +191,7 @@ pub(crate) fn matches_namespace(
     let namespaces = crate::status::GroupResource::new("", "namespaces");
     let stored = call.inner().store.get(&Key::new("namespaces", "", call.namespace()));
     let stored = stored.ok_or_else(|| Refusal::not_found(&namespaces, call.namespace()))?;
-    let namespace = read::parse(&stored)?;
+    let namespace = stored::parse(&stored)?;
     Ok(selector.matches(|key| meta::label(&namespace, key)))
 }
 

@@ -5,9 +5,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::call::Failure;
-use super::{Match, Webhook};
-use crate::admission::{Attributes, request};
+use super::{Failure, Match, Webhook};
+use crate::attributes::{Attributes, request};
 use crate::status::Refusal;
 
 /// What a webhook said.

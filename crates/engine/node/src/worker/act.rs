@@ -8,13 +8,14 @@ use pillion_lifecycle::{Action, Hook};
 use pillion_probe::Outcome;
 use serde_json::Value;
 
-use super::{News, Unprepared, Worker};
+use super::Worker;
 use crate::facts::Fact;
-use crate::node::Inner;
+use crate::news::{News, Unprepared};
 use crate::pods::{Record, Sandbox};
 use crate::probe::Kind;
 use crate::probe::check;
 use crate::runtime::{self, ContainerId, Runtime, Signal};
+use crate::state::Inner;
 use crate::volumes::{self, Mounted};
 use crate::{container, events, hooks, resize, status};
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
 use super::library::{self, Run};
+use super::named_format::FORMATS;
 use super::types::{OPTIONAL, Type};
 
 /// A function with all its signatures.
@@ -313,7 +314,7 @@ fn declare() -> HashMap<&'static str, Function> {
             add(name, id, split(inside).into_iter().map(read_type).collect(), read_type(result));
         }
     }
-    for (name, _) in library::FORMATS {
+    for (name, _) in FORMATS {
         add(name, "format", Vec::new(), Type::Opaque("kubernetes.NamedFormat", Vec::new()));
     }
     for name in ["_<_", "_<=_", "_>_", "_>=_"] {

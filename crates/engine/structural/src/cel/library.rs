@@ -11,17 +11,13 @@ mod time;
 
 use pillion_regexp::Regexp;
 
-use super::interpreter::{self, Fault};
+use super::fault::Fault;
+use super::index;
+use super::shown::shown;
 use super::types::Type;
 use super::value::{Map, Value};
 
-pub(crate) use arithmetic::truncate;
-pub(crate) use convert::decode_base64;
-pub(super) use convert::shown;
-pub(super) use kubernetes::FORMATS;
-pub(crate) use kubernetes::{AUTHORIZER, NamedFormat, RESOURCE_CHECK, Semver};
-pub(crate) use network::Cidr;
-pub(crate) use time::{parse_timestamp, timestamp_of};
+pub(crate) use kubernetes::{AUTHORIZER, RESOURCE_CHECK};
 
 /// A call: its arguments, with what it is called on first.
 pub(super) struct Call<'a> {
@@ -65,11 +61,11 @@ fn core(name: &str) -> Option<Run> {
             _ => Err(Fault::no_such_overload()),
         },
         "_[_]" => |call| match call.args.as_slice() {
-            [container, key] => interpreter::index(container, key),
+            [container, key] => index::index(container, key),
             _ => Err(Fault::no_such_overload()),
         },
         "_[?_]" => |call| match call.args.as_slice() {
-            [container, key] => interpreter::optional_index(container, key),
+            [container, key] => index::optional_index(container, key),
             _ => Err(Fault::no_such_overload()),
         },
         "@in" => |call| match call.args.as_slice() {

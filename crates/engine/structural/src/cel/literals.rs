@@ -5,8 +5,9 @@ use pillion_regexp::Regexp;
 
 use super::ast::{Comprehension, Expr, Kind, Literal};
 use super::issue::Issue;
+use super::time::{parse_timestamp, timestamp_of};
 use super::types::Type;
-use super::{Node, Program, library};
+use super::{Node, Program};
 use crate::go_duration;
 
 /// What is wrong with the literals of an expression. What is made of them only is marked as constant.
@@ -107,8 +108,8 @@ fn check_call(function: &str, is_member: bool, args: &[Expr], issues: &mut Vec<I
     let Some(Expr { at, kind: Kind::Literal(literal), .. }) = arg else { return };
     let fits = match (function, literal) {
         ("duration", Literal::String(text)) => go_duration::parse(text).is_some(),
-        ("timestamp", Literal::String(text)) => library::parse_timestamp(text).is_some(),
-        ("timestamp", Literal::Int(seconds)) => library::timestamp_of(*seconds).is_some(),
+        ("timestamp", Literal::String(text)) => parse_timestamp(text).is_some(),
+        ("timestamp", Literal::Int(seconds)) => timestamp_of(*seconds).is_some(),
         ("matches", Literal::String(pattern)) => Regexp::new(pattern).is_ok(),
         _ => return,
     };

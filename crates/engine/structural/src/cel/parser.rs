@@ -1,9 +1,10 @@
 //! Tokens into a tree. Mistakes are told as the parser of cel-go, made by ANTLR, tells them.
 
+mod macros;
+
 use super::ast::{Entry, Expr, Kind, Literal, MAX_DEPTH};
 use super::issue::Issue;
 use super::lexer::{self, Token};
-use super::macros;
 
 /// cel-go reads no longer text.
 const MAX_LENGTH: usize = 100_000;

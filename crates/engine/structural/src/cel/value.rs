@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -10,8 +9,12 @@ use std::sync::Arc;
 use pillion_quantity::Quantity;
 use serde_json::Value as Json;
 
-use super::interpreter::Fault;
-use super::library::{Cidr, NamedFormat, Semver};
+use super::base64::decode_base64;
+use super::cidr::Cidr;
+use super::fault::Fault;
+use super::named_format::NamedFormat;
+use super::semver::Semver;
+use super::time::{Time, parse_timestamp};
 use crate::escape;
 use crate::format::Format;
 use crate::go_url::Url;
@@ -42,23 +45,6 @@ pub(crate) enum Value<'a> {
     Format(NamedFormat),
     /// A step of an authorization check, by the name of its type. Everything is allowed.
     Authorization(&'static str),
-}
-
-/// A moment, and the offset from UTC in which it was written.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Time {
-    pub(crate) at: jiff::Timestamp,
-    pub(crate) offset: jiff::tz::Offset,
-}
-
-impl fmt::Display for Time {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.offset == jiff::tz::Offset::UTC {
-            self.at.fmt(f)
-        } else {
-            self.at.display_with_offset(self.offset).fmt(f)
-        }
-    }
 }
 
 /// Text that is borrowed or shared.
@@ -129,9 +115,7 @@ impl<'a> Value<'a> {
             Json::Number(number) => match (number.as_i64(), schema.map(|schema| schema.kind.as_str())) {
                 (Some(int), Some("number")) => Value::Double(int_to_double(int)),
                 (Some(int), _) => Value::Int(int),
-                (None, Some("integer")) => {
-                    number.as_f64().map(super::library::truncate).map_or(Value::Null, Value::Int)
-                }
+                (None, Some("integer")) => number.as_f64().map(truncate).map_or(Value::Null, Value::Int),
                 (None, _) => number.as_f64().map_or(Value::Null, Value::Double),
             },
             Json::String(text) => Value::of_text(text, schema)?,
@@ -152,15 +136,15 @@ impl<'a> Value<'a> {
                 Some(nanoseconds) => Value::Duration(nanoseconds),
                 None => return Err(Fault::error(format!("Invalid duration {text}"))),
             },
-            Format::DateTime => match super::library::parse_timestamp(text) {
+            Format::DateTime => match parse_timestamp(text) {
                 Some(time) => Value::Timestamp(time),
                 None => return Err(Fault::error(format!("Invalid date {text}"))),
             },
-            Format::Date => match super::library::parse_timestamp(&format!("{text}T00:00:00Z")) {
+            Format::Date => match parse_timestamp(&format!("{text}T00:00:00Z")) {
                 Some(time) => Value::Timestamp(time),
                 None => return Err(Fault::error(format!("Invalid date {text}"))),
             },
-            Format::Byte => match super::library::decode_base64(text) {
+            Format::Byte => match decode_base64(text) {
                 Some(bytes) => Value::Bytes(bytes.into()),
                 None => return Err(Fault::error(format!("failed to decode base64 string: {text}"))),
             },
@@ -274,7 +258,7 @@ impl<'a> Value<'a> {
             Value::Bool(bool) => Key::Bool(*bool),
             Value::Int(int) => Key::Number((*int).into()),
             Value::Uint(uint) => Key::Number((*uint).into()),
-            Value::Double(double) if double.fract() == 0.0 => Key::Number(super::library::truncate(*double).into()),
+            Value::Double(double) if double.fract() == 0.0 => Key::Number(truncate(*double).into()),
             Value::String(text) => Key::Text(text.to_string()),
             _ => return None,
         })
@@ -339,6 +323,12 @@ fn go_type(json: &Json) -> &'static str {
         Json::Array(_) => "[]interface {}",
         Json::Object(_) => "map[string]interface {}",
     }
+}
+
+/// A float cut to an integer.
+#[allow(clippy::cast_possible_truncation, reason = "as Go converts a float to an integer")]
+pub(super) fn truncate(double: f64) -> i64 {
+    double as i64
 }
 
 #[allow(clippy::cast_precision_loss, reason = "as Go converts an integer to a float")]

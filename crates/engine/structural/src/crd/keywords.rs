@@ -4,7 +4,7 @@ use pillion_kinds::field::{Error, Path};
 use serde_json::{Value, json};
 
 use super::cost::Scope;
-use super::field_path;
+use crate::field_path;
 use crate::schema::{Additional, Schema};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];

@@ -13,8 +13,9 @@ use pillion_kinds::schedule::Schedule;
 use serde_json::{Value, json};
 
 use super::schedule::{Missed, due, wait, zone};
-use super::view::CronJobView;
-use crate::job::{JobView, Told};
+use crate::cron_job_view::CronJobView;
+use crate::job::Told;
+use crate::job_view::JobView;
 use crate::write::controller_reference;
 
 /// What is to be done.

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 use pillion_kinds::schedule::Schedule;
 
-use super::view::CronJobView;
+use crate::cron_job_view::CronJobView;
 
 /// A start is looked for this much after its time, so that no clock is behind.
 const AFTER: SignedDuration = SignedDuration::from_millis(100);

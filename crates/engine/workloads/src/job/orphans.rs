@@ -7,8 +7,9 @@ use kube::Api;
 use pillion_informer::{Change, controller_of};
 
 use super::tracked::is_tracked;
-use super::{JobView, State, pods};
+use super::{State, pods};
 use crate::claim::controller_name;
+use crate::job_view::JobView;
 use crate::pod::PodView;
 
 /// So many pods are released at the same time.

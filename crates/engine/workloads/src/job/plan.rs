@@ -12,8 +12,8 @@ use super::backoff::{self, Backoff};
 use super::indexes::Indexes;
 use super::policy::{self, Failure};
 use super::removal;
-use super::tracked::{earlier_failures, has_failed, index, is_tracked, uid, valid_index};
-use super::view::JobView;
+use super::tracked::{earlier_failures, has_failed, index, is_tracked, name, uid, valid_index};
+use crate::job_view::JobView;
 use crate::pod::PodView;
 
 /// So many pods at most are made, removed or counted in one go.
@@ -157,10 +157,6 @@ fn is_terminating(pod: &PodView) -> bool {
 
 pub(super) fn number(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
-}
-
-pub(super) fn name(pod: &PodView) -> String {
-    pod.metadata.name.clone().unwrap_or_default()
 }
 
 pub(super) fn condition(kind: &str, reason: &str, message: &str, now: Timestamp) -> JobCondition {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::backoff::Backoff;
 use super::plan::{Action, NewPod, Plan, Snapshot, plan};
 use super::track::{Done, track};
-use super::view::JobView;
+use crate::job_view::JobView;
 use crate::pod::PodView;
 
 fn now() -> Timestamp {

@@ -9,8 +9,9 @@ use serde_json::json;
 use super::plan::{Action, NewPod};
 use super::track::Done;
 use super::tracked::FINALIZER;
-use super::{JobView, State, template};
+use super::{State, template};
 use crate::error::Error;
+use crate::job_view::JobView;
 use crate::pod::PodView;
 use crate::write;
 

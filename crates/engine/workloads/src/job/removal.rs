@@ -4,9 +4,8 @@ use std::cmp::Ordering;
 
 use jiff::Timestamp;
 
-use super::plan::name;
-use super::tracked::{index, valid_index};
-use super::view::JobView;
+use super::tracked::{index, name, valid_index};
+use crate::job_view::JobView;
 use crate::pod::PodView;
 
 /// At least `excess` pods; with indexes also those whose index another pod has, or the Job has not.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::plan::NewPod;
 use super::tracked::{FAILURE_COUNT, FINALIZER, IGNORED_FAILURE_COUNT, INDEX};
-use super::view::JobView;
+use crate::job_view::JobView;
 use crate::pod_control::from_template;
 use crate::write::controller_reference;
 

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{JobCondition, JobStatus, UncountedTerminatedPods};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::plan::{AT_ONCE, Action, Counts, Plan, Snapshot, condition, name, number};
+use super::plan::{AT_ONCE, Action, Counts, Plan, Snapshot, condition, number};
 use super::policy::{self, Failure};
 use super::told::Told;
-use super::tracked::{has_failed, index, is_tracked, uid, valid_index};
-use super::view::JobView;
+use super::tracked::{has_failed, index, is_tracked, name, uid, valid_index};
+use crate::job_view::JobView;
 use crate::pod::PodView;
 
 /// How much of the action was done.

@@ -1,8 +1,7 @@
 //! The marks on a Job's pods: the finalizer that keeps a pod until it is counted, and its completion index.
 
+use crate::job_view::JobView;
 use crate::pod::PodView;
-
-use super::view::JobView;
 
 /// Keeps a finished pod until its Job has counted it.
 pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
@@ -45,4 +44,8 @@ pub(super) fn has_failed(job: &JobView, pod: &PodView) -> bool {
 
 pub(super) fn uid(pod: &PodView) -> &str {
     pod.metadata.uid.as_deref().unwrap_or_default()
+}
+
+pub(super) fn name(pod: &PodView) -> String {
+    pod.metadata.name.clone().unwrap_or_default()
 }

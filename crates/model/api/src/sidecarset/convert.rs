@@ -11,6 +11,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::version::shape_of;
 use crate::names;
 
 /// The object in v1beta1. One that is not v1alpha1 stays as it is.
@@ -43,7 +44,7 @@ pub fn convert_review(review: &Value) -> Value {
         Some(names::V1ALPHA1) => Some(to_v1alpha1),
         _ => None,
     };
-    let stranger = objects.iter().find(|object| super::decode::shape_of(object).is_err());
+    let stranger = objects.iter().find(|object| shape_of(object).is_err());
     let (converted, result) = match (convert, stranger) {
         (Some(convert), None) => (objects.iter().cloned().map(convert).collect(), json!({"status": "Success"})),
         (None, _) => {
@@ -51,7 +52,7 @@ pub fn convert_review(review: &Value) -> Value {
             (json!([]), json!({"status": "Failure", "message": message}))
         }
         (_, Some(object)) => {
-            let message = super::decode::shape_of(object).err().map(|error| error.to_string());
+            let message = shape_of(object).err().map(|error| error.to_string());
             (json!([]), json!({"status": "Failure", "message": message}))
         }
     };

@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 use crate::field::{Error, Path};
 
 mod container;
+mod meta;
 mod set;
 mod volume;
 
@@ -284,7 +285,7 @@ mod tests {
     fn the_tables_have_every_field_of_kubernetes() {
         assert_same_fields::<Container>(&container::CONTAINER);
         assert_same_fields::<Volume>(&volume::VOLUME);
-        assert_same_fields::<ObjectMeta>(&set::OBJECT_META);
+        assert_same_fields::<ObjectMeta>(&meta::OBJECT_META);
     }
 
     #[test]

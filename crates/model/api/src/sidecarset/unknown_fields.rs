@@ -5,8 +5,8 @@ use std::fmt;
 use serde_json::Value;
 use strsim::osa_distance;
 
-use super::decode::shape_of;
 use super::shape::{Kind, Shape};
+use super::version::shape_of;
 use crate::field::Path;
 
 /// A field that the API does not have.

@@ -25,6 +25,7 @@ mod core;
 mod metadata;
 mod patch_pod_metadata;
 mod resources_policy;
+mod role;
 mod selectors;
 mod strategies;
 

@@ -11,9 +11,9 @@ use pillion_note::{Denied, Draw, Note, Reason, Severity};
 use serde_json::Value;
 
 use crate::cluster::View;
-use crate::manager::Inner;
 use crate::not_in_force;
 use crate::review::{Answer, Request};
+use crate::state::Inner;
 
 /// Answers for a pod, with the view that has every SidecarSet that came before it.
 pub(crate) async fn mutate(inner: &Inner, request: Request) -> Answer {

@@ -17,9 +17,9 @@ use pillion_inject::Revisions;
 use serde_json::Value;
 
 use crate::cluster::View;
-use crate::manager::Inner;
 use crate::not_in_force;
 use crate::review::{Answer, Request};
+use crate::state::Inner;
 
 /// Writes defaults and hashes. What cannot be read is left to the schema and to [`validate`], which say what is wrong with it.
 pub(crate) fn mutate(request: &Request) -> Answer {

@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 
 use super::{Call, Fault, Outcome, Run};
-use crate::cel::value::{Text, Time, Value};
+use crate::cel::time::Time;
+use crate::cel::value::{Text, Value};
 
 pub(super) fn implementation(name: &str) -> Option<Run> {
     Some(match name {
@@ -19,12 +20,6 @@ pub(super) fn implementation(name: &str) -> Option<Run> {
         "_>=_" => |call| compare(&call, |order| order != Ordering::Less),
         _ => return None,
     })
-}
-
-/// A float cut to an integer.
-#[allow(clippy::cast_possible_truncation, reason = "as Go converts a float to an integer")]
-pub(crate) fn truncate(double: f64) -> i64 {
-    double as i64
 }
 
 fn compare<'a>(call: &Call<'a>, holds: fn(Ordering) -> bool) -> Outcome<'a> {

@@ -1,8 +1,9 @@
 //! Conversions between types.
 
-use super::{Call, Fault, Outcome, Run, time, truncate};
-use crate::cel::value::{Value, int_to_double};
-use crate::go_float;
+use super::{Call, Fault, Outcome, Run};
+use crate::cel::shown::shown;
+use crate::cel::time::{parse_timestamp, timestamp_of};
+use crate::cel::value::{Value, int_to_double, truncate};
 
 pub(super) fn implementation(name: &str) -> Option<Run> {
     Some(match name {
@@ -109,9 +110,9 @@ fn to_timestamp(call: Call<'_>) -> Outcome<'_> {
     match only(call)? {
         value @ Value::Timestamp(_) => Ok(value),
         Value::Int(seconds) => {
-            time::timestamp_of(seconds).map(Value::Timestamp).ok_or_else(|| Fault::error("timestamp overflow"))
+            timestamp_of(seconds).map(Value::Timestamp).ok_or_else(|| Fault::error("timestamp overflow"))
         }
-        Value::String(text) => match time::parse_timestamp(&text) {
+        Value::String(text) => match parse_timestamp(&text) {
             Some(time) => Ok(Value::Timestamp(time)),
             None => cannot(&Value::String(text), "google.protobuf.Timestamp"),
         },
@@ -136,45 +137,4 @@ fn to_string(call: Call<'_>) -> Outcome<'_> {
         | Value::Cidr(_)) => Ok(Value::text(shown(&value))),
         _ => Err(Fault::no_such_overload()),
     }
-}
-
-/// A simple value as text.
-pub(in crate::cel) fn shown(value: &Value<'_>) -> String {
-    match value {
-        Value::Null => "null".to_owned(),
-        Value::Bool(bool) => bool.to_string(),
-        Value::Int(int) => int.to_string(),
-        Value::Uint(uint) => uint.to_string(),
-        Value::Double(double) => go_float::shortest(*double, 6),
-        Value::String(text) => text.to_string(),
-        Value::Duration(nanoseconds) => format!("{}s", time::seconds(*nanoseconds)),
-        Value::Timestamp(time) => time.to_string(),
-        Value::Ip(address) => address.to_string(),
-        Value::Cidr(cidr) => cidr.to_string(),
-        Value::Type(name) => (*name).to_owned(),
-        other => other.type_name().to_owned(),
-    }
-}
-
-/// Bytes of base64, with padding.
-pub(crate) fn decode_base64(text: &str) -> Option<Vec<u8>> {
-    let value = |b: u8| match b {
-        b'A'..=b'Z' => Some(b - b'A'),
-        b'a'..=b'z' => Some(b - b'a' + 26),
-        b'0'..=b'9' => Some(b - b'0' + 52),
-        b'+' => Some(62),
-        b'/' => Some(63),
-        _ => None,
-    };
-    let body = text.trim_end_matches('=');
-    if !text.len().is_multiple_of(4) || text.len() - body.len() > 2 {
-        return None;
-    }
-    let mut out = Vec::with_capacity(body.len() * 3 / 4);
-    for group in body.as_bytes().chunks(4) {
-        let bits = group.iter().try_fold(0_u32, |bits, b| Some(bits << 6 | u32::from(value(*b)?)))?;
-        let bits = bits << (6 * (4 - group.len()));
-        out.extend_from_slice(bits.to_be_bytes().get(1..group.len())?);
-    }
-    Some(out)
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{Call, Fault, Outcome, shown};
+use super::{Call, Fault, Outcome};
+use crate::cel::shown::shown;
 use crate::cel::value::{List, Value};
 
 pub(super) fn run(call: Call<'_>) -> Outcome<'_> {

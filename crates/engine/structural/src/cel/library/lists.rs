@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use super::strings::{index_of, last_index_of};
 use super::{Call, Fault, Outcome, Run};
+use crate::cel::shown::shown;
 use crate::cel::types::Type;
 use crate::cel::value::{List, Value};
 
@@ -243,7 +244,7 @@ fn unwrap(items: Vec<Value<'_>>) -> Outcome<'_> {
     for item in items {
         match item {
             Value::Optional(inner) => values.extend(inner.map(|inner| inner.as_ref().clone())),
-            other => return Err(Fault::error(format!("value {} is not optional", super::shown(&other)))),
+            other => return Err(Fault::error(format!("value {} is not optional", shown(&other)))),
         }
     }
     Ok(Value::list(values))

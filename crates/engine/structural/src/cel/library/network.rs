@@ -1,23 +1,10 @@
 //! Addresses and networks.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{Call, Fault, Outcome, Run};
+use crate::cel::cidr::Cidr;
 use crate::cel::value::Value;
-
-/// A network: an address, and how many of its bits are the network's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cidr {
-    pub(crate) address: IpAddr,
-    pub(crate) bits: u8,
-}
-
-impl fmt::Display for Cidr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.bits)
-    }
-}
 
 pub(super) fn implementation(name: &str) -> Option<Run> {
     Some(match name {

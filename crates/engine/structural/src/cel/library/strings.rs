@@ -3,6 +3,7 @@
 use pillion_regexp::Regexp;
 
 use super::{Call, Fault, Outcome, Run, format_string};
+use crate::cel::shown::shown;
 use crate::cel::value::{List, Value};
 
 pub(super) fn implementation(name: &str) -> Option<Run> {
@@ -191,7 +192,7 @@ fn join(call: Call<'_>) -> Outcome<'_> {
         }
         match item? {
             Value::String(text) => out.push_str(&text),
-            other => return Err(Fault::error(format!("join: invalid input: {}", super::shown(&other)))),
+            other => return Err(Fault::error(format!("join: invalid input: {}", shown(&other)))),
         }
     }
     Ok(Value::text(out))

@@ -1,10 +1,10 @@
 //! Parts of timestamps and durations.
 
-use jiff::Timestamp;
-use jiff::tz::{Offset, TimeZone};
+use jiff::tz::TimeZone;
 
 use super::{Call, Fault, Outcome, Run};
-use crate::cel::value::{Time, Value};
+use crate::cel::time::read_offset;
+use crate::cel::value::Value;
 
 const NANOSECONDS: i64 = 1_000_000_000;
 
@@ -41,42 +41,4 @@ fn read_zone(name: &str) -> Result<TimeZone, Fault> {
         return Ok(TimeZone::UTC);
     }
     read_offset(name).map(TimeZone::fixed).ok_or_else(|| Fault::error(format!("unknown time zone {name}")))
-}
-
-/// `-08:00`.
-fn read_offset(text: &str) -> Option<Offset> {
-    let (sign, digits) = match text.strip_prefix('-') {
-        Some(digits) => (-1, digits),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let (hours, minutes) = digits.split_once(':')?;
-    let (hours, minutes): (i32, i32) = (hours.parse().ok()?, minutes.parse().ok()?);
-    let seconds = hours.checked_mul(3600)?.checked_add(minutes.checked_mul(60)?)?;
-    Offset::from_seconds(sign * seconds).ok()
-}
-
-/// A time of RFC 3339.
-pub(crate) fn parse_timestamp(text: &str) -> Option<Time> {
-    let shape = text.len() >= 20 && text.get(10..11) == Some("T") && text.get(4..5) == Some("-");
-    let at = shape.then(|| text.parse().ok()).flatten()?;
-    let zone = text.len().checked_sub(6).and_then(|start| text.get(start..)).unwrap_or_default();
-    let offset = if text.ends_with('Z') { Some(Offset::UTC) } else { read_offset(zone) };
-    Some(Time { at, offset: offset? })
-}
-
-/// A time so many seconds after 1970; of the years that CEL knows.
-pub(crate) fn timestamp_of(seconds: i64) -> Option<Time> {
-    let is_known = (-62_135_596_800..=253_402_300_799).contains(&seconds);
-    let at = is_known.then(|| Timestamp::from_second(seconds).ok()).flatten()?;
-    Some(Time { at, offset: Offset::UTC })
-}
-
-/// Nanoseconds as a decimal number of seconds.
-pub(super) fn seconds(nanoseconds: i64) -> String {
-    let (whole, part) = (nanoseconds / NANOSECONDS, (nanoseconds % NANOSECONDS).unsigned_abs());
-    if part == 0 {
-        return whole.to_string();
-    }
-    let sign = if nanoseconds < 0 && whole == 0 { "-" } else { "" };
-    format!("{sign}{whole}.{}", format!("{part:09}").trim_end_matches('0'))
 }

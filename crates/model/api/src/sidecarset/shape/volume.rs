@@ -2,7 +2,7 @@
 
 use super::Kind::{Bool, Int32, Int64, List, Object, Quantity, String};
 use super::container::{FIELD_REF, RESOURCE_FIELD_REF};
-use super::set::{LABEL_SELECTOR, OBJECT_META};
+use super::meta::{LABEL_SELECTOR, OBJECT_META};
 use super::{QUANTITIES, STRING_MAP, STRINGS, Shape, always, if_set, later, or_null, unless_empty};
 
 pub(in super::super) static VOLUME: Shape = Shape::new(&[

@@ -8,7 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use pillion_patch::selector::Selector;
 use serde_json::{Map, Value};
 
-use super::containers::{each, injected_names};
+use super::containers::injected_names;
+use super::role::each;
 use crate::field::{Error, Path};
 use crate::sidecarset::{PatchPodMetadata, PatchPolicy, SidecarSet, SidecarSetSpec};
 

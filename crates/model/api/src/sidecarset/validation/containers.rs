@@ -2,33 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use super::role::{Role, each};
 use super::{refuse_unknown, resources_policy};
 use crate::field::{Error, Path};
 use crate::sidecarset::{SidecarContainer, SidecarSetSpec, TransferEnv};
 
 /// A DNS label without the `-1` of a hot-upgrade pair.
 const HOT_UPGRADE_NAME_LIMIT: usize = 61;
-
-/// Which list a container is in, and so what it may have.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
-    /// One of `containers`.
-    Sidecar,
-    /// One of `initContainers` with `restartPolicy: Always`.
-    NativeSidecar,
-    /// One of `initContainers` that ends before the app starts.
-    Init,
-}
-
-/// Each container with its role and path; `containers` first, so that a clash of names is the init container's fault.
-pub(super) fn each(spec: &SidecarSetSpec) -> impl Iterator<Item = (&SidecarContainer, Role, Path)> {
-    let path = |list: &'static str, i: usize| Path::new("spec").child(list).index(i);
-    let role = |init: &SidecarContainer| if init.is_native_sidecar() { Role::NativeSidecar } else { Role::Init };
-    let sidecars = spec.containers.iter().enumerate();
-    let inits = spec.init_containers.iter().enumerate();
-    let sidecars = sidecars.map(move |(i, container)| (container, Role::Sidecar, path("containers", i)));
-    sidecars.chain(inits.map(move |(i, container)| (container, role(container), path("initContainers", i))))
-}
 
 /// The names that a container takes up in a pod: its own, and those of its pair if it is upgraded hot.
 pub(super) fn injected_names(container: &SidecarContainer, role: Role) -> Vec<String> {

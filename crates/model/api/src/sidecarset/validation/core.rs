@@ -7,7 +7,7 @@
 use pillion_kinds::pod;
 use serde_json::{Value, json};
 
-use super::containers::each;
+use super::role::each;
 use crate::field::{Error, Path};
 use crate::sidecarset::SidecarSetSpec;
 use crate::sidecarset::shape::{CONTAINER, VOLUME};

@@ -4,8 +4,8 @@ use pillion_expr::{Amount, Expr, Outcome, Resource};
 use pillion_quantity::Quantity;
 use serde_json::Value;
 
-use super::containers::Role;
 use super::refuse_unknown;
+use super::role::Role;
 use crate::field::{Error, Path};
 use crate::sidecarset::{ResourceExpressions, ResourcesExpr, ResourcesPolicy, SidecarContainer};
 

@@ -68,21 +68,21 @@ impl JobView {
             .find(|condition| matches!(condition.type_.as_str(), "Complete" | "Failed") && condition.status == "True")
     }
 
-    pub(super) fn is_indexed(&self) -> bool {
+    pub(crate) fn is_indexed(&self) -> bool {
         self.spec.completion_mode.as_deref() == Some("Indexed")
     }
 
-    pub(super) fn is_suspended(&self) -> bool {
+    pub(crate) fn is_suspended(&self) -> bool {
         self.spec.suspend == Some(true)
     }
 
     /// Whether this program's controller is to look after it.
-    pub(super) fn is_ours(&self) -> bool {
+    pub(crate) fn is_ours(&self) -> bool {
         self.spec.managed_by.as_deref().is_none_or(|by| by == "kubernetes.io/job-controller")
     }
 
     /// Whether a pod that is going still has its place until it has failed.
-    pub(super) fn replaces_only_failed_pods(&self) -> bool {
+    pub(crate) fn replaces_only_failed_pods(&self) -> bool {
         self.spec.pod_replacement_policy.as_deref() == Some("Failed") || self.spec.pod_failure_policy.is_some()
     }
 }

@@ -1,7 +1,7 @@
 //! Macros: calls that stand for loops and tests.
 
-use super::ast::{Comprehension, Expr, Kind, Literal};
-use super::parser::{Parser, Stop};
+use super::{Parser, Stop};
+use crate::cel::ast::{Comprehension, Expr, Kind, Literal};
 
 type Expand<T> = Result<T, Stop>;
 

@@ -3,7 +3,7 @@
 use pillion_kinds::field::{Error, Path};
 use serde_json::Value;
 
-use crate::schema::Schema;
+use crate::schema::{Schema, too_deep};
 
 /// Field selectors may name no more fields than these.
 const MAX_SELECTABLE: usize = 8;
@@ -101,7 +101,7 @@ fn unescape(text: &str) -> Result<String, String> {
 
 /// Checks `selectableFields` of a version against its `openAPIV3Schema`. `path` is that of the list.
 pub fn validate_selectable_fields(fields: &Value, schema: &Value, path: &Path) -> Vec<Error> {
-    let Some(schema) = Schema::read(schema) else { return vec![super::too_deep(path)] };
+    let Some(schema) = Schema::read(schema) else { return vec![too_deep(path)] };
     let mut errors = Vec::new();
     let mut seen: Vec<String> = Vec::new();
     for (index, field) in fields.as_array().into_iter().flatten().enumerate() {

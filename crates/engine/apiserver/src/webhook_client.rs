@@ -17,20 +17,12 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
 use tower::ServiceExt as _;
 
-use super::service;
-use crate::server::Inner;
-use crate::status::Refusal;
+use crate::state::Inner;
+
+mod service;
 
 /// Answers may not be larger.
 const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
-
-/// Why a webhook let nothing through.
-pub(crate) enum Failure {
-    /// It could not be asked, or its answer could not be read; `failurePolicy` decides.
-    Call(String),
-    /// It said no, or what it did cannot be.
-    Rejected(Box<Refusal>),
-}
 
 /// Sends `body` to the webhook of a `clientConfig` and reads its JSON answer. The error says what happened, after "failed to call webhook".
 pub(crate) async fn post(inner: &Inner, config: &Value, body: &Value, timeout_seconds: u64) -> Result<Value, String> {

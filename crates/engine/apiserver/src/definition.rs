@@ -2,23 +2,16 @@
 
 use std::sync::Arc;
 
-use pillion_kinds::field::{Error, Path};
 use pillion_store::{Event, Key, Write, WriteError};
-use pillion_structural::crd::{self, Context};
 use serde_json::{Map, Value, json};
 
-use super::DEFINITIONS;
-use crate::server::Inner;
+use crate::custom::{DEFINITIONS, condition};
+use crate::endpoint::Endpoint;
+use crate::state::Inner;
 use crate::status::Result;
-use crate::{meta, read, storage};
+use crate::{meta, storage, stored};
 
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
-
-/// Status of a condition.
-pub(crate) fn condition<'a>(definition: &'a Value, kind: &str) -> Option<&'a str> {
-    let conditions = definition["status"]["conditions"].as_array()?;
-    conditions.iter().find(|condition| condition["type"] == kind)?["status"].as_str()
-}
 
 fn set_condition(inner: &Inner, definition: &mut Value, kind: &str, status: &str, reason: &str, message: &str) {
     let now = meta::time(inner.clock.now());
@@ -38,39 +31,26 @@ fn set_condition(inner: &Inner, definition: &mut Value, kind: &str, status: &str
     }
 }
 
-/// What is wrong with the schemas of a definition.
-pub(crate) fn schema_errors(definition: &Value, old: Option<&Value>) -> Vec<Error> {
-    let versions = definition["spec"]["versions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let before = |name: &Value| {
-        let versions = old.map(|old| &old["spec"]["versions"]).and_then(Value::as_array);
-        versions.and_then(|versions| versions.iter().find(|version| version["name"] == *name)).cloned()
-    };
-    // What all versions have in common was a field of the spec once, and messages still say so.
-    let same = |key: &str| versions.windows(2).all(|pair| matches!(pair, [a, b] if a.get(key) == b.get(key)));
-    let (one_schema, one_selection) = (same("schema"), same("selectableFields"));
-    let mut errors = Vec::new();
-    for (index, version) in versions.iter().enumerate() {
-        let own = Path::new("spec").child("versions").index(index);
-        let schema = &version["schema"]["openAPIV3Schema"];
-        let first = index == 0;
-        if !schema.is_null() && (first || !one_schema) {
-            let path = if one_schema { Path::new("spec").child("validation") } else { own.child("schema") };
-            let context = Context {
-                has_status: version["subresources"].get("status").is_some(),
-                is_unchanged: before(&version["name"]).is_some_and(|old| old["schema"] == version["schema"]),
-            };
-            errors.extend(crd::validate_schema(schema, &path, context));
-        }
-        if version.get("selectableFields").is_some() && (first || !one_selection) {
-            let path = if one_selection { Path::new("spec") } else { own };
-            errors.extend(crd::validate_selectable_fields(
-                &version["selectableFields"],
-                schema,
-                &path.child("selectableFields"),
-            ));
+/// After any write: a definition is settled, or cleaned up if it is being deleted.
+pub(crate) async fn after_write(inner: &Inner, endpoint: &Endpoint, object: &Value) -> Result<()> {
+    if endpoint.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        if meta::is_deleting(object) {
+            clean_up(inner, meta::name(object)).await?;
+        } else {
+            settle(inner, meta::name(object)).await?;
         }
     }
-    errors
+    Ok(())
+}
+
+/// After any deletion: a definition is no longer served, and one that is terminating goes with its last object.
+pub(crate) async fn after_delete(inner: &Inner, endpoint: &Endpoint, object: &Value) -> Result<()> {
+    if endpoint.is("apiextensions.k8s.io", "customresourcedefinitions") {
+        inner.custom.removed(meta::name(object));
+    } else if endpoint.is_custom() && inner.custom.is_terminating(&endpoint.storage_name()) {
+        clean_up(inner, &endpoint.storage_name()).await?;
+    }
+    Ok(())
 }
 
 /// After a definition was written: accepts its names if no other has them, and establishes it.
@@ -78,7 +58,7 @@ pub(crate) async fn settle(inner: &Inner, name: &str) -> Result<()> {
     let key = Key::new(DEFINITIONS, "", name);
     loop {
         let Some(stored) = inner.store.get(&key) else { return Ok(()) };
-        let old = read::parse(&stored)?;
+        let old = stored::parse(&stored)?;
         if meta::is_deleting(&old) {
             return Ok(());
         }
@@ -186,7 +166,7 @@ fn names_in_use(inner: &Inner, definition: &Value) -> (Vec<Value>, Vec<Value>) {
         if **name == *meta::name(definition) {
             continue;
         }
-        let Ok(other) = read::parse(stored) else { continue };
+        let Ok(other) = stored::parse(stored) else { continue };
         if other["spec"]["group"] != definition["spec"]["group"] {
             continue;
         }
@@ -258,7 +238,7 @@ async fn delete_objects(inner: &Inner, name: &str) -> Result<Step> {
     let mut all = Step::Done;
     for (namespace, object, stored) in inner.store.list(name, None).iter() {
         let (key, expected) = (Key::new(name, namespace.clone(), object.clone()), stored.resource_version);
-        let mut instance = read::parse(stored)?;
+        let mut instance = stored::parse(stored)?;
         let step = if meta::finalizers(&instance).is_empty() {
             step_of(inner.store.write(Write::Delete { key, expected }).await, Step::Done)?
         } else if meta::is_deleting(&instance) {
@@ -283,7 +263,7 @@ async fn delete_objects(inner: &Inner, name: &str) -> Result<Step> {
 async fn release(inner: &Inner, name: &str) -> Result<Step> {
     let key = Key::new(DEFINITIONS, "", name);
     let Some(stored) = inner.store.get(&key) else { return Ok(Step::Done) };
-    let (mut definition, expected) = (read::parse(&stored)?, stored.resource_version);
+    let (mut definition, expected) = (stored::parse(&stored)?, stored.resource_version);
     let mut finalizers: Vec<Value> = definition["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
     let before = finalizers.len();
     finalizers.retain(|finalizer| finalizer != CLEANUP);

@@ -1,14 +1,14 @@
-//! The steps built in that concern pods: LimitRanges, service accounts, priorities, tolerations.
+//! The plugins for pods: LimitRanges, service accounts, priorities, tolerations.
 
 use pillion_kinds::pod;
 use pillion_store::Key;
 use serde_json::Value;
 
-use super::{Attributes, Operation};
-use crate::read;
+use crate::attributes::{Attributes, Operation};
 use crate::status::{Refusal, Result};
+use crate::stored;
 
-/// Whether these steps look at the write at all.
+/// Whether these plugins look at the write at all.
 pub(super) fn concerned(attributes: &Attributes<'_>) -> bool {
     attributes.call.endpoint.is("", "pods")
         && attributes.operation != Operation::Delete
@@ -78,13 +78,13 @@ fn forbidden(attributes: &Attributes<'_>, pod: &Value, why: &str) -> Box<Refusal
 
 fn limit_ranges(attributes: &Attributes<'_>) -> Result<Vec<Value>> {
     let snapshot = attributes.call.inner().store.list("limitranges", Some(attributes.call.namespace()));
-    snapshot.iter().map(|(_, _, stored)| read::parse(stored)).collect()
+    snapshot.iter().map(|(_, _, stored)| stored::parse(stored)).collect()
 }
 
 fn service_account(attributes: &Attributes<'_>, pod: &Value, name: &str) -> Result<Value> {
     let namespace = attributes.call.namespace();
     if let Some(stored) = attributes.call.inner().store.get(&Key::new("serviceaccounts", namespace, name)) {
-        return read::parse(&stored);
+        return stored::parse(&stored);
     }
     let why = format!("error looking up service account {namespace}/{name}: serviceaccount {name:?} not found");
     Err(forbidden(attributes, pod, &why))
@@ -96,9 +96,9 @@ fn priority_class(attributes: &Attributes<'_>, pod: &Value) -> Result<Option<Val
     let resource = "priorityclasses.scheduling.k8s.io";
     let name = pod["spec"]["priorityClassName"].as_str().unwrap_or_default();
     if !name.is_empty() {
-        return store.get(&Key::new(resource, "", name)).map(|stored| read::parse(&stored)).transpose();
+        return store.get(&Key::new(resource, "", name)).map(|stored| stored::parse(&stored)).transpose();
     }
     let classes =
-        store.list(resource, None).iter().map(|(_, _, stored)| read::parse(stored)).collect::<Result<Vec<_>>>()?;
+        store.list(resource, None).iter().map(|(_, _, stored)| stored::parse(stored)).collect::<Result<Vec<_>>>()?;
     Ok(pod::default_priority_class(&classes.iter().collect::<Vec<_>>()).cloned())
 }

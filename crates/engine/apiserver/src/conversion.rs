@@ -3,11 +3,11 @@
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::CustomResource;
+use crate::custom::CustomResource;
 use crate::meta;
-use crate::server::Inner;
+use crate::state::Inner;
 use crate::status::{Refusal, Result};
-use crate::webhook::call;
+use crate::webhook_client;
 
 /// Conversion webhooks have this long, as with kube-apiserver.
 const TIMEOUT_SECONDS: u64 = 30;
@@ -60,7 +60,7 @@ async fn ask(
         "apiVersion": format!("apiextensions.k8s.io/{review_version}"),
         "request": {"uid": uid, "desiredAPIVersion": wanted, "objects": objects},
     });
-    let reply = call::post(inner, &webhook["clientConfig"], &review, TIMEOUT_SECONDS)
+    let reply = webhook_client::post(inner, &webhook["clientConfig"], &review, TIMEOUT_SECONDS)
         .await
         .map_err(|why| failed(why.trim_start_matches("failed to call webhook: ").to_owned()))?;
     let converted = converted_objects(&reply, review_version, &uid).map_err(failed)?;

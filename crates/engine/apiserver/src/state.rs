@@ -1,0 +1,131 @@
+//! The state of an API server, which all handlers share.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use axum::Router;
+use pillion_clock::Clock;
+use pillion_store::Store;
+
+use crate::compiled::{Conditions, Policies};
+use crate::config::Config;
+use crate::custom::CustomResources;
+use crate::endpoint::Endpoint;
+use crate::kinds;
+use crate::openapi::OpenApi;
+use crate::token::TokenSigner;
+
+/// What an API server holds.
+pub(crate) struct Inner {
+    pub(crate) store: Store,
+    pub(crate) clock: Clock,
+    pub(crate) tokens: Option<TokenSigner>,
+    pub(crate) custom: CustomResources,
+    pub(crate) open_api: OpenApi,
+    pub(crate) conditions: Conditions,
+    pub(crate) policies: Policies,
+    random: Mutex<fastrand::Rng>,
+    /// The owner's token, once a port is served.
+    admin_token: RwLock<Option<String>>,
+    /// Webhooks in this process, by the start of their URL.
+    pub(crate) webhooks: RwLock<HashMap<String, Router>>,
+    /// Kubelets in this process, by the name of their node.
+    pub(crate) nodes: RwLock<HashMap<String, Router>>,
+    /// Serves the resource metrics of pods and nodes.
+    pub(crate) metrics: RwLock<Option<Router>>,
+}
+
+impl Inner {
+    pub(crate) fn new(config: Config) -> Inner {
+        let random = config.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+        let custom = CustomResources::new(&config.store);
+        Inner {
+            store: config.store,
+            clock: config.clock,
+            tokens: config.tokens,
+            custom,
+            open_api: OpenApi::default(),
+            conditions: Conditions::default(),
+            policies: Policies::default(),
+            random: Mutex::new(random),
+            admin_token: RwLock::default(),
+            webhooks: RwLock::default(),
+            nodes: RwLock::default(),
+            metrics: RwLock::default(),
+        }
+    }
+
+    /// A service of this process for a webhook's URL.
+    pub(crate) fn webhook(&self, url: &str) -> Option<Router> {
+        let webhooks = self.webhooks.read().unwrap_or_else(PoisonError::into_inner);
+        webhooks.iter().find(|(start, _)| url.starts_with(start.as_str())).map(|(_, service)| service.clone())
+    }
+
+    pub(crate) fn metrics(&self) -> Option<Router> {
+        self.metrics.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn node(&self, name: &str) -> Option<Router> {
+        self.nodes.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    pub(crate) fn set_admin_token(&self, token: &str) {
+        *self.admin_token.write().unwrap_or_else(PoisonError::into_inner) = Some(token.to_owned());
+    }
+
+    /// Compared in constant time, so that nobody learns it letter by letter.
+    pub(crate) fn is_admin_token(&self, token: &str) -> bool {
+        let known = self.admin_token.read().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().is_some_and(|known| {
+            aws_lc_rs::constant_time::verify_slices_are_equal(known.as_bytes(), token.as_bytes()).is_ok()
+        })
+    }
+
+    pub(crate) fn uid(&self) -> String {
+        let bytes = self.random.lock().unwrap_or_else(PoisonError::into_inner).u128(..).to_be_bytes();
+        uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
+    }
+
+    /// Five characters that never spell a word: what generated names end with.
+    pub(crate) fn suffix(&self) -> String {
+        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        (0..5).filter_map(|_| random.choice(ALPHABET)).map(|byte| char::from(*byte)).collect()
+    }
+
+    pub(crate) fn number(&self, range: std::ops::Range<u32>) -> u32 {
+        self.random.lock().unwrap_or_else(PoisonError::into_inner).u32(range)
+    }
+
+    /// A number between 0 and 1.
+    pub(crate) fn fraction(&self) -> f64 {
+        self.random.lock().unwrap_or_else(PoisonError::into_inner).f64()
+    }
+
+    /// The same resource in other groups or versions.
+    pub(crate) fn equivalents(&self, endpoint: &Endpoint) -> Vec<Endpoint> {
+        match endpoint {
+            Endpoint::Builtin(_) => {
+                let same = |resource: &&'static pillion_kinds::resource::Resource| {
+                    let other = Endpoint::Builtin(resource);
+                    other.storage_name() == endpoint.storage_name() && other.api_version() != endpoint.api_version()
+                };
+                pillion_kinds::resource::all().iter().filter(same).map(Endpoint::Builtin).collect()
+            }
+            Endpoint::Custom(custom) => self.custom.other_versions(custom).into_iter().map(Endpoint::Custom).collect(),
+        }
+    }
+
+    /// The resource whose objects have this kind.
+    pub(crate) fn endpoint_of_kind(&self, api_version: &str, kind: &str) -> Option<Endpoint> {
+        let builtin = kinds::of_kind(api_version, kind).map(Endpoint::Builtin);
+        builtin.or_else(|| self.custom.of_kind(api_version, kind).map(Endpoint::Custom))
+    }
+
+    /// The resource that a path names.
+    pub(crate) fn endpoint(&self, group: &str, version: &str, plural: &str) -> Option<Endpoint> {
+        kinds::find(group, version, plural)
+            .map(Endpoint::Builtin)
+            .or_else(|| self.custom.find(group, version, plural).map(Endpoint::Custom))
+    }
+}

@@ -1,0 +1,10 @@
+//! The paths of the webhooks: what the API server is asked to call, and what is served.
+
+/// Where pods are injected.
+pub(crate) const MUTATE_POD: &str = "/mutate-pod";
+/// Where SidecarSets get their defaults and hashes.
+pub(crate) const MUTATE_SIDECARSET: &str = "/mutate-sidecarset";
+/// Where SidecarSets are checked.
+pub(crate) const VALIDATE_SIDECARSET: &str = "/validate-sidecarset";
+/// Where SidecarSets are converted between versions.
+pub(crate) const CONVERT: &str = "/convert";
