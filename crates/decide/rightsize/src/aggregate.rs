@@ -1,5 +1,7 @@
 //! The history of one container of one workload: all its pods, past and present.
 
+pub(crate) mod container;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pillion_api::vpa::{CHECKPOINT_VERSION, VerticalPodAutoscalerCheckpointStatus};
@@ -7,11 +9,11 @@ use pillion_expr::Resource;
 
 use crate::amount::{from_histogram, to_histogram};
 use crate::buckets::{self, MIN_SAMPLE_WEIGHT};
-use crate::container::Container;
 use crate::decaying_histogram::{DecayingHistogram, whole_seconds};
 use crate::histogram::CheckpointError;
 use crate::settings::{MemorySettings, SampleSettings};
 use crate::time::{Moment, nanos};
+use container::Container;
 
 /// The weight of a peak of memory.
 const PEAK_WEIGHT: f64 = 1.0;

@@ -5,7 +5,7 @@ use std::fmt;
 use pillion_api::vpa::{ContainerResourcePolicy, Gates, VerticalPodAutoscaler};
 
 use crate::amount::RESOURCES;
-use crate::boost::BoostError;
+use crate::boosted_cpu::BoostError;
 use crate::cap::{CapNote, Capped, cap};
 use crate::limit_range::LimitRanges;
 use crate::limits::{LimitNote, Original, proportional_limit};

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use pillion_api::vpa::{Gates, PodResourcePolicy, VerticalPodAutoscalerCheckpointStatus};
 
 use crate::aggregate::Aggregate;
-use crate::container::{Container, Rejected};
+use crate::aggregate::container::{Container, Rejected};
 use crate::histogram::CheckpointError;
 use crate::pod::ContainerKind;
 use crate::settings::{MemorySettings, SampleSettings};

@@ -2,8 +2,10 @@
 //! `pkg/updater/inplace/resource_updates_test.go`.
 
 use pillion_api::pod::Pod;
+use pillion_api::vpa::GenericStartupBoost;
 
 use super::*;
+use crate::boosted_cpu::BoostError;
 
 fn quantity(text: &str) -> Quantity {
     text.parse().unwrap()
