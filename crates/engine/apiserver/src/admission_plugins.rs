@@ -51,7 +51,7 @@ fn taint_new_node(attributes: &Attributes<'_>, node: &mut Value) {
     }
 }
 
-/// Nothing new in a namespace that is not there or going; some namespaces stay for ever.
+/// Refuses new objects in a namespace that is missing or terminating, and the deletion of namespaces that every cluster has.
 fn namespace_lifecycle(attributes: &Attributes<'_>, object: &Value) -> Result<()> {
     let call = attributes.call;
     let namespaces = GroupResource::new("", "namespaces");

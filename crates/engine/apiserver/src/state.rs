@@ -73,7 +73,7 @@ impl Inner {
         *self.admin_token.write().unwrap_or_else(PoisonError::into_inner) = Some(token.to_owned());
     }
 
-    /// Compared in constant time, so that nobody learns it letter by letter.
+    /// Compared in constant time, so that timing does not reveal the token.
     pub(crate) fn is_admin_token(&self, token: &str) -> bool {
         let known = self.admin_token.read().unwrap_or_else(PoisonError::into_inner);
         known.as_ref().is_some_and(|known| {

@@ -41,7 +41,7 @@ pub(crate) async fn post(inner: &Inner, config: &Value, body: &Value, timeout_se
 enum CallError {
     /// There was no answer.
     Connection(String),
-    /// The answer is none.
+    /// The response cannot be used.
     Answer(String),
 }
 

@@ -15,7 +15,7 @@ pub fn check_name(name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a folder that may be missing, with folders in it that nobody may enter.
+/// Removes a folder, which may be missing and may contain folders without permission to enter.
 pub(crate) fn remove_all(folder: &Path) -> io::Result<()> {
     let missing_is_fine = |removed: io::Result<()>| match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::schema::{Schema, too_deep};
 
-/// Field selectors may name no more fields than these.
+/// The most fields that field selectors may name.
 const MAX_SELECTABLE: usize = 8;
 
 /// The path that `.spec.name` or `.spec['a.b']` means, and the schema there.

@@ -3,8 +3,7 @@
 use serde_json::Value;
 
 use crate::field::{Error, Path};
-use crate::resource::Rules;
-use crate::rules::STORED;
+use crate::rules::{Rules, STORED};
 use crate::value::{entries, has, is_empty, text};
 
 /// Rules of `SubjectAccessReviews`.

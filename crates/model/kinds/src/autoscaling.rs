@@ -9,8 +9,7 @@ use crate::field::{Error, Path};
 use crate::format::{check, path_segment};
 use crate::metadata::{self, subdomain_name};
 use crate::quantities;
-use crate::resource::Rules;
-use crate::rules::WITH_STATUS;
+use crate::rules::{Rules, WITH_STATUS};
 use crate::value::{fill, has, int, is_empty, list, object_mut, pointer_mut, set, text};
 use crate::workload;
 

@@ -3,11 +3,10 @@
 use serde_json::Value;
 
 use crate::address;
-use crate::field::{Error, Path};
+use crate::field::{Error, IMMUTABLE, Path};
 use crate::format::{check, dns_label, dns_subdomain, label_value, qualified_domain, qualified_name};
-use crate::metadata::{self, IMMUTABLE, subdomain_name};
-use crate::resource::Rules;
-use crate::rules::STORED;
+use crate::metadata::{self, subdomain_name};
+use crate::rules::{Rules, STORED};
 use crate::value::{entries, fill, items_mut, list, same, text};
 use crate::workload::{first_generation, next_generation};
 

@@ -10,6 +10,9 @@ use std::fmt;
 
 use serde_json::Value;
 
+/// What is said of a field that an update may not change.
+pub(crate) const IMMUTABLE: &str = "field is immutable";
+
 /// Where in an object: `spec.containers[0].image`, `metadata.labels[app]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Path {

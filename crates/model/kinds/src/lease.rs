@@ -5,8 +5,7 @@ use serde_json::Value;
 use crate::field::{Error, Path};
 use crate::format::{check, qualified_name};
 use crate::metadata::{self, subdomain_name};
-use crate::resource::Rules;
-use crate::rules::STORED;
+use crate::rules::{Rules, STORED};
 use crate::value::{has, object_mut, remove, text};
 
 pub(crate) const RULES: Rules = Rules {

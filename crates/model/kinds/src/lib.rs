@@ -50,9 +50,11 @@ pub mod resource;
 mod resource_name;
 mod rules;
 mod selector;
+mod storage;
 mod storage_class;
 pub mod table;
 mod value;
+mod volume_claim;
 mod webhook_client;
 mod workload;
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::field::{Error, Path};
+use crate::field::{Error, IMMUTABLE, Path};
 use crate::format::{
     Complaints, check, dns_label, dns_subdomain, dns1035_label, non_negative, path_segment, qualified_name,
 };
@@ -127,9 +127,6 @@ pub(crate) fn validate_known_finalizer(finalizer: &str, path: &Path, errors: &mu
         errors.push(Error::invalid(path, finalizer, detail));
     }
 }
-
-/// What the API server says of a field that may not change.
-pub(crate) const IMMUTABLE: &str = "field is immutable";
 
 /// Refuses a field that changed.
 pub(crate) fn validate_immutable(new: &Value, old: &Value, path: &Path, errors: &mut Vec<Error>) {

@@ -60,8 +60,7 @@ pub use self::update::validate_update;
 pub use self::validation::{split_subscript, validate, validate_template};
 pub use self::warnings::{app_armor_warnings, template_warnings, warnings};
 
-use crate::resource::Rules;
-use crate::rules::WITH_STATUS;
+use crate::rules::{Rules, WITH_STATUS};
 
 /// The rules of pods, for the table of resources. `pods/resize` and `pods/ephemeralcontainers` have functions of their own.
 pub const RULES: Rules = Rules {

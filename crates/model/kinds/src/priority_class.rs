@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use crate::field::{Error, Path};
 use crate::metadata::{self, subdomain_name, validate_immutable};
-use crate::resource::Rules;
-use crate::rules::STORED;
+use crate::rules::{Rules, STORED};
 use crate::value::{fill, int, text};
 use crate::workload::first_generation;
 

@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 use crate::field::{Error, Path};
 use crate::format::{check, dns_subdomain, path_segment};
 use crate::metadata::{self, path_segment_name};
-use crate::resource::Rules;
-use crate::rules::STORED;
+use crate::rules::{Rules, STORED};
 use crate::selector;
 use crate::value::{fill, fill_text, has, items_mut, list, object_mut, text};
 

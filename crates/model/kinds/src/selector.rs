@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use crate::field::{Error, Path};
+use crate::field::{Error, IMMUTABLE, Path};
 use crate::format::{check, label_value, qualified_name};
-use crate::metadata::IMMUTABLE;
 use crate::value::{entries, is_empty, list, same, sorted, text};
 
 /// Checks a `LabelSelector`; an absent one is fine.

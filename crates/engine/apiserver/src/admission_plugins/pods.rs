@@ -62,7 +62,7 @@ pub(super) fn validate(attributes: &Attributes<'_>, pod: &Value) -> Result<()> {
     Ok(())
 }
 
-/// A mirror pod shows what a kubelet runs by itself; it may act for nobody.
+/// A mirror pod shows a static pod of a kubelet, and may not use a service account.
 fn refuse_account_of_mirror(attributes: &Attributes<'_>, pod: &Value, old: Option<&Value>) -> Result<()> {
     let mirror = pod["metadata"]["annotations"]["kubernetes.io/config.mirror"].is_string();
     let account = pod["spec"]["serviceAccountName"].as_str().unwrap_or_default();

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use pillion_store::{Key, Store};
 use serde_json::Value;
 
-/// The address and port of a ready pod behind a Service. The error is what a caller is told.
+/// The address and port of a ready pod behind a Service. The error is the text for the caller.
 pub(super) fn endpoint(store: &Store, namespace: &str, name: &str, port: u16) -> Result<SocketAddr, String> {
     let parse = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default();
     let service =

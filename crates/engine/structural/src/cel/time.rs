@@ -39,7 +39,7 @@ pub(super) fn parse_timestamp(text: &str) -> Option<Time> {
     Some(Time { at, offset: offset? })
 }
 
-/// A time so many seconds after 1970; of the years that CEL knows.
+/// The time of a Unix timestamp in seconds, within the years that CEL supports.
 pub(super) fn timestamp_of(seconds: i64) -> Option<Time> {
     let is_known = (-62_135_596_800..=253_402_300_799).contains(&seconds);
     let at = is_known.then(|| Timestamp::from_second(seconds).ok()).flatten()?;

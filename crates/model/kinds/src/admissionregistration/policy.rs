@@ -6,8 +6,7 @@ use super::rule::{self, FAILURE_POLICIES};
 use crate::field::{Error, Path};
 use crate::format::{check, dns_subdomain, dns1035_label, qualified_name};
 use crate::metadata::{self, subdomain_name};
-use crate::resource::Rules;
-use crate::rules::WITH_STATUS;
+use crate::rules::{Rules, WITH_STATUS};
 use crate::value::{fill, has, list, object_mut, pointer_mut, set, take, text};
 use crate::workload::{count_spec_changes, first_generation};
 

@@ -5,8 +5,7 @@ use serde_json::Value;
 use crate::field::{Error, Path};
 use crate::format::non_negative;
 use crate::metadata::{self, subdomain_name, validate_immutable};
-use crate::resource::Rules;
-use crate::rules::STORED;
+use crate::rules::{Rules, STORED};
 use crate::value::int;
 
 pub(crate) const RULES: Rules = Rules { validate, validate_update, ..STORED };

@@ -8,10 +8,10 @@ use crate::format::{check, dns_label, non_negative};
 use crate::int_or_percent;
 use crate::metadata::{self, label_name, validate_annotations};
 use crate::pod;
-use crate::resource::Rules;
-use crate::rules::WITH_STATUS;
+use crate::rules::{Rules, WITH_STATUS};
 use crate::selector::{self, validate_labels};
 use crate::value::{fill, fill_text, int, items_mut, list, object_mut, pointer_mut, remove, same, set, take, text};
+use crate::volume_claim;
 use crate::workload::{self, default_template, first_generation};
 
 pub(crate) const RULES: Rules = Rules {
@@ -106,7 +106,7 @@ fn validate_spec(spec: &Value, is_update: bool, path: &Path, errors: &mut Vec<Er
     if !is_update {
         for (i, claim) in list(spec, "volumeClaimTemplates").iter().enumerate() {
             let path = path.child("volumeClaimTemplates").index(i).child("spec");
-            persistent_volume_claim::validate_spec(&claim["spec"], &path, errors);
+            volume_claim::validate_spec(&claim["spec"], &path, errors);
         }
     }
     workload::validate_counts(spec, &["replicas", "minReadySeconds"], path, errors);

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::metrics;
-use crate::resource::Storage;
+use crate::storage::Storage;
 use crate::value::{has, is_empty, list, object_mut, remove, set, text};
 
 const METRICS: &str = "autoscaling.alpha.kubernetes.io/metrics";

@@ -5,8 +5,7 @@ use serde_json::Value;
 use crate::field::{Error, Path};
 use crate::format::{check, config_key};
 use crate::metadata::{self, subdomain_name};
-use crate::resource::Rules;
-use crate::rules::STORED;
+use crate::rules::{Rules, STORED};
 use crate::value::{entries, has, same};
 
 /// All values together, of a ConfigMap and of a Secret.

@@ -6,8 +6,7 @@ use crate::address;
 use crate::field::{Error, Path};
 use crate::format::{check, dns_label, dns_subdomain, port_number, qualified_name};
 use crate::metadata::{self, subdomain_name};
-use crate::resource::Rules;
-use crate::rules::STORED;
+use crate::rules::{Rules, STORED};
 use crate::value::{fill_text, int, items_mut, list, same, text};
 
 pub(crate) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 use crate::field::{Error, Path};
 use crate::format::{check, dns_subdomain, qualified_name};
 use crate::metadata::{self, subdomain_name, validate_immutable};
-use crate::resource::{Rules, Storage};
-use crate::rules::STORED;
+use crate::rules::{Rules, STORED};
+use crate::storage::Storage;
 use crate::value::{has, int, text};
 
 /// Rules of `events` of `v1`.

@@ -9,9 +9,8 @@ use crate::field::{Error, Path};
 use crate::format::{check, qualified_name};
 use crate::metadata::{self, subdomain_name};
 use crate::quantities::quantity;
-use crate::resource::Rules;
 use crate::resource_name;
-use crate::rules::STORED;
+use crate::rules::{Rules, STORED};
 use crate::value::{entries, fill, has, is_empty, items_mut, list, object_mut, text};
 
 pub(crate) const RULES: Rules =

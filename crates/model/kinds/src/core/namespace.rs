@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 use crate::field::{Error, Path};
 use crate::format::{check, qualified_name};
 use crate::metadata::{self, label_name};
-use crate::resource::Rules;
-use crate::rules::WITH_STATUS;
+use crate::rules::{Rules, WITH_STATUS};
 use crate::value::{fill_text, list, object_mut, set, take, text};
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";

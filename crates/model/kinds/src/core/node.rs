@@ -7,9 +7,8 @@ use crate::field::{Error, Path};
 use crate::format::{check, label_value, qualified_name};
 use crate::metadata::{self, subdomain_name};
 use crate::quantities;
-use crate::resource::Rules;
 use crate::resource_name;
-use crate::rules::WITH_STATUS;
+use crate::rules::{Rules, WITH_STATUS};
 use crate::value::{entries, fill, has, list, object_mut, remove, take, text};
 
 pub(crate) const RULES: Rules = Rules {

@@ -2,14 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::persistent_volume_claim::{VOLUME_MODES, validate_access_modes};
 use crate::field::{Error, Path};
 use crate::format::{check, dns_subdomain};
 use crate::metadata::{self, subdomain_name, validate_immutable};
 use crate::quantities;
-use crate::resource::Rules;
-use crate::rules::WITH_STATUS;
+use crate::rules::{Rules, WITH_STATUS};
 use crate::value::{entries, fill, fill_text, has, is_empty, list, object_mut, pointer_mut, set, text};
+use crate::volume_claim::{VOLUME_MODES, validate_access_modes};
 
 const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
 /// Every field that says where the volume is.

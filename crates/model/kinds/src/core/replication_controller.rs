@@ -4,8 +4,7 @@ use serde_json::Value;
 
 use crate::field::{Error, Path};
 use crate::metadata::{self, subdomain_name};
-use crate::resource::Rules;
-use crate::rules::WITH_STATUS;
+use crate::rules::{Rules, WITH_STATUS};
 use crate::value::{entries, fill, has, int, is_empty, object_mut, pointer_mut, set};
 use crate::workload;
 

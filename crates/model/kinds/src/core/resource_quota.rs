@@ -2,12 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::field::{Error, Path};
-use crate::metadata::{self, IMMUTABLE, subdomain_name};
+use crate::field::{Error, IMMUTABLE, Path};
+use crate::metadata::{self, subdomain_name};
 use crate::quantities::{self, quantity};
-use crate::resource::Rules;
 use crate::resource_name;
-use crate::rules::WITH_STATUS;
+use crate::rules::{Rules, WITH_STATUS};
 use crate::value::{entries, list, text};
 
 const SCOPES: [&str; 7] = [

@@ -5,11 +5,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::config_map::{SIZE_LIMIT, decoded_length, validate_frozen};
-use crate::field::{Error, Path};
+use crate::field::{Error, IMMUTABLE, Path};
 use crate::format::{check, config_key};
-use crate::metadata::{self, IMMUTABLE, subdomain_name};
-use crate::resource::Rules;
-use crate::rules::STORED;
+use crate::metadata::{self, subdomain_name};
+use crate::rules::{Rules, STORED};
 use crate::value::{entries, fill_text, has, is_empty, object_mut, remove, set, text};
 
 pub(crate) const RULES: Rules = Rules { default, validate, prepare_update, validate_update, selectable, ..STORED };

@@ -13,8 +13,7 @@ use crate::address;
 use crate::field::{Error, Path};
 use crate::format::{check, dns_label, dns_subdomain, port_name, port_number, qualified_name};
 use crate::metadata::{self, dns1035_name};
-use crate::resource::Rules;
-use crate::rules::WITH_STATUS;
+use crate::rules::{Rules, WITH_STATUS};
 use crate::selector::validate_labels;
 use crate::value::{fill, fill_text, has, int, is_empty, items_mut, list, object_mut, remove, set, take, text};
 

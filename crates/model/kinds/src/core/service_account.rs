@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use crate::field::{Error, Path};
 use crate::metadata::{self, subdomain_name};
-use crate::resource::Rules;
-use crate::rules::STORED;
+use crate::rules::{Rules, STORED};
 use crate::value::{has, items_mut, text};
 
 pub(crate) const RULES: Rules = Rules {

@@ -7,8 +7,7 @@ use crate::address;
 use crate::field::{Error, Path};
 use crate::format::{check, dns_subdomain, dns1035_label, port_name, port_number, wildcard_subdomain};
 use crate::metadata::{self, subdomain_name};
-use crate::resource::Rules;
-use crate::rules::WITH_STATUS;
+use crate::rules::{Rules, WITH_STATUS};
 use crate::value::{has, int, list, set, take, text};
 use crate::workload::{count_spec_changes, first_generation};
 

@@ -3,11 +3,10 @@
 use serde_json::Value;
 
 use super::validate_reference;
-use crate::field::{Error, Path};
+use crate::field::{Error, IMMUTABLE, Path};
 use crate::format::{check, dns_label, domain_prefixed_path};
-use crate::metadata::{self, IMMUTABLE, subdomain_name};
-use crate::resource::Rules;
-use crate::rules::STORED;
+use crate::metadata::{self, subdomain_name};
+use crate::rules::{Rules, STORED};
 use crate::value::{fill, has, object_mut, pointer_mut, text};
 use crate::workload::{count_spec_changes, first_generation};
 

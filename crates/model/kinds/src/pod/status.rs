@@ -8,8 +8,7 @@ use super::update::validate_annotations;
 use super::validation::report::{Errors, Report};
 use super::validation::{format, metadata};
 use crate::address;
-use crate::field::{Error, Path};
-use crate::metadata::IMMUTABLE;
+use crate::field::{Error, IMMUTABLE, Path};
 
 /// Checks an update of `pods/status` against what the pod was.
 pub fn validate_status(new: &Value, old: &Value) -> Vec<Error> {

@@ -9,6 +9,7 @@ mod claim;
 pub(crate) mod container;
 mod env;
 pub(crate) mod format;
+pub(crate) mod image;
 pub(crate) mod metadata;
 mod mounts;
 mod network;
@@ -22,6 +23,7 @@ mod resources;
 pub(crate) mod scheduling;
 pub(crate) mod security;
 mod volume;
+mod volume_file;
 mod windows;
 
 pub use self::env::split_subscript;
@@ -95,7 +97,7 @@ pub(super) fn validate_metadata_and_spec(errors: &mut Errors, pod: &Value) {
     }
     for field in ["containers", "initContainers"] {
         for (i, container) in list(spec, field).iter().enumerate() {
-            container::validate_image_spaces(errors, container, &path.child(field).index(i));
+            image::validate_image_spaces(errors, container, &path.child(field).index(i));
         }
     }
 }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{indexes, validate_count};
-use crate::field::{Error, Path};
+use crate::field::{Error, IMMUTABLE, Path};
 use crate::metadata;
 use crate::value::{has, int, list, same, text};
 
@@ -240,7 +240,7 @@ impl Change<'_> {
         }
         let end = "completionTime";
         if has(new, end) && has(old, end) && self.changed(end) {
-            errors.push(Error::invalid(&self.path.child(end), new[end].clone(), metadata::IMMUTABLE));
+            errors.push(Error::invalid(&self.path.child(end), new[end].clone(), IMMUTABLE));
         }
         let resuming = is(self.old, "Suspended") && has_condition(self.new, "Suspended", "False");
         if has(old, "startTime") && self.changed("startTime") && !resuming && spec["suspend"] != true {

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::report::{Errors, Report};
-use crate::core::persistent_volume_claim::validate_spec;
 use crate::field::Path;
 use crate::metadata::validate_annotations;
 use crate::pod::read::part;
 use crate::selector::validate_labels;
+use crate::volume_claim::validate_spec;
 
 /// Fields of metadata that a template cannot say, in the order of the type.
 const NOT_IN_TEMPLATE: [&str; 10] = [

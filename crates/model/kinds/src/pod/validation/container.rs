@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::image::{validate_image_spaces, validate_pull_policy};
 use super::report::{Errors, Report};
 use super::volume::Volumes;
 use super::{env, format, mounts, ports, probe, resources, security};
@@ -146,11 +147,6 @@ fn validate_common(errors: &mut Errors, container: &Value, pod: &Pod, path: &Pat
     security::validate_container(errors, container, host_users, &path.child("securityContext"));
 }
 
-/// Checks when an image is pulled.
-pub(super) fn validate_pull_policy(errors: &mut Errors, policy: &str, path: &Path) {
-    errors.required_one_of(path, policy, &["Always", "IfNotPresent", "Never"]);
-}
-
 fn validate_resize_policy(errors: &mut Errors, container: &Value, spec: &Value, path: &Path) {
     let mut resources = BTreeSet::new();
     for (i, policy) in list(container, "resizePolicy").iter().enumerate() {
@@ -205,13 +201,5 @@ fn validate_restart_policy(errors: &mut Errors, container: &Value, path: &Path) 
         if list(codes, "values").len() > 255 {
             errors.push(Error::too_long(&path.child("values"), 255));
         }
-    }
-}
-
-/// Checks what is asked of the image's name in a pod and not in a template.
-pub(crate) fn validate_image_spaces(errors: &mut Errors, container: &Value, path: &Path) {
-    let image = text(container, "image");
-    if image.trim() != image {
-        errors.invalid(&path.child("image"), image, "must not have leading or trailing whitespace");
     }
 }

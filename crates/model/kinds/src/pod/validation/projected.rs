@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::paths::validate_unreserved;
 use super::report::{Errors, Report};
-use super::volume::{validate_downward_file, validate_key_to_path};
+use super::volume_file::{validate_downward_file, validate_key_to_path};
 use crate::field::Path;
 use crate::pod::read::{list, number, part, text};
 

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::paths::{validate_descending, validate_no_backsteps, validate_unreserved};
+use super::paths::{validate_descending, validate_no_backsteps};
 use super::report::{Errors, Report};
-use super::{claim, container, env, format, network_volume, projected};
+use super::volume_file::{validate_downward_file, validate_key_to_path, validate_mode};
+use super::{claim, format, image, network_volume, projected};
 use crate::field::{Error, Path};
-use crate::pod::read::{list, part, pointer_number, pointer_text, text};
+use crate::pod::read::{list, part, pointer_text, text};
 use crate::pod::resources::quantity;
 
 /// The good volumes of a pod by name: those that mounts can name.
@@ -48,8 +49,6 @@ const KINDS: [(&str, &str); 30] = [
     ("ephemeral", "ephemeral"),
     ("image", "image"),
 ];
-
-const FILE_MODE_RULE: &str = "must be a number between 0 and 0777 (octal), both inclusive";
 
 /// Checks the volumes of a pod, whose name is empty in a template, and returns the good ones.
 pub(super) fn validate<'a>(
@@ -159,7 +158,7 @@ fn validate_kind(errors: &mut Errors, kind: &str, source: &Value, is_pod: bool, 
             if is_pod {
                 errors.non_empty(&path.child("reference"), text(source, "reference"));
             }
-            container::validate_pull_policy(errors, text(source, "pullPolicy"), &path.child("pullPolicy"));
+            image::validate_pull_policy(errors, text(source, "pullPolicy"), &path.child("pullPolicy"));
         }
         _ => network_volume::validate(errors, kind, source, path),
     }
@@ -186,39 +185,6 @@ fn validate_items(errors: &mut Errors, source: &Value, name: &str, path: &Path) 
     for (i, item) in list(source, "items").iter().enumerate() {
         validate_key_to_path(errors, item, &path.child("items").index(i));
     }
-}
-
-/// Checks the mode of files.
-pub(super) fn validate_mode(errors: &mut Errors, object: &Value, field: &str, path: &Path) {
-    if let Some(mode) = pointer_number(object, field).filter(|mode| !(0..=0o777).contains(mode)) {
-        errors.invalid(&path.child(field), mode, FILE_MODE_RULE);
-    }
-}
-
-/// Checks which key becomes which file.
-pub(super) fn validate_key_to_path(errors: &mut Errors, item: &Value, path: &Path) {
-    errors.non_empty(&path.child("key"), text(item, "key"));
-    errors.non_empty(&path.child("path"), text(item, "path"));
-    validate_unreserved(errors, text(item, "path"), &path.child("path"));
-    validate_mode(errors, item, "mode", path);
-}
-
-/// Checks a file that shows a field of the pod.
-pub(super) fn validate_downward_file(errors: &mut Errors, file: &Value, path: &Path) {
-    errors.non_empty(&path.child("path"), text(file, "path"));
-    validate_unreserved(errors, text(file, "path"), &path.child("path"));
-    match (part(file, "fieldRef"), part(file, "resourceFieldRef")) {
-        (Some(field), resource) => {
-            env::validate_field(errors, field, &env::FILE_FIELDS, &path.child("fieldRef"));
-            if resource.is_some() {
-                let rule = "fieldRef and resourceFieldRef can not be specified simultaneously";
-                errors.invalid(path, "resource", rule);
-            }
-        }
-        (None, Some(resource)) => env::validate_resource(errors, resource, &path.child("resourceFieldRef"), true),
-        (None, None) => errors.required(path, "one of fieldRef and resourceFieldRef is required"),
-    }
-    validate_mode(errors, file, "mode", path);
 }
 
 fn validate_csi(errors: &mut Errors, source: &Value, path: &Path) {
