@@ -17,9 +17,6 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("run", &["manager", "agent", "wrap", "cli"]),
 ];
 
-/// Crates in which files of one folder still use each other in a circle.
-const CIRCULAR: &[&str] = &["decide/rightsize"];
-
 /// Checks that imports only go down, that files do not use each other in a circle, and that the floors with lints of their own have
 /// those of the workspace too.
 pub(crate) fn check() -> anyhow::Result<()> {
@@ -52,12 +49,7 @@ fn check_circles() -> anyhow::Result<()> {
         if !src.is_dir() {
             continue;
         }
-        let found = circles::find(&src)?;
-        if !CIRCULAR.contains(&folder.as_str()) {
-            wrong.extend(found.into_iter().map(|circle| format!("\n  {folder}: {circle}")));
-        } else if found.is_empty() {
-            wrong.push(format!("\n  {folder}: has no circle; remove it from CIRCULAR in xtask/src/house.rs"));
-        }
+        wrong.extend(circles::find(&src)?.into_iter().map(|circle| format!("\n  {folder}: {circle}")));
     }
     ensure!(wrong.is_empty(), "files of one folder use each other in a circle:{}", wrong.concat());
     Ok(())
