@@ -112,15 +112,13 @@ fn tree<'t>(mut text: &'t str, mut path: Module, paths: &mut Vec<Module>) -> &'t
         } else if !segment.is_empty() {
             path.push(segment.to_owned());
         }
-        match rest.strip_prefix("::") {
-            Some(rest) => text = rest,
-            None => {
-                if !path.is_empty() {
-                    paths.push(path);
-                }
-                return rest;
+        let Some(below) = rest.strip_prefix("::") else {
+            if !path.is_empty() {
+                paths.push(path);
             }
-        }
+            return rest;
+        };
+        text = below;
     }
 }
 

@@ -121,7 +121,7 @@ pub struct GateArgs {
 impl GateArgs {
     /// The gates as they are set.
     pub fn gates(&self) -> Gates {
-        let settings = self.feature_gates.iter().fold(Settings::default(), |all, settings| all.and(settings));
+        let settings = self.feature_gates.iter().fold(Settings::default(), Settings::and);
         Gates::default().with(&settings)
     }
 }

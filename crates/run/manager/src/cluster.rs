@@ -215,7 +215,7 @@ impl View {
     pub(crate) fn of_sets(sets: impl IntoIterator<Item = Arc<SidecarSet>>) -> View {
         let mut objects = Objects::default();
         for set in sets {
-            objects.replace(&set.name().to_owned(), Some(set));
+            objects.replace(set.name(), Some(Arc::clone(&set)));
         }
         objects.view()
     }
