@@ -17,7 +17,7 @@ pub(crate) const MAX_DEPTH: usize = 64;
 
 /// The error for a schema that nests deeper.
 pub(crate) fn too_deep(path: &Path) -> Error {
-    Error::invalid(path, "", format!("nests more than {} levels deep", MAX_DEPTH))
+    Error::invalid(path, "", format!("nests more than {MAX_DEPTH} levels deep"))
 }
 
 /// One schema, with all that Kubernetes reads of it.

@@ -1,4 +1,4 @@
-//! The spec of a claim to a volume: of a PersistentVolumeClaim, and of the claim that an ephemeral volume makes.
+//! The spec of a claim to a volume: of a `PersistentVolumeClaim`, and of the claim that an ephemeral volume makes.
 
 use serde_json::{Value, json};
 
