@@ -71,7 +71,7 @@ pub(crate) fn carried_out(router: Router) -> Router {
 
 async fn authenticate(State(server): State<ApiServer>, mut request: Request, next: Next) -> Response {
     let header = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = header.and_then(|text| text.strip_prefix("Bearer ")).map(str::trim);
+    let token = header.and_then(bearer_token);
     let user = match token {
         Some(token) => user_of(&server.inner, token),
         None if is_public(request.uri().path()) => Some(anonymous()),
@@ -83,6 +83,12 @@ async fn authenticate(State(server): State<ApiServer>, mut request: Request, nex
     let user = impersonated(&request).unwrap_or(user);
     request.extensions_mut().insert(user);
     next.run(request).await
+}
+
+/// The token in an `Authorization` header. The name of the scheme is case-insensitive (RFC 9110, section 11.1).
+fn bearer_token(header: &str) -> Option<&str> {
+    let (scheme, token) = header.trim().split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// Who the caller wants to act as. Roles are not enforced here, so that everyone may act as anyone.
@@ -116,5 +122,20 @@ fn anonymous() -> User {
         uid: String::new(),
         groups: vec!["system:unauthenticated".to_owned()],
         extra: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scheme_of_a_token_is_read_in_any_case() {
+        for header in ["Bearer t", "bearer t", " BEARER  t "] {
+            assert_eq!(bearer_token(header), Some("t"), "{header:?}");
+        }
+        for header in ["t", "Basic t", "Bearert", ""] {
+            assert_eq!(bearer_token(header), None, "{header:?}");
+        }
     }
 }

@@ -36,13 +36,13 @@ fn try_inject(pod: &Pod, sets: impl IntoIterator<Item = SidecarSet>) -> Result<(
 }
 
 fn inject_with(pod: &Pod, catalog: &Catalog, draw: &Draw) -> Result<(Value, Vec<Note>), Denied> {
-    inject_gated(pod, catalog, draw, Gates::default())
+    inject_at(NOW, pod, catalog, draw, Gates::default())
 }
 
-fn inject_gated(pod: &Pod, catalog: &Catalog, draw: &Draw, gates: Gates) -> Result<(Value, Vec<Note>), Denied> {
+fn inject_at(now: &str, pod: &Pod, catalog: &Catalog, draw: &Draw, gates: Gates) -> Result<(Value, Vec<Note>), Denied> {
     let namespace = Namespace::new(pod.namespace(), BTreeMap::new());
     let mut draft = Draft::new(pod);
-    let now = Some(NOW.parse().expect("a time"));
+    let now = Some(now.parse().expect("a time"));
     let context = Context { namespace: &namespace, catalog, draw, gates, now };
     let injected = pillion_inject::inject(&mut draft, &context)?;
     pillion_inject::size(&mut draft, &injected)?;

@@ -4,7 +4,7 @@ use pillion_note::{Draw, Reason};
 use pillion_testkit::{mk_container, mk_pod, mk_set};
 use serde_json::{Value, json};
 
-use super::{base_pod, container, inject, inject_gated, names, try_inject};
+use super::{NOW, base_pod, container, inject, inject_at, names, try_inject};
 
 /// A container with one more field.
 fn with(mut container: Value, key: &str, value: &str) -> Value {
@@ -93,7 +93,7 @@ fn with_kruises_gate_injected_containers_are_sorted_by_name_across_sets() {
     let catalog = Catalog::new([set("s1", ["d", "a"]), set("s2", ["c", "b"])], &[]).unwrap();
     let order = |gates: &str| {
         let gates = Gates::default().with(&gates.parse().unwrap());
-        let (pod, _) = inject_gated(&base_pod(), &catalog, &Draw::default(), gates).unwrap();
+        let (pod, _) = inject_at(NOW, &base_pod(), &catalog, &Draw::default(), gates).unwrap();
         names(&pod["spec"]["containers"]).join(" ")
     };
     assert_eq!(order(""), "nginx d a c b");

@@ -2,13 +2,14 @@
 
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::SidecarSet;
+use pillion_gates::Gates;
 use pillion_inject::Catalog;
 use pillion_note::Draw;
 use pillion_testkit::{mk_set, mk_sized};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::inject_with;
+use super::{inject_at, inject_with};
 
 fn any_sidecar(name: &'static str, is_init: bool) -> impl Strategy<Value = Value> {
     (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), 0..3_usize).prop_map(
@@ -130,7 +131,9 @@ proptest! {
     fn injecting_twice_is_injecting_once(pod in any_pod(), sets in two_sets()) {
         let catalog = Catalog::new(sets, &[]).unwrap();
         let Ok((once, _)) = inject_with(&Pod::new(pod).unwrap(), &catalog, &Draw::default()) else { return Ok(()) };
-        let (twice, _) = inject_with(&Pod::new(once.clone()).unwrap(), &catalog, &Draw::default()).expect("an injected pod is admitted again");
+        let again = Pod::new(once.clone()).unwrap();
+        let (twice, _) = inject_at("2027-01-01T00:00:00Z", &again, &catalog, &Draw::default(), Gates::default())
+            .expect("an injected pod is admitted again");
         prop_assert_eq!(once, twice);
     }
 

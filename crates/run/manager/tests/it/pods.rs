@@ -127,7 +127,7 @@ async fn a_pinned_revision_is_injected() {
     let name = revision["metadata"]["name"].as_str().unwrap().to_owned();
     let revisions = "/apis/apps/v1/namespaces/kruise-system/controllerrevisions";
     cluster.create(revisions, revision).await.object();
-    tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    // The set that pins the revision follows at once: the watch may not have reported the revision yet.
     let pin = |policy: &str| {
         json!({"spec": {
             "containers": [{"name": "proxy", "image": "envoy:1.31"}],
