@@ -18,7 +18,7 @@ type Module = Vec<String>;
 /// For each folder, which of its modules use which others.
 type Edges = BTreeMap<Module, BTreeMap<String, BTreeSet<String>>>;
 
-/// The circles of the crate whose sources are in this folder, one for each group of modules that cannot be told apart.
+/// The circles of the crate whose sources are in this folder, one for each group of modules that depend on each other.
 pub(crate) fn find(src: &Path) -> anyhow::Result<Vec<String>> {
     let mut files = BTreeMap::new();
     read(src, &mut Vec::new(), &mut files)?;

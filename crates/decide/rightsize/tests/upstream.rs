@@ -1,7 +1,7 @@
-//! Estimates and checkpoints against those that upstream's own histograms and estimators compute for the same samples.
+//! Estimates and checkpoints against those of upstream for the same samples.
 //!
-//! The expected values come from the code of the recommender (autoscaler `55c37cd5eb`, Go 1.26, amd64) fed with the samples of
-//! [`feed`]. Amounts, the number of stored buckets and the bits of total weights must be the same.
+//! The expected values were computed with upstream's histograms (autoscaler `55c37cd5eb`, Go 1.26, amd64) and a transcription of its
+//! aggregation and estimators, fed with the samples of [`feed`]. Amounts, the number of stored buckets and the bits of total weights must be the same.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot set its stage stops there")]
 

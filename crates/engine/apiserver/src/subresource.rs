@@ -24,7 +24,7 @@ pub(crate) enum Subresource {
     Token,
     NodeProxy,
     Finalize,
-    /// A connection into a container, which there is none of here.
+    /// A connection into a container, which is not supported.
     Connection,
 }
 

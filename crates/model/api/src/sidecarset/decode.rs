@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use super::shape::V1BETA1;
 use super::version::{DecodeError, shape_of};
 use super::{SidecarSet, convert};
-use crate::field::{self, Path};
+use crate::field;
+use crate::field_path::field_path;
 
 /// Reads a SidecarSet of either version. A field that is `null` counts as absent.
 ///
@@ -37,16 +38,7 @@ pub fn decode(object: Value) -> Result<SidecarSet, DecodeError> {
     }
     serde_path_to_error::deserialize(object).map_err(|error| {
         let detail = error.inner().to_string();
-        DecodeError::Fields(vec![field::Error::type_invalid(&path_of(error.path()), Value::Null, detail)])
-    })
-}
-
-fn path_of(path: &serde_path_to_error::Path) -> Path {
-    path.iter().fold(Path::root(), |at, segment| match segment {
-        serde_path_to_error::Segment::Seq { index } => at.index(*index),
-        serde_path_to_error::Segment::Map { key } => at.child(key),
-        serde_path_to_error::Segment::Enum { variant } => at.child(variant),
-        serde_path_to_error::Segment::Unknown => at,
+        DecodeError::Fields(vec![field::Error::type_invalid(&field_path(error.path()), Value::Null, detail)])
     })
 }
 

@@ -4,7 +4,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{VerticalPodAutoscaler, VerticalPodAutoscalerCheckpoint};
-use crate::field::{self, Path};
+use crate::field;
+use crate::field_path::field_path;
 use crate::names;
 
 /// Why JSON is not an object of this API.
@@ -49,7 +50,7 @@ fn read<T: DeserializeOwned>(mut object: Value, wanted: &'static str) -> Result<
     }
     remove_nulls(&mut object);
     serde_path_to_error::deserialize(object).map_err(|error| {
-        let path = path_of(error.path());
+        let path = field_path(error.path());
         DecodeError::Field(field::Error::malformed(&path, error.into_inner().to_string()))
     })
 }
@@ -63,15 +64,6 @@ fn remove_nulls(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(remove_nulls),
         _ => {}
     }
-}
-
-fn path_of(path: &serde_path_to_error::Path) -> Path {
-    path.iter().fold(Path::root(), |at, segment| match segment {
-        serde_path_to_error::Segment::Seq { index } => at.index(*index),
-        serde_path_to_error::Segment::Map { key } => at.child(key),
-        serde_path_to_error::Segment::Enum { variant } => at.child(variant),
-        serde_path_to_error::Segment::Unknown => at,
-    })
 }
 
 #[cfg(test)]
