@@ -20,10 +20,9 @@ pub(crate) struct Kill {
 
 impl Kill {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        for arguments in
-            [&["--package", "pillion-store", "--test", "kill"][..], &["--package", "pillion", "--test", "it", "kill::"]]
-        {
-            let mut command = cargo(["test"]);
+        for arguments in [&["--test", "kill"][..], &["--test", "it", "kill::"]] {
+            // With the features of the whole workspace, which are compiled already.
+            let mut command = cargo(["test", "--workspace"]);
             command.args(arguments).args(["--", "--nocapture"]);
             command.env("PILLION_KILL_ROUNDS", self.repeat.to_string());
             command.envs(self.seed.map(|seed| ("PILLION_KILL_SEED", seed.to_string())));

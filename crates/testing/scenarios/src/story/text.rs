@@ -144,6 +144,9 @@ fn events_of(subject: &Subject, events: &[Event], words: &Words) -> Vec<String> 
     let is_told = |event: &&Event| event.reason.as_deref() != Some("MissingClusterDNS");
     let mut own: Vec<&Event> =
         events.iter().filter(is_told).filter(|event| event.involved_object.uid.as_deref() == Some(uid)).collect();
+    // The scheduler tries again whenever something in the cluster changes, such as a pod of another test; how often says nothing.
+    let is_retry = |event: &Event| event.reason.as_deref() == Some("FailedScheduling");
+    own.dedup_by(|later, earlier| is_retry(later) && is_retry(earlier) && later.message == earlier.message);
     let is_together = |event: &Event| matches!(event.reason.as_deref(), Some("SuccessfulCreate" | "Killing"));
     own.chunk_by_mut(|one, other| is_together(one) && one.reason == other.reason).for_each(|together| {
         together.sort_by_cached_key(|event| words.replace(event.message.as_deref().unwrap_or_default()));
@@ -181,10 +184,11 @@ fn start<'a>(events: &'a [&'a Event]) -> Option<(String, &'a [&'a Event])> {
     is_start.then(|| (format!("{}{}", about(pulled, "Pulled, Created, Started"), times(pulled)), rest))
 }
 
-/// A kubelet repeats itself whenever it looks at a pod that waits; how often says nothing.
+/// A kubelet repeats itself whenever it looks at a pod that waits, and the scheduler whenever it tries again; how often says nothing.
 fn line(event: &Event) -> String {
     let message = event.message.as_deref().unwrap_or_default().trim_end();
-    let times = if component(event) == "kubelet" { String::new() } else { times(event) };
+    let is_repeated = matches!(component(event), "kubelet" | "default-scheduler");
+    let times = if is_repeated { String::new() } else { times(event) };
     format!("{}: {message}{times}", about(event, event.reason.as_deref().unwrap_or_default()))
 }
 
