@@ -80,8 +80,13 @@ pub struct Decision {
 /// Decides about a new pod. `now` is the time of admission; the template of a workload has none.
 pub fn admit(pod: &Pod, snapshot: &Snapshot, gates: Gates, draw: &Draw, now: Option<Timestamp>) -> Decision {
     let mut draft = Draft::new(pod);
-    let outcome = decide(&mut draft, snapshot, gates, draw, now).map(|()| draft.patch());
-    Decision { outcome, notes: draft.into_notes() }
+    match decide(&mut draft, snapshot, gates, draw, now) {
+        Ok(()) => {
+            let (patch, notes) = draft.finish();
+            Decision { outcome: Ok(patch), notes }
+        }
+        Err(denied) => Decision { outcome: Err(denied), notes: draft.into_notes() },
+    }
 }
 
 /// The steps, in the one order that there is.

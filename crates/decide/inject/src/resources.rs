@@ -2,7 +2,7 @@
 
 use pillion_api::pod::{Container, Object};
 use pillion_expr::{Amount, Expr, Outcome, Resource};
-use pillion_note::{ContainerList, Denied, Draft, Note, Reason, Subject};
+use pillion_note::{ContainerKey, ContainerList, Denied, Draft, Note, Reason, Subject};
 use pillion_quantity::Quantity;
 use serde_json::{Map, Value};
 
@@ -14,41 +14,57 @@ use crate::policy::{Mode, Policy, RESOURCES};
 /// # Errors
 /// No container of the pod is a target, or a result is negative.
 pub fn size(draft: &mut Draft<'_>, injected: &Injected) -> Result<(), Denied> {
-    for sidecar in &injected.sidecars {
-        let Some(policy) = &sidecar.policy else { continue };
-        let mut notes = Vec::new();
-        let resources = resources(draft, sidecar, policy, &mut notes);
-        for note in notes {
-            draft.note(note);
-        }
-        let resources = resources?;
-        if let Some(container) = draft.container_mut(sidecar.key) {
-            if resources.is_empty() {
-                container.shift_remove("resources");
-            } else {
-                container.insert("resources".to_owned(), Value::Object(resources));
-            }
+    let mut notes = Vec::new();
+    let sized = sized(draft, injected, &mut notes);
+    for note in notes {
+        draft.note(note);
+    }
+    for (key, resources) in sized? {
+        let Some(container) = draft.container_mut(key) else { continue };
+        if resources.is_empty() {
+            container.shift_remove("resources");
+        } else {
+            container.insert("resources".to_owned(), Value::Object(resources));
         }
     }
     Ok(())
 }
 
-fn resources(draft: &Draft<'_>, sidecar: &Sidecar, policy: &Policy, notes: &mut Vec<Note>) -> Result<Object, Denied> {
+/// The `resources` of each sidecar that has a policy.
+fn sized(draft: &Draft<'_>, injected: &Injected, notes: &mut Vec<Note>) -> Result<Vec<(ContainerKey, Object)>, Denied> {
+    if injected.sidecars.iter().all(|sidecar| sidecar.policy.is_none()) {
+        return Ok(Vec::new());
+    }
     let own = own_containers(draft);
-    let container = draft.container(sidecar.key).map_or("", Container::name);
+    let mut sized = Vec::new();
+    for sidecar in &injected.sidecars {
+        let Some(policy) = &sidecar.policy else { continue };
+        let Some(container) = draft.container(sidecar.key) else { continue };
+        sized.push((sidecar.key, resources(sidecar, container, policy, &own, notes)?));
+    }
+    Ok(sized)
+}
+
+fn resources(
+    sidecar: &Sidecar,
+    container: Container<'_>,
+    policy: &Policy,
+    own: &[Container<'_>],
+    notes: &mut Vec<Note>,
+) -> Result<Object, Denied> {
     let targets: Vec<Container<'_>> =
         own.iter().copied().filter(|target| policy.regex.is_match(target.name())).collect();
     if targets.is_empty() {
         return Err(Denied::NoTarget {
             set: sidecar.set.clone(),
-            container: container.to_owned(),
+            container: container.name().to_owned(),
             regex: policy.regex.to_string(),
-            candidates: names(&own),
+            candidates: names(own),
             expression: policy.first_expression().to_owned(),
         });
     }
-    let before = draft.container(sidecar.key).and_then(|container| container.0.get("resources")?.as_object());
-    Sizing { policy, targets: &targets, set: &sidecar.set, container, before, notes }.resources()
+    let before = container.0.get("resources").and_then(Value::as_object);
+    Sizing { policy, targets: &targets, set: &sidecar.set, container: container.name(), before, notes }.resources()
 }
 
 /// The containers that a policy may compute from: the pod's own, native sidecars among them.

@@ -206,6 +206,12 @@ impl<'a> Draft<'a> {
         self.notes
     }
 
+    /// The patch as [`Draft::patch`] gives it, and the notes. What was inserted is moved into the patch.
+    pub fn finish(mut self) -> (Patch, Vec<Note>) {
+        let notes = std::mem::take(&mut self.notes);
+        (self.into_patch(), notes)
+    }
+
     /// The pod as it is now.
     pub fn to_value(&self) -> Value {
         let mut pod = self.pod.as_value().clone();
@@ -233,17 +239,21 @@ impl<'a> Draft<'a> {
 
     /// The JSON patch that turns the pod as it came into the pod as it is now.
     pub fn patch(&self) -> Patch {
+        self.clone().into_patch()
+    }
+
+    fn into_patch(self) -> Patch {
         let mut operations = Vec::new();
         self.patch_annotations(&mut operations);
         let spec = &self.pod.as_value()["spec"];
         let mut below_spec = Vec::new();
-        for (name, value) in &self.fields {
-            if spec.get(name) != Some(value) {
-                below_spec.push(add(pointer(["spec", name]), value.clone()));
+        for (name, value) in self.fields {
+            if spec.get(name) != Some(&value) {
+                below_spec.push(add(pointer(["spec", name]), value));
             }
         }
-        for list in self.lists() {
-            list.patch(&mut below_spec);
+        for list in [self.init_containers, self.containers, self.volumes, self.image_pull_secrets] {
+            list.into_patch(&mut below_spec);
         }
         if spec.is_null() && !below_spec.is_empty() {
             operations.push(add(pointer(["spec"]), Value::Object(Object::new())));

@@ -90,14 +90,6 @@ impl<'a> List<'a> {
         self.original.map_or(0, Vec::len)
     }
 
-    /// The object as it came, if it is different now.
-    fn before(&self, entry: &Entry<'a>) -> Option<&'a Object> {
-        match &entry.object {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(now) => self.original(entry.origin?).filter(|before| *before != now),
-        }
-    }
-
     /// Whether it is different from what the pod came with.
     pub(super) fn is_changed(&self) -> bool {
         let is_as_it_came = |(index, entry): (usize, &Entry<'a>)| match &entry.object {
@@ -112,55 +104,55 @@ impl<'a> List<'a> {
     }
 
     /// Appends the operations that turn the list as it came into what it is now.
-    pub(super) fn patch(&self, operations: &mut Vec<PatchOperation>) {
+    pub(super) fn into_patch(self, operations: &mut Vec<PatchOperation>) {
         if !self.is_changed() {
             return;
         }
-        if self.original.is_none() {
-            operations.push(add(pointer(["spec", self.name]), self.to_value()));
+        let Some(original) = self.original else {
+            let objects = self.entries.into_iter().map(|entry| Value::Object(entry.object.into_owned()));
+            operations.push(add(pointer(["spec", self.name]), objects.collect()));
             return;
-        }
+        };
+        let at = |index: usize| pointer(["spec", self.name, &index.to_string()]);
         let mut kept = self.entries.iter().filter_map(|entry| entry.origin).peekable();
         let is_removed = |origin: &usize| kept.next_if_eq(origin).is_none();
-        let removed: Vec<usize> = (0..self.original_len()).filter(is_removed).collect();
-        let mut length = self.original_len() - removed.len();
+        let removed: Vec<usize> = (0..original.len()).filter(is_removed).collect();
+        let mut length = original.len() - removed.len();
         // From the back, so that the positions of the others stay true.
-        operations.extend(
-            removed.into_iter().rev().map(|index| PatchOperation::Remove(RemoveOperation { path: self.at(index) })),
-        );
-        for (index, entry) in self.entries.iter().enumerate() {
-            if entry.origin.is_none() {
-                let path = if index == length { pointer(["spec", self.name, "-"]) } else { self.at(index) };
-                operations.push(add(path, Value::Object(entry.object.clone().into_owned())));
+        operations
+            .extend(removed.into_iter().rev().map(|index| PatchOperation::Remove(RemoveOperation { path: at(index) })));
+        for (index, entry) in self.entries.into_iter().enumerate() {
+            let Some(origin) = entry.origin else {
+                let path = if index == length { pointer(["spec", self.name, "-"]) } else { at(index) };
+                operations.push(add(path, Value::Object(entry.object.into_owned())));
                 length += 1;
-            } else if let Some(before) = self.before(entry) {
-                self.patch_entry(index, before, entry, operations);
+                continue;
+            };
+            let (Cow::Owned(now), Some(Value::Object(before))) = (entry.object, original.get(origin)) else { continue };
+            if *before != now {
+                patch_entry(&at(index), before, now, entry.is_own, operations);
             }
         }
     }
+}
 
-    /// A container that was replaced is replaced as a whole; of one that was changed only what changed is touched.
-    fn patch_entry(&self, index: usize, before: &Object, entry: &Entry<'a>, operations: &mut Vec<PatchOperation>) {
-        let now = Value::Object(entry.object.clone().into_owned());
-        if !entry.is_own {
-            operations.push(PatchOperation::Replace(ReplaceOperation { path: self.at(index), value: now }));
-            return;
-        }
-        for mut operation in json_patch::diff(&Value::Object(before.clone()), &now).0 {
-            let (PatchOperation::Add(AddOperation { path, .. })
-            | PatchOperation::Replace(ReplaceOperation { path, .. })
-            | PatchOperation::Remove(RemoveOperation { path })) = &mut operation
-            else {
-                continue; // A difference consists of nothing else.
-            };
-            let mut below = self.at(index);
-            below.append(&*path);
-            *path = below;
-            operations.push(operation);
-        }
+/// A container that was replaced is replaced as a whole; of one that was changed only what changed is touched.
+fn patch_entry(at: &PointerBuf, before: &Object, now: Object, is_own: bool, operations: &mut Vec<PatchOperation>) {
+    let now = Value::Object(now);
+    if !is_own {
+        operations.push(PatchOperation::Replace(ReplaceOperation { path: at.clone(), value: now }));
+        return;
     }
-
-    fn at(&self, index: usize) -> PointerBuf {
-        pointer(["spec", self.name, &index.to_string()])
+    for mut operation in json_patch::diff(&Value::Object(before.clone()), &now).0 {
+        let (PatchOperation::Add(AddOperation { path, .. })
+        | PatchOperation::Replace(ReplaceOperation { path, .. })
+        | PatchOperation::Remove(RemoveOperation { path })) = &mut operation
+        else {
+            continue; // A difference consists of nothing else.
+        };
+        let mut below = at.clone();
+        below.append(&*path);
+        *path = below;
+        operations.push(operation);
     }
 }
