@@ -3,13 +3,19 @@
 //! Facts that ending sidecars from outside rests on: a status patch stops the containers only if it changes the pod's
 //! metadata as well, since the kubelet looks at nothing else that comes from the API server.
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{UNTIL_TERM, is_running, phase, shell, status_of};
 use crate::Namespace;
+use crate::wait;
+
+/// A kubelet lists its containers every second, and times in a status have whole seconds.
+const LAST_LOOK: SignedDuration = SignedDuration::from_secs(4);
 
 /// A pod whose main container has done its work, and whose sidecar goes on.
 async fn pod_with_a_leftover_sidecar(namespace: &Namespace) -> anyhow::Result<()> {
@@ -20,7 +26,17 @@ async fn pod_with_a_leftover_sidecar(namespace: &Namespace) -> anyhow::Result<()
     namespace.create::<Pod>(pod).await?;
     let is_left_over = |pod: &Pod| is_running(pod, "sidecar") && exit_code(pod, "main") == Some(0);
     namespace.wait_for_pod("app", "left with its sidecar", is_left_over).await?;
-    Ok(())
+    // The kubelet looks at the pod again for a moment after a container has ended, and would act on a phase that it finds then.
+    wait::until("the kubelet's last look after the end of main", async || {
+        let pod: Pod = namespace.api().get("app").await?;
+        let ended = finished_at(&pod, "main").context("main has ended")?;
+        Ok((Timestamp::now().duration_since(ended.0) > LAST_LOOK).then_some(()))
+    })
+    .await
+}
+
+fn finished_at(pod: &Pod, container: &str) -> Option<Time> {
+    status_of(pod, container)?.state.as_ref()?.terminated.as_ref()?.finished_at.clone()
 }
 
 fn exit_code(pod: &Pod, container: &str) -> Option<i32> {
