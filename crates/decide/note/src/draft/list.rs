@@ -122,15 +122,16 @@ impl<'a> List<'a> {
         operations
             .extend(removed.into_iter().rev().map(|index| PatchOperation::Remove(RemoveOperation { path: at(index) })));
         for (index, entry) in self.entries.into_iter().enumerate() {
-            let Some(origin) = entry.origin else {
+            if let Some(origin) = entry.origin {
+                if let (Cow::Owned(now), Some(Value::Object(before))) = (entry.object, original.get(origin))
+                    && *before != now
+                {
+                    patch_entry(&at(index), before, now, entry.is_own, operations);
+                }
+            } else {
                 let path = if index == length { pointer(["spec", self.name, "-"]) } else { at(index) };
                 operations.push(add(path, Value::Object(entry.object.into_owned())));
                 length += 1;
-                continue;
-            };
-            let (Cow::Owned(now), Some(Value::Object(before))) = (entry.object, original.get(origin)) else { continue };
-            if *before != now {
-                patch_entry(&at(index), before, now, entry.is_own, operations);
             }
         }
     }
