@@ -126,6 +126,21 @@ impl GateArgs {
     }
 }
 
+/// Which cluster a command talks to, with kubectl's flags.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Cluster")]
+pub struct ClusterArgs {
+    /// The kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the service account of the pod]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: its current context]
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// The namespace [default: that of the context]
+    #[arg(short, long, value_name = "NAME")]
+    pub namespace: Option<String>,
+}
+
 /// `pillion up`
 #[derive(Debug, Args)]
 pub struct UpArgs {

@@ -24,6 +24,7 @@
 //! - Nothing is printed to stdout when the answer is no.
 
 pub mod args;
+mod connect;
 mod expr;
 pub mod inject;
 pub mod manifest;
@@ -213,6 +214,18 @@ pub(crate) fn io_reason(error: &io::Error) -> String {
         Some((words, _)) => words.to_owned(),
         None => text,
     }
+}
+
+/// An error with its causes, as one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
 }
 
 /// Writes data to stdout, to the letter.

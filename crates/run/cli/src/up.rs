@@ -38,9 +38,9 @@ use tracing_subscriber::filter::LevelFilter;
 use self::home::Home;
 use self::screen::{Header, Screen};
 use self::view::{View, short};
-use crate::Failure;
 use crate::args::UpArgs;
 use crate::manifest::Document;
+use crate::{Failure, chain};
 
 /// Views are drawn, and lines written, so often at most.
 const BEAT: Duration = Duration::from_millis(100);
@@ -281,18 +281,6 @@ fn quoted(path: &Path) -> String {
         return path;
     }
     format!("'{}'", path.replace('\'', r"'\''"))
-}
-
-/// An error with all that led to it.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

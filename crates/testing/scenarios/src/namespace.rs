@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::{Event, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod, ServiceAccount};
 use kube::api::{Api, ListParams, LogParams, PostParams};
 use kube::{Client, Resource};
 use serde::Serialize;
@@ -101,11 +101,16 @@ impl Namespace {
         wait::until(&format!("an event {reason} of {object}: {beginning}…"), found).await
     }
 
-    /// A pod is refused while the account that it runs as is not there. A controller makes it, where there is one.
-    pub(crate) async fn ensure_service_account(&self) -> anyhow::Result<()> {
+    /// A pod is refused while its service account is missing, and its first start fails while the certificate of the API server is.
+    /// Controllers create both, where there are any.
+    pub(crate) async fn is_ready_for_pods(&self) -> anyhow::Result<()> {
         if !self.cluster.has_controllers() {
             return self.create::<ServiceAccount>(json!({"metadata": {"name": "default"}})).await.map(drop);
         }
-        wait::for_object(self.api::<ServiceAccount>(), "default", "there", |_| true).await.map(drop)
+        wait::for_object(self.api::<ServiceAccount>(), "default", "there", |_| true).await?;
+        if self.cluster.has_certificate() {
+            wait::for_object(self.api::<ConfigMap>(), "kube-root-ca.crt", "there", |_| true).await?;
+        }
+        Ok(())
     }
 }

@@ -129,6 +129,15 @@ impl TestCluster {
         !matches!(self.engine, Engine::Server(_))
     }
 
+    /// Whether pods get the certificate of the API server: only one that listens on a port has one.
+    pub(crate) fn has_certificate(&self) -> bool {
+        match &self.engine {
+            Engine::Real => true,
+            Engine::Server(_) => false,
+            Engine::Whole(whole) => whole.1.is_some(),
+        }
+    }
+
     /// Runs a scenario in a namespace of its own, and prints what is in there if it fails.
     pub async fn run(
         &self,
@@ -140,7 +149,7 @@ impl TestCluster {
         new.metadata.generate_name = Some(format!("{name}-"));
         let created = namespaces.create(&PostParams::default(), &new).await.context("cannot make a namespace")?;
         let namespace = Namespace::new(self.clone(), created.metadata.name.unwrap_or_default());
-        namespace.ensure_service_account().await?;
+        namespace.is_ready_for_pods().await?;
         let outcome = scenario(&namespace).await;
         if outcome.is_err() {
             diagnostics::print(&namespace).await;
