@@ -47,7 +47,7 @@ pub enum Error {
         /// Namespace and name of the Secret.
         secret: String,
         /// What is wrong.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: pillion_serve::CertificateError,
     },
     /// The port cannot be served.
     #[error("cannot serve webhooks on the port")]
