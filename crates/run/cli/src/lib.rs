@@ -15,6 +15,7 @@
 //!                          ├─ why ────┴─ manifest ──▶ offline ──▶ pillion-admission ──▶ render ──▶ stdout
 //!                          ├─ expr ───── pillion-expr ──▶ text, or plot ──▶ terminal, SVG, PNG
 //!                          ├─ crds ───── pillion-api ───▶ render
+//!                          ├─ manager ── pillion-manager ──▶ a cluster
 //!                          └─ up ─────── pillion-embedded + pillion-manager ──▶ view ──▶ screen, or lines
 //! ```
 //!
@@ -27,6 +28,7 @@ pub mod args;
 mod connect;
 mod expr;
 pub mod inject;
+mod manager;
 pub mod manifest;
 pub mod offline;
 pub mod render;
@@ -122,6 +124,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
         Command::Inject(args) => run_inject(&args),
         Command::Up(args) => run_up(&args),
+        Command::Manager(args) => manager::run(&args),
         Command::Why(args) => run_why(&args),
         Command::Expr(ExprCommand::Eval(args)) => print(&expr::eval(&args)?),
         Command::Expr(ExprCommand::Check(args)) => print(&expr::check(&args)?),

@@ -2,45 +2,58 @@
 
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use pillion_serve::{CertificateError, Server};
 use rustls::ServerConfig;
 use tokio::sync::watch;
 
-use crate::certificate::Pair;
 use crate::error::Error;
-use crate::secret;
+use crate::state::{Inner, Served};
 
-/// Serves `router` with the certificate that `served` holds, as soon as it holds one. A new one is taken for new connections.
+/// Serves `router` as soon as there is a certificate; a new one is shown to new connections. Ends when the manager does, after `delay` and when
+/// what was asked is answered, but not later than `grace` after that.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    mut served: watch::Receiver<Option<Arc<Pair>>>,
-    namespace: &str,
+    inner: &Inner,
+    delay: Duration,
+    grace: Duration,
 ) -> Result<(), Error> {
-    let unusable = |source| Error::Tls { secret: format!("{namespace}/{}", secret::NAME), source };
-    // The sender lives as long as the manager, who is being asked.
+    let mut served = inner.served.subscribe();
+    // The sender is in `inner`: there is no error.
     let Ok(first) = served.wait_for(Option::is_some).await.map(|first| first.clone()) else { return Ok(()) };
     let Some(first) = first else { return Ok(()) };
+    let unusable = |source| Error::Tls { place: "the webhooks' certificate".to_owned(), source };
     let (shown, certificate) = watch::channel(tls(&first).map_err(unusable)?);
     let server = Server::new(listener, router).map_err(Error::Port)?.with_tls(certificate);
+    let handle = server.handle();
     let reload = async {
         while served.changed().await.is_ok() {
-            let Some(pair) = served.borrow_and_update().clone() else { continue };
-            match tls(&pair).map_err(unusable) {
+            let Some(new) = served.borrow_and_update().clone() else { continue };
+            match tls(&new).map_err(unusable) {
                 Ok(new) => drop(shown.send_replace(new)),
                 Err(error) => tracing::error!(%error, "the certificate before stays in use"),
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
+    };
+    let stop = async {
+        inner.stopped().await;
+        // Until every node has noticed that this replica is no longer ready, it is still called.
+        tokio::time::sleep(delay).await;
+        handle.stop(grace);
+        std::future::pending::<()>().await;
     };
     tokio::select! {
-        () = server.run() => Ok(()),
-        never = reload => never,
+        () = server.run() => {}
+        () = reload => {}
+        () = stop => {}
     }
+    Ok(())
 }
 
-fn tls(pair: &Pair) -> Result<Arc<ServerConfig>, CertificateError> {
-    pillion_serve::tls(&pair.certificate, &pair.key)
+fn tls(served: &Served) -> Result<Arc<ServerConfig>, CertificateError> {
+    pillion_serve::tls(&served.certificate, &served.key)
 }
