@@ -1,5 +1,6 @@
 //! What happens next to the pods of a set.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
@@ -132,7 +133,7 @@ pub fn plan<'p>(snapshot: &Snapshot<'_>, pods: impl IntoIterator<Item = &'p PodV
     let next_look = [progress.late_at, tally.next_failure.filter(|_| hold == Hold::None)];
     let next_look = next_look.into_iter().flatten().min();
     Plan {
-        updates: updates(target, &history.latest, &tally, chosen, hold),
+        updates: updates(target, &history.latest, &tally, &chosen, hold),
         is_status_changed: before != Some(&status),
         notes: notes(target, &tally, &status, above_limit),
         requeue_after: next_look.map(|at| at.duration_since(now)),
@@ -181,7 +182,7 @@ fn counts(tally: &Tally<'_>, history: &History<'_>) -> SidecarSetStatus {
     }
 }
 
-fn updates(target: &Target, latest: &str, tally: &Tally<'_>, chosen: Vec<Candidate<'_>>, hold: Hold) -> Vec<PodUpdate> {
+fn updates(target: &Target, latest: &str, tally: &Tally<'_>, chosen: &[Candidate<'_>], hold: Hold) -> Vec<PodUpdate> {
     if matches!(hold, Hold::NotUpdate | Hold::Paused) {
         return Vec::new();
     }
@@ -193,14 +194,16 @@ fn updates(target: &Target, latest: &str, tally: &Tally<'_>, chosen: Vec<Candida
         step,
     };
     let reset = |pod: &&PodView| step(pod, Step::Reset { images: images::reset(target, pod, in_place(pod).as_deref()).0 });
-    let update = |candidate: Candidate<'_>| {
+    let update = |candidate: &Candidate<'_>| {
         let (images, _) = images::update(target, candidate.pod, in_place(candidate.pod).as_deref());
         step(candidate.pod, Step::Update { revision: latest.to_owned(), images })
     };
-    let chosen = if hold == Hold::None { chosen } else { Vec::new() };
-    let mut updates: Vec<PodUpdate> = tally.resettable.iter().map(reset).chain(chosen.into_iter().map(update)).collect();
-    updates.extend(tally.marks.iter().map(|(pod, is_upgradable)| step(pod, Step::SetUpgradable(*is_upgradable))));
-    updates
+    let chosen = if hold == Hold::None { chosen } else { &[] };
+    // An update writes the condition as well.
+    let updated: HashSet<&str> = chosen.iter().map(|candidate| &*candidate.pod.uid).collect();
+    let marks = tally.marks.iter().filter(|(pod, _)| !updated.contains(&*pod.uid));
+    let marks = marks.map(|(pod, is_upgradable)| step(pod, Step::SetUpgradable(*is_upgradable)));
+    tally.resettable.iter().map(reset).chain(chosen.iter().map(update)).chain(marks).collect()
 }
 
 /// The fields that differ between what most of the pods have and the set.
