@@ -66,10 +66,7 @@ pub(crate) fn select<'a>(pod: &Pod, namespace: &Namespace, catalog: &'a Catalog)
         return Vec::new();
     }
     let labels: Vec<(&str, &str)> = pod.labels().collect();
-    let mut matching = catalog.matching_entries(namespace, &labels);
-    matching.retain(|entry| !entry.latest.set.spec.injection_strategy.paused);
-    let replaced: Vec<&str> = matching.iter().filter_map(|entry| entry.latest.set.canary_base()).collect();
-    matching.into_iter().filter(|entry| !replaced.contains(&entry.name())).collect()
+    catalog.injected_entries(namespace, &labels)
 }
 
 fn is_opted_out(pod: &Pod) -> bool {

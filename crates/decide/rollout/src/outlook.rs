@@ -69,7 +69,10 @@ impl Outlook<'_, '_> {
         match self.hold {
             Hold::PausedOnFailure => reasons.push(("PausedOnFailure", self.paused_on_failure())),
             Hold::Paused if self.remaining > 0 => {
-                reasons.push(("Paused", format!("updateStrategy.paused is true, {} left to update", counted(self.remaining))));
+                reasons.push((
+                    "Paused",
+                    format!("updateStrategy.paused is true, {} left to update", counted(self.remaining)),
+                ));
             }
             _ => {}
         }

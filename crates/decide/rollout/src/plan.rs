@@ -193,7 +193,8 @@ fn updates(target: &Target, latest: &str, tally: &Tally<'_>, chosen: &[Candidate
         uid: pod.uid.to_string(),
         step,
     };
-    let reset = |pod: &&PodView| step(pod, Step::Reset { images: images::reset(target, pod, in_place(pod).as_deref()).0 });
+    let reset =
+        |pod: &&PodView| step(pod, Step::Reset { images: images::reset(target, pod, in_place(pod).as_deref()).0 });
     let update = |candidate: &Candidate<'_>| {
         let (images, _) = images::update(target, candidate.pod, in_place(candidate.pod).as_deref());
         step(candidate.pod, Step::Update { revision: latest.to_owned(), images })

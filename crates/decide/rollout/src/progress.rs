@@ -86,15 +86,15 @@ impl Progress {
             before.latest_revision == status.latest_revision
                 && before.condition(conditions::PROGRESSING).is_some_and(|it| it.reason == conditions::COMPLETE)
         });
-        let is_complete =
-            remaining == 0 && (was_complete || Some(status.updated_pods) == status.updated_ready_pods);
+        let is_complete = remaining == 0 && (was_complete || Some(status.updated_pods) == status.updated_ready_pods);
         let last = before.and_then(|before| before.last_progress_time.clone());
         if is_complete || hold != Hold::None {
             return Progress { is_complete, is_late: false, last, late_at: None };
         }
         let is_running = |before: &SidecarSetStatus| {
             let progressing = before.condition(conditions::PROGRESSING);
-            progressing.is_some_and(|it| it.reason == conditions::UPDATING || it.reason == conditions::DEADLINE_EXCEEDED)
+            progressing
+                .is_some_and(|it| it.reason == conditions::UPDATING || it.reason == conditions::DEADLINE_EXCEEDED)
         };
         let has_moved = |before: &SidecarSetStatus| {
             before.latest_revision != status.latest_revision

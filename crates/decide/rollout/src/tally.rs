@@ -136,9 +136,9 @@ impl<'p> Tally<'p> {
         now: Timestamp,
     ) {
         let names = target.sidecars.iter().flat_map(Sidecar::containers);
-        let trouble = names.filter_map(|name| pod.container(name)).find_map(|container| {
-            container.trouble.map(|trouble| format!("{}: {trouble}", container.name))
-        });
+        let trouble = names
+            .filter_map(|name| pod.container(name))
+            .find_map(|container| container.trouble.map(|trouble| format!("{}: {trouble}", container.name)));
         let in_place = injected.in_place.as_deref().filter(|update| update.revision == injected.hash);
         let is_updated = target.is_updated(injected);
         let detail = trouble.clone().unwrap_or_default();

@@ -5,7 +5,7 @@ mod container;
 use jiff::Timestamp;
 use pillion_api::names;
 use pillion_api::pod::Pod;
-use pillion_api::record::hot_upgrade::Working;
+use pillion_api::record::hot_upgrade::{Working, pair};
 use pillion_api::record::in_place::{InPlaceUpdate, InPlaceUpdates};
 use pillion_api::record::upgradable::Upgradable;
 use pillion_api::record::{Record, Records, injected_sets};
@@ -67,6 +67,8 @@ pub struct PodView {
     pub is_assigned: bool,
     /// Whether it is being deleted.
     pub is_deleting: bool,
+    /// Whether its annotation keeps every SidecarSet out.
+    pub is_opted_out: bool,
     /// Whether the kubelet has reported on every container.
     pub is_reported: bool,
     /// Whether the record of updates in place cannot be read.
@@ -92,6 +94,8 @@ pub struct InjectedSet {
     pub hash_without_image: Text,
     /// The ControllerRevision that the pod has.
     pub revision: Option<Text>,
+    /// Whether the pod has the containers that it records. An annotation alone is no sidecar.
+    pub is_there: bool,
     /// What the pod's condition says: whether the set can be updated in place.
     pub is_upgradable: Option<bool>,
     /// The last update in place.
@@ -145,6 +149,7 @@ impl PodView {
             is_ready: ready.is_some_and(|ready| ready["status"] == "True"),
             is_assigned: !text(&value["spec"]["nodeName"]).is_empty(),
             is_deleting: !metadata["deletionTimestamp"].is_null(),
+            is_opted_out: pod.annotation(names::INJECT) == Some("false"),
             is_reported,
             is_in_place_unreadable: in_place.is_err(),
             containers,
@@ -195,11 +200,19 @@ fn injected(pod: &Pod, in_place: &InPlaceUpdates, texts: &mut Texts) -> Box<[Inj
             hash: texts.get(record.map(Record::hash).unwrap_or_default()),
             hash_without_image: texts.get(without_image.map(Record::hash).unwrap_or_default()),
             revision: record.and_then(Record::controller_revision).map(|name| texts.get(name)),
+            is_there: record.is_some_and(|record| record.sidecars().all(|sidecar| has_sidecar(pod, sidecar))),
             is_upgradable: upgradable.get(name),
             in_place: in_place.get(name).map(|update| Box::new(in_place_view(update, texts))),
         }
     };
     sets.into_iter().map(read).collect()
+}
+
+/// Whether the pod has a sidecar, or the pair of a hot-upgrade one.
+fn has_sidecar(pod: &Pod, sidecar: &str) -> bool {
+    let [first, second] = pair(sidecar);
+    let mut all = pod.containers().chain(pod.init_containers());
+    all.any(|container| [sidecar, &first, &second].contains(&container.name()))
 }
 
 fn in_place_view(update: InPlaceUpdate<'_>, texts: &mut Texts) -> InPlaceView {

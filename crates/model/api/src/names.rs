@@ -69,6 +69,11 @@ pub const INJECT: &str = "pillion.dev/inject";
 /// Pod annotation of our own: how long the containers of a simulated pod run and how they end.
 pub const SIMULATE: &str = "pillion.dev/simulate";
 
+/// Condition of a SidecarSet: whether every pod that should have its sidecars has them.
+pub const PODS_INJECTED: &str = "PodsInjected";
+/// Condition of a SidecarSet with `failurePolicy: Fail`: whether its pods are refused while the webhook is down.
+pub const FAILURE_POLICY_ENFORCED: &str = "FailurePolicyEnforced";
+
 /// Annotation of the Secret with the webhooks' authority: when that authority expires.
 pub const AUTHORITY_NOT_AFTER: &str = "pillion.dev/authority-not-after";
 /// Annotation of that Secret: when the authority that comes next expires.

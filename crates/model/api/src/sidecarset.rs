@@ -615,6 +615,9 @@ pub struct Repair {
     /// How many pods a minute may be evicted. Default 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_per_minute: Option<i32>,
+    /// Whether pods that are older than the set count, too. Default false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub include_older: Option<bool>,
 }
 
 /// Only say it, or also evict.

@@ -72,7 +72,8 @@ fn one_bad_pod_of_many_does_not_stop_a_rollout() {
     fleet.kubelets();
     let failing = json!({"waiting": {"reason": "CrashLoopBackOff"}});
     let pod = fleet.pods.get_mut("web-000").unwrap();
-    let proxy = pod["status"]["containerStatuses"].as_array_mut().unwrap().iter_mut().find(|it| it["name"] == "proxy").unwrap();
+    let proxy =
+        pod["status"]["containerStatuses"].as_array_mut().unwrap().iter_mut().find(|it| it["name"] == "proxy").unwrap();
     (proxy["state"], proxy["ready"]) = (failing, json!(false));
     pod["status"]["conditions"][0]["status"] = json!("False");
     let plan = fleet.round();

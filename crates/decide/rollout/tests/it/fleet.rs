@@ -202,7 +202,8 @@ impl Fleet {
                     status["image"] = json!(format!("docker.io/library/{image}"));
                     status["imageID"] = json!(mk_image_id(image));
                 }
-                let waiting = if runs { image.contains("crash").then_some("CrashLoopBackOff") } else { Some("ImagePullBackOff") };
+                let waiting =
+                    if runs { image.contains("crash").then_some("CrashLoopBackOff") } else { Some("ImagePullBackOff") };
                 status["state"] = match waiting {
                     Some(reason) => json!({"waiting": {"reason": reason}}),
                     None => json!({"running": {}}),
@@ -272,7 +273,8 @@ pub(crate) fn counts(plan: &Plan) -> [i32; 4] {
 pub(crate) fn steps(plan: &Plan) -> Vec<String> {
     let show = |update: &PodUpdate| {
         let images = |images: &[pillion_rollout::ImageChange]| {
-            let shown: Vec<String> = images.iter().map(|it| format!("{} {} → {}", it.container, it.from, it.to)).collect();
+            let shown: Vec<String> =
+                images.iter().map(|it| format!("{} {} → {}", it.container, it.from, it.to)).collect();
             shown.join(", ")
         };
         match &update.step {

@@ -13,7 +13,10 @@ fn end(fleet: &Fleet) -> Value {
         let view = PodView::new(&Pod::new(pod.clone()).unwrap(), &mut Texts::default());
         let injected = view.injected("mesh").unwrap();
         let working = fleet.annotation(name, names::WORKING_HOT_UPGRADE_CONTAINER);
-        (name.clone(), json!([fleet.images(name), *injected.hash, injected.revision.as_deref(), injected.is_upgradable, working]))
+        (
+            name.clone(),
+            json!([fleet.images(name), *injected.hash, injected.revision.as_deref(), injected.is_upgradable, working]),
+        )
     };
     let pods: serde_json::Map<String, Value> = fleet.pods.iter().map(pod).collect();
     let revisions: Vec<&Value> = fleet.revisions.iter().map(|it| &it["metadata"]["name"]).collect();
@@ -95,7 +98,10 @@ fn a_patch_is_refused_when_the_pod_has_changed() {
     let pod = Pod::new(fleet.pods["web-000"].clone()).unwrap();
     let change = fleet.target().change(&plan.updates[0], &pod, fleet.now);
     let patch = serde_json::to_value(&change.patch).unwrap();
-    assert_eq!(patch[0], json!({"op": "add", "path": "/metadata/resourceVersion", "value": pod.as_value()["metadata"]["resourceVersion"]}));
+    assert_eq!(
+        patch[0],
+        json!({"op": "add", "path": "/metadata/resourceVersion", "value": pod.as_value()["metadata"]["resourceVersion"]})
+    );
     let paths: Vec<&str> = patch.as_array().unwrap().iter().skip(1).filter_map(|it| it["path"].as_str()).collect();
     insta::assert_debug_snapshot!(paths, @r#""#);
 }
@@ -128,7 +134,8 @@ fn a_container_that_still_starts_with_the_image_before_is_not_taken_for_the_new_
     assert!(fleet.images("web-000").contains(&"proxy=mesh:3".to_owned()));
     // The kubelet was about to start the one before.
     proxy(&mut fleet, &|it| {
-        (it["image"], it["imageID"], it["ready"]) = (json!("mesh:2"), json!("registry.test/mesh@sha256:mesh:2"), json!(true));
+        (it["image"], it["imageID"], it["ready"]) =
+            (json!("mesh:2"), json!("registry.test/mesh@sha256:mesh:2"), json!(true));
     });
     assert_eq!(fleet.plan().status.updated_ready_pods, Some(0));
     fleet.kubelet("web-000");

@@ -28,6 +28,9 @@ pub struct SidecarSetStatus {
     /// How often a revision's name collided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collision_count: Option<i32>,
+    /// Pods that should have the sidecars and do not: they were created while nobody injected them. A field of Pillion's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missed_pods: Option<i32>,
     /// Matched pods that must be recreated to get the latest revision: it changes more than images. A field of Pillion's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_upgradable_pods: Option<i32>,
@@ -38,7 +41,7 @@ pub struct SidecarSetStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<OfKubernetes<Time>>")]
     pub last_progress_time: Option<Time>,
-    /// `Progressing`, `Available` and `Blocked`. A field of Pillion's own.
+    /// `Progressing`, `Available`, `Blocked`, `PodsInjected` and `FailurePolicyEnforced`. A field of Pillion's own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<OfKubernetes<Condition>>")]
     pub conditions: Vec<Condition>,

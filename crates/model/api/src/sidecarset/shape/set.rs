@@ -115,7 +115,8 @@ static INJECTION_STRATEGY: Shape = Shape::new(&[
 static INJECT_REVISION: Shape =
     Shape::new(&[if_set("customVersion", String), if_set("revisionName", String), unless_empty("policy", String)]);
 
-static REPAIR: Shape = Shape::new(&[unless_empty("policy", String), if_set("maxPerMinute", Int32)]);
+static REPAIR: Shape =
+    Shape::new(&[unless_empty("policy", String), if_set("maxPerMinute", Int32), if_set("includeOlder", Bool)]);
 
 static INJECT_STRATEGY: Shape =
     Shape::new(&[if_set("controllerRevision", String), if_set("revision", String), unless_empty("policy", String)]);
@@ -133,6 +134,7 @@ pub(super) static STATUS: Shape = Shape::new(&[
     unless_empty("updatedReadyPods", Int32),
     unless_empty("latestRevision", String),
     if_set("collisionCount", Int32),
+    later("missedPods", Int32),
     later("notUpgradablePods", Int32),
     later("pausedRevision", String),
     later("lastProgressTime", Time),
