@@ -1,6 +1,6 @@
 //! Which missed pods are evicted next.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use jiff::{SignedDuration, Timestamp};
 use pillion_api::sidecarset::{RepairPolicy, SidecarSet};
@@ -23,8 +23,6 @@ pub struct Candidate {
     pub uid: Text,
     /// Its controller's kind and name; `None` for a bare pod, which nobody replaces.
     pub owner: Option<(Text, Text)>,
-    /// When it was created.
-    pub created: Option<Timestamp>,
 }
 
 impl Candidate {
@@ -35,7 +33,6 @@ impl Candidate {
             name: (*pod.name).into(),
             uid: (*pod.uid).into(),
             owner: pod.owner.as_ref().map(|owner| (owner.kind.clone(), owner.name.clone())),
-            created: pod.created,
         }
     }
 
@@ -64,8 +61,9 @@ pub struct Next {
 pub struct Evictions {
     /// Those of the last minute.
     recent: VecDeque<Timestamp>,
-    /// When a pod of a controller was last evicted.
-    evicted: HashMap<Controller, Timestamp>,
+    /// The pods that a controller had when the first of them was evicted, by UID. What comes in their place and is missed again shows that
+    /// evicting has no effect.
+    evicted: HashMap<Controller, HashSet<Text>>,
     /// Pods that could not be evicted, by UID, and when to try them again.
     blocked: HashMap<Text, Timestamp>,
     /// What the set injected when its pods were evicted: something else may well have an effect.
@@ -107,11 +105,13 @@ impl Evictions {
         next
     }
 
-    /// A pod was evicted.
-    pub fn evicted(&mut self, pod: &Candidate, now: Timestamp) {
+    /// A pod of these was evicted.
+    pub fn evicted(&mut self, pod: &Candidate, missed: &[Candidate], now: Timestamp) {
         self.recent.push_back(now);
         if let Some(controller) = pod.controller() {
-            self.evicted.insert(controller, now);
+            let siblings = || missed.iter().filter(|other| other.controller().as_ref() == Some(&controller));
+            let uids = siblings().map(|sibling| sibling.uid.clone()).collect();
+            self.evicted.entry(controller.clone()).or_insert(uids);
         }
     }
 
@@ -122,9 +122,7 @@ impl Evictions {
 
     /// Whether the pod came after another one of its controller was evicted, and has no sidecars all the same.
     fn is_in_vain(&self, controller: &Controller, pod: &Candidate) -> bool {
-        self.evicted
-            .get(controller)
-            .is_some_and(|at| pod.created.is_some_and(|created| created.as_second() >= at.as_second()))
+        self.evicted.get(controller).is_some_and(|uids| !uids.contains(&pod.uid))
     }
 }
 
@@ -145,13 +143,12 @@ mod tests {
         Timestamp::from_second(1_767_225_600 + second).unwrap()
     }
 
-    fn pod(name: &str, created: i64) -> Candidate {
+    fn pod(name: &str) -> Candidate {
         Candidate {
             namespace: "default".into(),
             name: name.into(),
             uid: name.into(),
             owner: Some(("ReplicaSet".into(), "web".into())),
-            created: Some(at(created)),
         }
     }
 
@@ -159,14 +156,14 @@ mod tests {
     fn step(evictions: &mut Evictions, set: &SidecarSet, missed: &[Candidate], now: i64) -> Next {
         let next = evictions.next(set, missed, at(now));
         for i in &next.evict {
-            evictions.evicted(&missed[*i], at(now));
+            evictions.evicted(&missed[*i], missed, at(now));
         }
         next
     }
 
     #[test]
     fn pods_are_evicted_at_the_given_rate() {
-        let (set, missed) = (set("Evict", 2), [pod("a", 0), pod("b", 0), pod("c", 0)]);
+        let (set, missed) = (set("Evict", 2), [pod("a"), pod("b"), pod("c")]);
         let mut evictions = Evictions::default();
         let first = step(&mut evictions, &set, &missed, 100);
         assert_eq!((first.evict, first.again), (vec![0, 1], Some(at(160))));
@@ -176,9 +173,9 @@ mod tests {
 
     #[test]
     fn without_the_policy_nothing_is_evicted_and_bare_pods_never() {
-        let mut bare = pod("bare", 0);
+        let mut bare = pod("bare");
         bare.owner = None;
-        let missed = [bare, pod("a", 0)];
+        let missed = [bare, pod("a")];
         assert_eq!(Evictions::default().next(&set("Report", 2), &missed, at(100)), Next::default());
         assert_eq!(Evictions::default().next(&set("Evict", 2), &missed, at(100)).evict, [1]);
     }
@@ -187,17 +184,23 @@ mod tests {
     fn a_pod_that_came_in_the_place_of_an_evicted_one_is_left_alone_until_the_set_changes() {
         let mut evictions = Evictions::default();
         let old = set("Evict", 10);
-        assert_eq!(step(&mut evictions, &old, &[pod("a", 0)], 100).evict, [0]);
-        let next = step(&mut evictions, &old, &[pod("b", 101), pod("c", 0)], 200);
-        assert_eq!((next.evict, next.in_vain), (vec![1], 1), "one that is older is evicted");
+        let mut one = old.clone();
+        if let Some(repair) = &mut one.spec.injection_strategy.repair {
+            repair.max_per_minute = Some(1);
+        }
+        assert_eq!(step(&mut evictions, &one, &[pod("a"), pod("c")], 100).evict, [0]);
+        let next = step(&mut evictions, &one, &[pod("b"), pod("c")], 200);
+        assert_eq!((next.evict, next.in_vain), (vec![1], 1), "one that was there before is evicted");
         let mut new = old.clone();
+        // The webhook writes the hash anew.
+        new.metadata.annotations = None;
         new.spec.containers[0].container.insert("image".to_owned(), json!("proxy:2"));
-        assert_eq!(step(&mut evictions, &new, &[pod("b", 101)], 300).evict, [0]);
+        assert_eq!(step(&mut evictions, &new, &[pod("b")], 300).evict, [0]);
     }
 
     #[test]
     fn a_protected_pod_does_not_take_the_place_of_others() {
-        let (set, missed) = (set("Evict", 10), [pod("a", 0), pod("b", 0)]);
+        let (set, missed) = (set("Evict", 10), [pod("a"), pod("b")]);
         let mut evictions = Evictions::default();
         evictions.blocked(&missed[0], at(100));
         let next = evictions.next(&set, &missed, at(100));

@@ -82,11 +82,13 @@ impl Repair<'_> {
         let mut touched: BTreeSet<String> = self.missed.sets().map(str::to_owned).collect();
         // What an earlier leader reported may be over.
         touched.extend(view.reported.iter().cloned());
+        let mut wake_at: Option<Instant> = None;
         loop {
             let again = self.act(&view, std::mem::take(&mut touched)).await;
+            wake_at = [wake_at.filter(|at| *at > Instant::now()), again].into_iter().flatten().min();
             tokio::time::sleep(PAUSE).await;
             let wake = async {
-                match again {
+                match wake_at {
                     Some(again) => tokio::time::sleep_until(again).await,
                     None => std::future::pending().await,
                 }
@@ -187,7 +189,7 @@ impl Repair<'_> {
                         format!("evicted, so that its successor gets the sidecars of SidecarSet {:?}", set.name());
                     self.recorder.normal(&pod_reference(pod), "EvictedForSidecars", text);
                     config.metrics.evicted(set.name(), Eviction::Evicted);
-                    evictions.evicted(pod, now);
+                    evictions.evicted(pod, pods, now);
                     continue;
                 }
                 // It is gone, or another pod has its name.
@@ -251,7 +253,6 @@ mod tests {
             name: format!("web-{i}").into(),
             uid: "".into(),
             owner: None,
-            created: None,
         };
         let pods: Vec<Candidate> = (0..12).map(pod).collect();
         assert_eq!(message(&pods[..1]), "1 pod without the sidecars: shop/web-0");
