@@ -3,7 +3,7 @@
 //! SidecarSets and their ControllerRevisions are read; LimitRanges, Namespaces and Kruise's ConfigMap are read and passed
 //! on; pods and workloads are what the commands are about; everything else is only passed on.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use imbl::OrdMap;
 use pillion_admission::{Offline, Snapshot};
@@ -60,10 +60,10 @@ pub fn load(
     // Whatever does not compile was refused by validation already, with a better message.
     let catalog = Catalog::new(sets.into_iter().map(|(_, set)| set), &revisions)
         .map_err(|error| vec![format!("{error}: {}", error.reason)])?;
-    let limit_ranges = objects.iter().filter(|document| is_limit_range(document));
     let offline = Offline {
         snapshot: Snapshot { catalog, namespaces: namespaces(&objects) },
-        limit_ranges: limit_ranges.map(|document| document.value.clone()).collect(),
+        limit_ranges: limit_ranges(&objects, namespace),
+        excluded_namespaces: BTreeSet::new(),
         gates,
         draw,
         namespace: namespace.to_owned(),
@@ -212,6 +212,15 @@ fn whitelist(objects: &[Document], gates: Gates, errors: &mut Vec<String>) -> Op
             None
         }
     }
+}
+
+fn limit_ranges(objects: &[Document], namespace: &str) -> BTreeMap<String, Vec<Value>> {
+    let mut by_namespace: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for document in objects.iter().filter(|document| is_limit_range(document)) {
+        let own = document.value["metadata"]["namespace"].as_str().filter(|name| !name.is_empty());
+        by_namespace.entry(own.unwrap_or(namespace).to_owned()).or_default().push(document.value.clone());
+    }
+    by_namespace
 }
 
 fn namespaces(objects: &[Document]) -> OrdMap<String, Namespace> {
