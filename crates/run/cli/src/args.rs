@@ -60,8 +60,24 @@ pub enum Command {
     ///
     /// Says of every SidecarSet whether it matches a pod and why, in which order containers come, and how each resource
     /// was computed. A pod that would be refused is explained, too.
+    ///
+    /// Of a pod of a cluster it also says what the pod has beside what it would get if it were created today: a SidecarSet of
+    /// another revision, a container that was changed by hand, a sidecar that is missing. Of a workload it explains the template, and
+    /// says this of each of its pods. With -f it explains manifests, without a cluster. It changes nothing.
     #[command(after_help = WHY_EXAMPLES)]
     Why(WhyArgs),
+    /// Show what applying SidecarSets would do, without applying them
+    ///
+    /// Puts the template of every workload of the cluster through admission twice, with the SidecarSets as they are and with those in the
+    /// manifests: which workloads are matched, which sidecars are added, changed and removed, the requests and limits of each namespace before
+    /// and after, the pods that would be refused and why, and the running pods that could be updated in place. Reads the cluster
+    /// and writes nothing.
+    ///
+    /// With --offline no cluster is contacted: the workloads are those in the manifests.
+    ///
+    /// The exit status is 1 if a pod would be refused.
+    #[command(after_help = PREVIEW_EXAMPLES)]
+    Preview(PreviewArgs),
     /// Evaluate, check and draw resource expressions
     ///
     /// An expression computes the cpu or memory of a sidecar from that of the application, for example
@@ -92,15 +108,23 @@ pub struct ManifestArgs {
     /// The namespace of objects that name none
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     pub namespace: String,
+    /// What decides beside the manifests.
+    #[command(flatten)]
+    pub decision: DecisionArgs,
+    /// The time of admission, which is written into pods [default: now]
+    #[arg(long, value_name = "TIME")]
+    pub now: Option<Timestamp>,
+}
+
+/// What decides beside SidecarSets and pods.
+#[derive(Debug, Args)]
+pub struct DecisionArgs {
     /// The random number, from 0 to 1, that decides between revisions
     ///
     /// A SidecarSet with the injection policy Partial gives a new pod the pinned revision if the number is below the
     /// share that its partition keeps on it.
     #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = parse_draw)]
     pub draw: u64,
-    /// The time of admission, which is written into pods [default: now]
-    #[arg(long, value_name = "TIME")]
-    pub now: Option<Timestamp>,
     /// Features to switch on or off.
     #[command(flatten)]
     pub gates: GateArgs,
@@ -198,13 +222,76 @@ pub enum InjectOutput {
 /// `pillion why`
 #[derive(Debug, Args)]
 pub struct WhyArgs {
-    /// What to read.
-    #[command(flatten)]
-    pub manifests: ManifestArgs,
+    /// A pod or a workload of the cluster: POD, KIND/NAME or KIND NAME
+    ///
+    /// KIND is pod, deployment, statefulset, daemonset, replicaset, replicationcontroller, job or cronjob, with kubectl's short names
+    /// (deploy, sts, ds, rs, rc, cj), or another kind that has a pod template, such as cloneset.
+    #[arg(value_name = "POD", num_args = 1..=2, required_unless_present = "filenames", conflicts_with = "filenames")]
+    pub target: Vec<String>,
+    /// Explain manifests, without a cluster: a file, a folder with everything below it, or - for stdin
+    ///
+    /// YAML or JSON, one document or many, Lists included. In a folder, *.yaml, *.yml and *.json are read in order of
+    /// their names. Can be given several times.
+    #[arg(short, long = "filename", value_name = "FILE", num_args = 1.., conflicts_with_all = ["kubeconfig", "context"])]
+    pub filenames: Vec<PathBuf>,
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
+    /// What decides beside SidecarSets.
+    #[command(flatten)]
+    pub decision: DecisionArgs,
+    /// The time of admission [default: now]
+    #[arg(long, value_name = "TIME")]
+    pub now: Option<Timestamp>,
+    /// Where ControllerRevisions are.
+    #[command(flatten)]
+    pub revisions: RevisionsArgs,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
 }
+
+/// Where the manager keeps what belongs to SidecarSets.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Cluster")]
+pub struct RevisionsArgs {
+    /// The namespace of the ControllerRevisions of SidecarSets
+    #[arg(long, value_name = "NAME", default_value = pillion_api::names::DEFAULT_SYSTEM_NAMESPACE)]
+    pub revisions_namespace: String,
+}
+
+/// `pillion preview`
+#[derive(Debug, Args)]
+#[command(mut_arg("namespace", |namespace| namespace.help(PREVIEW_NAMESPACE)))]
+pub struct PreviewArgs {
+    /// Manifests with the SidecarSets: a file, a folder with everything below it, or - for stdin
+    ///
+    /// YAML or JSON, one document or many, Lists included. In a folder, *.yaml, *.yml and *.json are read in order of
+    /// their names. Can be given several times.
+    #[arg(short, long = "filename", value_name = "FILE", required = true, num_args = 1..)]
+    pub filenames: Vec<PathBuf>,
+    /// Contact no cluster: pods, workloads, Namespaces and LimitRanges are those in the manifests
+    #[arg(long, conflicts_with_all = ["kubeconfig", "context", "revisions_namespace"])]
+    pub offline: bool,
+    /// With --offline, manifests with the SidecarSets that are in force now [default: none]
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "offline")]
+    pub base: Vec<PathBuf>,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+    /// What decides beside SidecarSets.
+    #[command(flatten)]
+    pub decision: DecisionArgs,
+    /// Where ControllerRevisions are.
+    #[command(flatten)]
+    pub revisions: RevisionsArgs,
+    /// The cluster.
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+}
+
+const PREVIEW_NAMESPACE: &str =
+    "Only workloads of this namespace [default: all; with --offline, the namespace of objects that name none]";
 
 /// How a command prints that speaks to people first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -424,11 +511,26 @@ Examples:
 
 const WHY_EXAMPLES: &str = "\
 Examples:
-  # Why is there no sidecar in this pod?
-  pillion why -f sidecarsets/ -f pod.yaml
+  # Why is there no sidecar in this pod, or an old one?
+  pillion why web-5d8f9c7b6-x2k4p -n shop
 
-  # The same for a program
+  # Which pods of a Deployment do not have what they would get today?
+  pillion why deploy/web -n shop
+
+  # The same of manifests, without a cluster, for a program
   pillion why -f sidecarsets/ -f pod.yaml -o json";
+
+const PREVIEW_EXAMPLES: &str = "\
+Examples:
+  # What would applying these SidecarSets do to the cluster?
+  pillion preview -f sidecarsets/
+
+  # Only to one namespace
+  pillion preview -f mesh.yaml -n shop
+
+  # In CI, without a cluster: what does this change do to our manifests?
+  git worktree add /tmp/main main
+  pillion preview --offline --base /tmp/main/sidecarsets -f sidecarsets/ -f app/";
 
 const EVAL_EXAMPLES: &str = "\
 Examples:
