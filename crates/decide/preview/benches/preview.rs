@@ -19,14 +19,21 @@ fn sets(image: &str) -> impl Iterator<Item = SidecarSet> {
     let policy = json!({"targetContainersMode": "sum", "resourcesExpr": {"limits": {"cpu": "max(cpu*50%, 50m)"}, "requests": {"cpu": "cpu*20%"}}});
     let proxy = json!({"name": "proxy", "image": image, "resourcesPolicy": policy});
     let mesh = mk_set("mesh", json!({"team": "team-0"}), json!({"containers": [proxy]}));
-    let others = (0..100).map(|i| mk_set(&format!("other-{i}"), json!({"team": format!("team-{i}")}), json!({"containers": [mk_container("agent")]})));
+    let others = (0..100).map(|i| {
+        mk_set(
+            &format!("other-{i}"),
+            json!({"team": format!("team-{i}")}),
+            json!({"containers": [mk_container("agent")]}),
+        )
+    });
     std::iter::once(mesh).chain(others)
 }
 
 /// A Deployment with a template of about 3 KiB.
 fn workload(i: usize) -> Workload {
     let mut app = mk_sized("app", ("2", "4Gi"), ("500m", "1Gi"));
-    app["env"] = (0..40).map(|i| json!({"name": format!("VARIABLE_{i}"), "value": format!("value-of-variable-{i}")})).collect();
+    app["env"] =
+        (0..40).map(|i| json!({"name": format!("VARIABLE_{i}"), "value": format!("value-of-variable-{i}")})).collect();
     let labels = json!({"app": format!("app-{i}"), "team": format!("team-{}", i % 3)});
     let object = json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": format!("app-{i}"), "namespace": format!("namespace-{}", i % NAMESPACES)},
@@ -46,7 +53,10 @@ fn pod(workload: &Workload, now: &Offline) -> RunningPod {
 
 fn benches(criterion: &mut Criterion) {
     let offline = |image: &str| Offline {
-        snapshot: Snapshot { catalog: Catalog::new(sets(image), &[]).expect("the sets compile"), ..Snapshot::default() },
+        snapshot: Snapshot {
+            catalog: Catalog::new(sets(image), &[]).expect("the sets compile"),
+            ..Snapshot::default()
+        },
         ..Offline::default()
     };
     let (now, then) = (offline("envoy:1"), offline("envoy:2"));

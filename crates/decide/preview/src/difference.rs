@@ -76,10 +76,12 @@ fn compare(path: &str, now: Option<&Value>, then: Option<&Value>, found: &mut Ve
         }
         return;
     }
-    if lists(now) && lists(then)
+    if lists(now)
+        && lists(then)
         && let Some(key) = KEYS.into_iter().find(|key| is_keyed(now, key) && is_keyed(then, key))
     {
-        let item = |of: Option<&Value>, name: &Value| items(of).find(|item| item.get(key) == Some(name)).map(without(key));
+        let item =
+            |of: Option<&Value>, name: &Value| items(of).find(|item| item.get(key) == Some(name)).map(without(key));
         let names = |of| items(of).filter_map(|item| item.get(key));
         let only_then = names(then).filter(|name| item(now, name).is_none());
         for name in names(now).chain(only_then) {
@@ -157,7 +159,8 @@ mod tests {
     fn items_are_compared_by_their_key_whatever_their_order() {
         let list = |names: &[&str]| json!({"env": names.iter().map(|name| json!({"name": name, "value": name})).collect::<Vec<_>>()});
         assert!(texts(list(&["a", "b"]), list(&["b", "a"])).is_empty());
-        let mounts = |path: &str| json!({"volumeMounts": [{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": path}]});
+        let mounts =
+            |path: &str| json!({"volumeMounts": [{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": path}]});
         assert_eq!(texts(mounts("/b"), mounts("/c")), ["volumeMounts[/b].name: - v", "volumeMounts[/c].name: + v"]);
         assert_eq!(texts(json!({"imagePullSecrets": [{"name": "a"}]}), json!({})), ["imagePullSecrets[a]: - a"]);
         assert_eq!(texts(json!({"args": ["a", "b"]}), json!({"args": ["b"]})), [r#"args: ["a","b"] -> ["b"]"#]);

@@ -147,7 +147,8 @@ pub fn drift(pod: &Value, offline: &Offline, now: Timestamp) -> Result<Drift, Of
         .flat_map(|set| set.spec.init_containers.iter().map(|container| (container.name(), set.name())))
         .collect();
     let owner = |container: &str| {
-        let of_records = [&would, &has].into_iter().find_map(|records| records.sets().find(|set| lists(records, set, container)));
+        let of_records =
+            [&would, &has].into_iter().find_map(|records| records.sets().find(|set| lists(records, set, container)));
         of_records.or_else(|| plain.iter().find(|(name, _)| *name == container).map(|(_, set)| *set)).map(str::to_owned)
     };
     let containers = containers(&running, &today, &owner);
@@ -191,7 +192,8 @@ fn state(set: &str, running: &Pod, has: &Records, would: &Records, changed: &[Co
         return if has.get(set).is_some() { DriftState::Leftover } else { DriftState::Missing };
     };
     // A record is not believed if nothing of what it lists is in the pod: it was copied from another pod.
-    let is_there = all_containers(running).any(|(_, container)| container.is_injected() && lists(has, set, container.name()));
+    let is_there =
+        all_containers(running).any(|(_, container)| container.is_injected() && lists(has, set, container.name()));
     if !is_there && now.sidecars().next().is_some() {
         return DriftState::Missing;
     }
@@ -210,7 +212,9 @@ fn all_containers(pod: &Pod) -> impl Iterator<Item = (&'static str, Container<'_
 fn containers(running: &Pod, today: &Pod, owner: &dyn Fn(&str) -> Option<String>) -> Vec<ContainerDrift> {
     let injected = |pod| all_containers(pod).filter(|(_, container)| container.is_injected());
     let find = |pod, list: &str, name: &str| {
-        injected(pod).find(|(other, container)| *other == list && container.name() == name).map(|(_, container)| container)
+        injected(pod)
+            .find(|(other, container)| *other == list && container.name() == name)
+            .map(|(_, container)| container)
     };
     let working = Working::parse(running.annotation(names::WORKING_HOT_UPGRADE_CONTAINER).unwrap_or_default());
     let drift = |container: Container<'_>, change, differences| {
@@ -261,7 +265,12 @@ fn images(now: &Object, then: &Object) -> Vec<Difference> {
 /// The parts of a pod outside of containers that injection has written or would write, so that two pods can be compared by them.
 fn injected_parts(pod: &Pod, original: &Value, today: &Pod) -> Value {
     let is_own = |list: &str, name: &str| {
-        original["spec"][list].as_array().into_iter().flatten().filter_map(Value::as_object).any(|own| name_of(own) == name)
+        original["spec"][list]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_object)
+            .any(|own| name_of(own) == name)
     };
     let volumes = pod.volumes().filter(|volume| !is_own("volumes", name_of(volume))).cloned();
     let secrets = pod.image_pull_secrets().filter(|secret| !is_own("imagePullSecrets", name_of(secret))).cloned();

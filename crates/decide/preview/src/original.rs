@@ -54,7 +54,8 @@ fn remove_volumes(spec: &mut Map<String, Value>) {
     for list in ["initContainers", "containers", "ephemeralContainers"] {
         for container in spec.get(list).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object) {
             let container = Container(container);
-            let used = container.volume_mounts().chain(container.volume_devices()).map(|mount| name_of(mount).to_owned());
+            let used =
+                container.volume_mounts().chain(container.volume_devices()).map(|mount| name_of(mount).to_owned());
             if container.is_injected() { of_sidecars.extend(used) } else { own.extend(used) }
         }
     }
@@ -101,7 +102,8 @@ mod tests {
     #[test]
     fn what_was_injected_is_taken_out_again() {
         let token = json!({"name": "kube-api-access-x", "mountPath": "/token"});
-        let app = json!({"name": "app", "image": "app:1", "volumeMounts": [{"name": "data", "mountPath": "/data"}, token]});
+        let app =
+            json!({"name": "app", "image": "app:1", "volumeMounts": [{"name": "data", "mountPath": "/data"}, token]});
         let pod = json!({
             "metadata": {"name": "web-0", "namespace": "shop", "labels": {"app": "web"}, "annotations": {"mine": "1"}},
             "spec": {

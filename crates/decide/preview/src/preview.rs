@@ -145,11 +145,17 @@ impl Preview {
 /// Previews the SidecarSets `applied`.
 pub fn preview(input: &Input<'_>) -> Preview {
     let namespaces: Vec<&str> = input.workloads.iter().map(|workload| namespace_of(workload, input.now)).collect();
-    let touched: Vec<bool> =
-        input.workloads.iter().zip(&namespaces).map(|(workload, namespace)| is_touched(workload, namespace, input)).collect();
+    let touched: Vec<bool> = input
+        .workloads
+        .iter()
+        .zip(&namespaces)
+        .map(|(workload, namespace)| is_touched(workload, namespace, input))
+        .collect();
     let mut totals: BTreeMap<&str, NamespaceTotals> = BTreeMap::new();
     for (namespace, _) in namespaces.iter().zip(&touched).filter(|(_, touched)| **touched) {
-        totals.entry(namespace).or_insert_with(|| NamespaceTotals { namespace: (*namespace).to_owned(), ..NamespaceTotals::default() });
+        totals
+            .entry(namespace)
+            .or_insert_with(|| NamespaceTotals { namespace: (*namespace).to_owned(), ..NamespaceTotals::default() });
     }
     let mut sets: BTreeMap<&str, SetChange> =
         input.applied.iter().map(|name| (name.as_str(), set_change(name, input))).collect();
@@ -165,7 +171,11 @@ pub fn preview(input: &Input<'_>) -> Preview {
         }
         count(&mut sets, &change.sidecar_sets.now, workload.replicas, |compared| &mut compared.now);
         count(&mut sets, &change.sidecar_sets.then, workload.replicas, |compared| &mut compared.then);
-        if !change.containers.is_empty() || !change.pod.is_empty() || change.refused.is_some() || !change.warnings.is_empty() {
+        if !change.containers.is_empty()
+            || !change.pod.is_empty()
+            || change.refused.is_some()
+            || !change.warnings.is_empty()
+        {
             workloads.push(change);
         }
     }
@@ -189,7 +199,9 @@ fn count(sets: &mut BTreeMap<&str, SetChange>, matched: &[String], pods: u64, of
 
 fn set_change(name: &str, input: &Input<'_>) -> SetChange {
     let change = match (input.now.snapshot.catalog.get(name), input.then.snapshot.catalog.get(name)) {
-        (Some(now), Some(then)) => (now.spec != then.spec || now.canary_base() != then.canary_base()).then_some(Change::Changed),
+        (Some(now), Some(then)) => {
+            (now.spec != then.spec || now.canary_base() != then.canary_base()).then_some(Change::Changed)
+        }
         (None, Some(_)) => Some(Change::Added),
         (Some(_), None) => Some(Change::Removed),
         (None, None) => None,
@@ -199,7 +211,8 @@ fn set_change(name: &str, input: &Input<'_>) -> SetChange {
 
 /// Whether any of the applied sets has a selector that matches the pods, now or then. All others are admitted the same way now and then.
 fn is_touched(workload: &Workload, namespace: &str, input: &Input<'_>) -> bool {
-    let template = pod_template(&workload.object).and_then(|path| workload.object.pointer(path)).unwrap_or(&Value::Null);
+    let template =
+        pod_template(&workload.object).and_then(|path| workload.object.pointer(path)).unwrap_or(&Value::Null);
     let labels = template["metadata"]["labels"].as_object().into_iter().flatten();
     let labels: Vec<(&str, &str)> = labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect();
     let is_applied = |catalog: &Catalog| {

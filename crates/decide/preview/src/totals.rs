@@ -43,7 +43,9 @@ impl PodResources {
             "containers": containers("containers"), "initContainers": containers("initContainers"),
             "resources": whole.is_object().then(|| requirements(whole)), "overhead": amounts(&pod["spec"]["overhead"]),
         });
-        let Ok(pod) = serde_json::from_value::<core::Pod>(json!({"spec": spec})) else { return PodResources::default() };
+        let Ok(pod) = serde_json::from_value::<core::Pod>(json!({"spec": spec})) else {
+            return PodResources::default();
+        };
         PodResources { requests: resources::requests(&pod), limits: resources::limits(&pod) }
     }
 }
@@ -84,7 +86,11 @@ mod tests {
         native["restartPolicy"] = json!("Always");
         let pod = json!({"spec": {"containers": [sized("a", "500m"), {"name": "b"}], "initContainers": [native, sized("setup", "2")]}});
         let resources = PodResources::of(&pod);
-        assert_eq!(texts(&resources.requests), ["cpu=3"], "the native sidecar beside the init container that comes after it");
+        assert_eq!(
+            texts(&resources.requests),
+            ["cpu=3"],
+            "the native sidecar beside the init container that comes after it"
+        );
         assert_eq!(texts(&resources.limits), ["cpu=3", "memory=2Gi"]);
         let numbers = json!({"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": 2}}}]}});
         assert_eq!(texts(&PodResources::of(&numbers).requests), ["cpu=2"]);

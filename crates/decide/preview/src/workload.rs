@@ -100,7 +100,8 @@ mod tests {
     use super::*;
 
     fn replicas_of(kind: &str, version: &str, spec: Value, status: Value) -> Option<u64> {
-        let object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": spec, "status": status});
+        let object =
+            json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": spec, "status": status});
         Workload::of(object).map(|workload| workload.replicas)
     }
 

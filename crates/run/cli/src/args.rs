@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use jiff::Timestamp;
 use pillion_expr::{Amount, Resource};
@@ -221,12 +221,13 @@ pub enum InjectOutput {
 
 /// `pillion why`
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("explained").args(["target", "filenames"]).required(true)))]
 pub struct WhyArgs {
     /// A pod or a workload of the cluster: POD, KIND/NAME or KIND NAME
     ///
     /// KIND is pod, deployment, statefulset, daemonset, replicaset, replicationcontroller, job or cronjob, with kubectl's short names
     /// (deploy, sts, ds, rs, rc, cj), or another kind that has a pod template, such as cloneset.
-    #[arg(value_name = "POD", num_args = 1..=2, required_unless_present = "filenames", conflicts_with = "filenames")]
+    #[arg(value_name = "POD", num_args = 1..=2)]
     pub target: Vec<String>,
     /// Explain manifests, without a cluster: a file, a folder with everything below it, or - for stdin
     ///

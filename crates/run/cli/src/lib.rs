@@ -215,7 +215,10 @@ fn run_preview(args: &PreviewArgs) -> Result<(), Failure> {
         block_on(async {
             let connection = connect::connect(&args.cluster).await.map_err(|failure| match failure {
                 Failure::Misuse(reasons) => Failure::Misuse(
-                    reasons.into_iter().map(|reason| format!("{reason}; --offline previews manifests without a cluster")).collect(),
+                    reasons
+                        .into_iter()
+                        .map(|reason| format!("{reason}; --offline previews manifests without a cluster"))
+                        .collect(),
                 ),
                 other => other,
             })?;

@@ -65,7 +65,9 @@ pub(crate) fn on_manifests(inputs: &Inputs, base: Option<&Inputs>) -> Result<Pre
     let objects = || inputs.objects.iter().map(|document| &document.value);
     let workloads: Vec<Workload> = objects().cloned().filter_map(Workload::of).collect();
     if workloads.is_empty() {
-        return Err(Failure::misuse("there is no pod and no workload in these manifests; without --offline those of the cluster are previewed"));
+        return Err(Failure::misuse(
+            "there is no pod and no workload in these manifests; without --offline those of the cluster are previewed",
+        ));
     }
     // Only what came from a cluster runs.
     let dumped = objects().filter(|object| object["kind"] == "Pod" && object["metadata"]["uid"].is_string());
@@ -89,7 +91,13 @@ fn applied(now: &Offline, sets: &[Arc<SidecarSet>], revisions: &[Value]) -> Resu
     Ok(then)
 }
 
-fn preview(now: &Offline, then: &Offline, sets: &[Arc<SidecarSet>], workloads: &[Workload], pods: &[RunningPod]) -> Preview {
+fn preview(
+    now: &Offline,
+    then: &Offline,
+    sets: &[Arc<SidecarSet>],
+    workloads: &[Workload],
+    pods: &[RunningPod],
+) -> Preview {
     let applied: BTreeSet<String> = sets.iter().map(|set| set.name().to_owned()).collect();
     pillion_preview::preview(&Input { now, then, applied: &applied, workloads, pods })
 }

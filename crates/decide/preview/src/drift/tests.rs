@@ -26,7 +26,11 @@ fn mesh(image: &str) -> SidecarSet {
         "resourcesPolicy": {"targetContainersMode": "sum", "resourcesExpr": {"limits": {"cpu": "cpu*50%"}}},
     });
     let volume = json!({"name": "certs", "configMap": {"name": "certs"}});
-    mk_set("mesh", json!({"app": "web"}), json!({"containers": [proxy], "volumes": [volume], "imagePullSecrets": [{"name": "registry"}]}))
+    mk_set(
+        "mesh",
+        json!({"app": "web"}),
+        json!({"containers": [proxy], "volumes": [volume], "imagePullSecrets": [{"name": "registry"}]}),
+    )
 }
 
 /// The pod that an API server would have stored.
@@ -89,7 +93,8 @@ fn an_older_revision_shows_what_has_changed_since() {
 fn a_container_that_was_edited_is_not_what_its_revision_says() {
     let offline = offline([mesh("envoy:1")]);
     let mut pod = created(&offline);
-    let proxy = pod["spec"]["containers"].as_array_mut().unwrap().iter_mut().find(|own| own["name"] == "proxy").unwrap();
+    let proxy =
+        pod["spec"]["containers"].as_array_mut().unwrap().iter_mut().find(|own| own["name"] == "proxy").unwrap();
     proxy["image"] = json!("envoy:debug");
     let drift = of(&pod, &offline);
     assert_eq!(states(&drift), ["mesh: same revision, but changed since it was injected"]);
@@ -103,13 +108,21 @@ fn a_pod_of_before_the_set_misses_its_sidecars() {
     assert_eq!(states(&drift), ["mesh: missing"]);
     assert_eq!(
         lines(&drift),
-        ["mesh/proxy Added", r#"volumes[certs].configMap.name: + certs"#, "volumes[certs].configMap.defaultMode: + 420", "imagePullSecrets[registry]: + registry"]
+        [
+            "mesh/proxy Added",
+            r#"volumes[certs].configMap.name: + certs"#,
+            "volumes[certs].configMap.defaultMode: + 420",
+            "imagePullSecrets[registry]: + registry"
+        ]
     );
 }
 
 #[test]
 fn the_sidecars_of_a_set_that_was_deleted_are_left_over() {
-    let pod = created(&offline([mesh("envoy:1"), mk_set("logs", json!({"app": "web"}), json!({"containers": [mk_container("logs")]}))]));
+    let pod = created(&offline([
+        mesh("envoy:1"),
+        mk_set("logs", json!({"app": "web"}), json!({"containers": [mk_container("logs")]})),
+    ]));
     let drift = of(&pod, &offline([mesh("envoy:1")]));
     assert_eq!(states(&drift), ["logs: would not be injected today", "mesh: up to date"]);
     assert_eq!(lines(&drift), ["logs/logs Removed"]);
@@ -136,10 +149,7 @@ fn what_a_limit_range_adds_to_sidecars_is_no_difference() {
     assert!(of(&pod, &offline).is_none());
     offline.limit_ranges.clear();
     let drift = of(&pod, &offline);
-    assert_eq!(
-        lines(&drift),
-        ["mesh/proxy Changed resources.limits.memory: - 1Gi, resources.requests.memory: - 1Gi"]
-    );
+    assert_eq!(lines(&drift), ["mesh/proxy Changed resources.limits.memory: - 1Gi, resources.requests.memory: - 1Gi"]);
 }
 
 #[test]
@@ -156,7 +166,11 @@ fn an_opted_out_pod_and_one_that_ends_are_compared_like_any_other() {
 fn a_hot_upgrade_pair_is_compared_by_the_container_that_works() {
     let hot = |image: &str| {
         let strategy = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
-        mk_set("mesh", json!({"app": "web"}), json!({"containers": [{"name": "hot", "image": image, "upgradeStrategy": strategy}]}))
+        mk_set(
+            "mesh",
+            json!({"app": "web"}),
+            json!({"containers": [{"name": "hot", "image": image, "upgradeStrategy": strategy}]}),
+        )
     };
     let first = offline([hot("hot:1")]);
     let mut pod = created(&first);
@@ -178,7 +192,11 @@ fn a_hot_upgrade_pair_is_compared_by_the_container_that_works() {
 fn a_pod_that_would_be_refused_is_compared_with_nothing() {
     let pod = created(&offline([mesh("envoy:1")]));
     let policy = json!({"targetContainersMode": "sum", "resourcesExpr": {"limits": {"cpu": "cpu - 5"}}});
-    let strict = mk_set("mesh", json!({"app": "web"}), json!({"containers": [{"name": "proxy", "image": "p", "resourcesPolicy": policy}]}));
+    let strict = mk_set(
+        "mesh",
+        json!({"app": "web"}),
+        json!({"containers": [{"name": "proxy", "image": "p", "resourcesPolicy": policy}]}),
+    );
     let drift = of(&pod, &offline([strict]));
     assert!(drift.denied.as_deref().unwrap().contains("calculation result is negative"), "{drift:?}");
     assert_eq!(states(&drift), ["mesh: a new pod would be refused"]);

@@ -6,7 +6,10 @@ use super::*;
 
 fn offline(sets: impl IntoIterator<Item = SidecarSet>) -> Offline {
     let shop = Namespace::new("shop", [("tier".to_owned(), "gold".to_owned())].into());
-    let snapshot = Snapshot { catalog: Catalog::new(sets, &[]).unwrap(), namespaces: [("shop".to_owned(), shop)].into_iter().collect() };
+    let snapshot = Snapshot {
+        catalog: Catalog::new(sets, &[]).unwrap(),
+        namespaces: [("shop".to_owned(), shop)].into_iter().collect(),
+    };
     Offline { snapshot, namespace: "default".to_owned(), ..Offline::default() }
 }
 
@@ -55,7 +58,9 @@ fn a_new_set_adds_its_sidecars_where_it_matches_and_nowhere_else() {
     assert_eq!(lines(&preview), ["shop/Deployment/web: Added proxy"]);
     let [set] = &preview.sidecar_sets[..] else { panic!() };
     assert_eq!((set.change, set.workloads.now, set.workloads.then, set.pods.then), (Some(Change::Added), 0, 1, 3));
-    let [shop] = &preview.namespaces[..] else { panic!("only namespaces with a workload that is matched: {:?}", preview.namespaces) };
+    let [shop] = &preview.namespaces[..] else {
+        panic!("only namespaces with a workload that is matched: {:?}", preview.namespaces)
+    };
     assert_eq!((shop.namespace.as_str(), shop.workloads, shop.pods), ("shop", 1, 5));
     assert_eq!(amounts(&shop.requests.now), "cpu=2500m memory=5Gi", "a limit of memory is its request");
     assert_eq!(amounts(&shop.requests.then), "cpu=2800m memory=5Gi");
@@ -67,7 +72,10 @@ fn a_changed_set_changes_its_sidecars_and_one_that_matches_no_longer_takes_them_
     let now = offline([mesh(json!({"containers": [proxy("envoy:1"), mk_container("logs")]}))]);
     let then = offline([mesh(json!({"containers": [proxy("envoy:2")]}))]);
     let workloads = [deployment("shop", "web", 1)];
-    assert_eq!(lines(&of(&now, &then, &workloads)), ["shop/Deployment/web: Changed proxy image: envoy:1 -> envoy:2; Removed logs"]);
+    assert_eq!(
+        lines(&of(&now, &then, &workloads)),
+        ["shop/Deployment/web: Changed proxy image: envoy:1 -> envoy:2; Removed logs"]
+    );
     let gold = json!({"containers": [proxy("envoy:2")], "namespaceSelector": {"matchLabels": {"tier": "iron"}}});
     let preview = of(&now, &offline([mesh(gold)]), &workloads);
     assert_eq!(lines(&preview), ["shop/Deployment/web: Removed proxy; Removed logs"]);
@@ -109,17 +117,24 @@ fn pods_that_would_be_refused_say_why_and_keep_their_sums() {
 #[test]
 fn a_sidecar_beyond_a_limit_range_is_a_refusal() {
     let range = json!({"spec": {"limits": [{"type": "Pod", "max": {"cpu": "1"}}]}});
-    let with_range = |sets: Vec<SidecarSet>| Offline { limit_ranges: [("shop".to_owned(), vec![range.clone()])].into(), ..offline(sets) };
+    let with_range = |sets: Vec<SidecarSet>| Offline {
+        limit_ranges: [("shop".to_owned(), vec![range.clone()])].into(),
+        ..offline(sets)
+    };
     let (now, then) = (with_range(vec![]), with_range(vec![mesh(json!({"containers": [proxy("envoy:1")]}))]));
     let preview = of(&now, &then, &[deployment("shop", "web", 1), deployment("other", "web", 1)]);
-    let refused: Vec<(&str, &str)> = preview.refused().map(|(workload, refusal)| (workload.namespace.as_str(), refusal.message.as_str())).collect();
+    let refused: Vec<(&str, &str)> =
+        preview.refused().map(|(workload, refusal)| (workload.namespace.as_str(), refusal.message.as_str())).collect();
     assert_eq!(refused, [("shop", "LimitRange: maximum cpu usage per Pod is 1, but limit is 1200m")]);
 }
 
 #[test]
 fn the_defaults_of_a_limit_range_count_for_sidecars() {
     let range = json!({"spec": {"limits": [{"type": "Container", "defaultRequest": {"memory": "64Mi"}}]}});
-    let with_range = |sets: Vec<SidecarSet>| Offline { limit_ranges: [("shop".to_owned(), vec![range.clone()])].into(), ..offline(sets) };
+    let with_range = |sets: Vec<SidecarSet>| Offline {
+        limit_ranges: [("shop".to_owned(), vec![range.clone()])].into(),
+        ..offline(sets)
+    };
     let (now, then) = (with_range(vec![]), with_range(vec![mesh(json!({"containers": [mk_container("proxy")]}))]));
     let preview = of(&now, &then, &[deployment("shop", "web", 2)]);
     assert_eq!(amounts(&preview.namespaces[0].requests.then), "cpu=1 memory=2176Mi");
@@ -144,5 +159,8 @@ fn a_malformed_template_is_refused_now_and_then() {
     broken.object["spec"]["template"]["spec"]["containers"] = json!(5);
     let (now, then) = (offline([]), offline([mesh(json!({"containers": [proxy("envoy:1")]}))]));
     let preview = of(&now, &then, &[broken]);
-    assert!(preview.workloads[0].refused.as_ref().unwrap().message.contains("spec.template.spec.containers"), "{preview:?}");
+    assert!(
+        preview.workloads[0].refused.as_ref().unwrap().message.contains("spec.template.spec.containers"),
+        "{preview:?}"
+    );
 }

@@ -6,7 +6,10 @@ use serde_json::json;
 use super::*;
 
 fn offline(sets: impl IntoIterator<Item = SidecarSet>) -> Offline {
-    Offline { snapshot: Snapshot { catalog: Catalog::new(sets, &[]).unwrap(), ..Snapshot::default() }, ..Offline::default() }
+    Offline {
+        snapshot: Snapshot { catalog: Catalog::new(sets, &[]).unwrap(), ..Snapshot::default() },
+        ..Offline::default()
+    }
 }
 
 fn injected(name: &str, offline: &Offline) -> Value {
@@ -35,7 +38,10 @@ fn only_images_can_change_in_place_those_of_native_sidecars_too() {
     let pod = injected("web-0", &offline([sidecars("envoy:1", "a")]));
     assert_eq!(of(pod.clone(), sidecars("envoy:1", "a")), (1, vec![], vec![]));
     assert_eq!(of(pod.clone(), sidecars("envoy:2", "a")), (0, vec!["only images of mesh change".to_owned()], vec![]));
-    assert_eq!(of(pod.clone(), sidecars("envoy:2", "b")), (0, vec![], vec!["more than images of mesh changes".to_owned()]));
+    assert_eq!(
+        of(pod.clone(), sidecars("envoy:2", "b")),
+        (0, vec![], vec!["more than images of mesh changes".to_owned()])
+    );
     let mut not_updated = sidecars("envoy:2", "a");
     not_updated.spec.update_strategy.strategy = Some(UpdateStrategyType::NotUpdate);
     assert_eq!(of(pod, not_updated), (0, vec![], vec!["updateStrategy.type of mesh is NotUpdate".to_owned()]));
@@ -49,7 +55,10 @@ fn what_is_not_there_yet_and_what_no_longer_matches_needs_a_new_pod() {
     let other = mk_set("mesh", json!({"app": "other"}), json!({"containers": [mk_container("proxy")]}));
     assert_eq!(of(without.clone(), other.clone()), (0, vec![], vec![]));
     let with = injected("web-0", &offline([sidecars("envoy:1", "a")]));
-    assert_eq!(of(with, other), (0, vec![], vec!["mesh no longer matches it: its sidecars stay until then".to_owned()]));
+    assert_eq!(
+        of(with, other),
+        (0, vec![], vec!["mesh no longer matches it: its sidecars stay until then".to_owned()])
+    );
     let mut paused = sidecars("envoy:1", "a");
     paused.spec.injection_strategy.paused = true;
     assert_eq!(of(without.clone(), paused), (0, vec![], vec![]));

@@ -80,7 +80,9 @@ impl Fleet {
             }
         }
         let others = groups.into_iter();
-        self.workloads.extend(others.map(|((_, owner), Group { pod, count })| Workload::of_pods(&owner.kind, &owner.name, &pod, count)));
+        self.workloads.extend(
+            others.map(|((_, owner), Group { pod, count })| Workload::of_pods(&owner.kind, &owner.name, &pod, count)),
+        );
     }
 }
 
@@ -132,7 +134,12 @@ impl Owners {
             _ => return Above::Other(owner),
         };
         match between.get(&(namespace.to_owned(), owner.name)) {
-            Some(Some(above)) if !matches!((above.group.as_str(), above.kind.as_str()), ("apps", "Deployment") | ("batch", "CronJob")) => {
+            Some(Some(above))
+                if !matches!(
+                    (above.group.as_str(), above.kind.as_str()),
+                    ("apps", "Deployment") | ("batch", "CronJob")
+                ) =>
+            {
                 Above::Other(above.clone())
             }
             _ => Above::Read,
@@ -149,7 +156,11 @@ fn owner_of(object: &Value) -> Option<Owner> {
     let owners = object["metadata"]["ownerReferences"].as_array()?;
     let owner = owners.iter().find(|owner| owner["controller"] == true)?;
     let group = owner["apiVersion"].as_str()?.split_once('/').map_or("", |(group, _)| group);
-    Some(Owner { group: group.to_owned(), kind: owner["kind"].as_str()?.to_owned(), name: owner["name"].as_str()?.to_owned() })
+    Some(Owner {
+        group: group.to_owned(),
+        kind: owner["kind"].as_str()?.to_owned(),
+        name: owner["name"].as_str()?.to_owned(),
+    })
 }
 
 /// A workload without what no decision looks at: annotations hold it once more as it was applied.
@@ -170,7 +181,9 @@ fn slim_pod(mut pod: Value) -> Value {
 /// The pods of one workload, by name.
 pub(crate) async fn pods_of(reader: &Reader, workload: &Value) -> Result<Vec<Value>, ReadError> {
     let uid = |object: &Value| object["metadata"]["uid"].as_str().map(str::to_owned);
-    let (Some(own), Some(namespace)) = (uid(workload), workload["metadata"]["namespace"].as_str()) else { return Ok(Vec::new()) };
+    let (Some(own), Some(namespace)) = (uid(workload), workload["metadata"]["namespace"].as_str()) else {
+        return Ok(Vec::new());
+    };
     let controller = |object: &Value| {
         let owners = object["metadata"]["ownerReferences"].as_array()?;
         owners.iter().find(|owner| owner["controller"] == true)?["uid"].as_str().map(str::to_owned)
@@ -187,7 +200,8 @@ pub(crate) async fn pods_of(reader: &Reader, workload: &Value) -> Result<Vec<Val
         owners.extend(reader.list(&between, Some(namespace), Parts::Metadata, &every, owned).await?);
     }
     let owned = |pod: Value| owners.contains(&controller(&pod)?).then_some(pod);
-    let mut pods = reader.list(&ApiResource::erase::<Pod>(&()), Some(namespace), Parts::All, &selector(workload), owned).await?;
+    let mut pods =
+        reader.list(&ApiResource::erase::<Pod>(&()), Some(namespace), Parts::All, &selector(workload), owned).await?;
     pods.sort_by(|a, b| a["metadata"]["name"].as_str().cmp(&b["metadata"]["name"].as_str()));
     Ok(pods)
 }
@@ -196,7 +210,8 @@ pub(crate) async fn pods_of(reader: &Reader, workload: &Value) -> Result<Vec<Val
 fn selector(workload: &Value) -> ListParams {
     let selector = &workload["spec"]["selector"];
     let labels = if selector["matchLabels"].is_object() { &selector["matchLabels"] } else { &Value::Null };
-    let terms = labels.as_object().into_iter().flatten().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
+    let terms =
+        labels.as_object().into_iter().flatten().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)));
     let terms: Vec<String> = terms.collect();
     if terms.is_empty() { ListParams::default() } else { ListParams::default().labels(&terms.join(",")) }
 }

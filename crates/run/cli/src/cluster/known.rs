@@ -61,7 +61,10 @@ impl Known {
         let sets = match sets {
             Some(sets) => decoded(sets, &mut warnings),
             None => {
-                warnings.push("this cluster does not serve SidecarSets: their CustomResourceDefinition is not installed".to_owned());
+                warnings.push(
+                    "this cluster does not serve SidecarSets: their CustomResourceDefinition is not installed"
+                        .to_owned(),
+                );
                 Vec::new()
             }
         };
@@ -143,7 +146,10 @@ async fn namespaces(reader: &Reader, only: Option<&str>) -> Result<Labels, ReadE
 
 async fn limit_ranges(reader: &Reader, only: Option<&str>) -> Result<BTreeMap<String, Vec<Value>>, ReadError> {
     let mut by_namespace: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    for range in reader.list(&ApiResource::erase::<core::LimitRange>(&()), only, Parts::All, &ListParams::default(), Some).await? {
+    for range in reader
+        .list(&ApiResource::erase::<core::LimitRange>(&()), only, Parts::All, &ListParams::default(), Some)
+        .await?
+    {
         let namespace = range["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
         by_namespace.entry(namespace).or_default().push(range);
     }
@@ -152,11 +158,18 @@ async fn limit_ranges(reader: &Reader, only: Option<&str>) -> Result<BTreeMap<St
 
 /// ControllerRevisions that SidecarSets may pin; one without a label can be pinned by its name.
 pub(crate) async fn revisions(reader: &Reader, namespace: &str) -> Result<Vec<Value>, ReadError> {
-    reader.list(&ApiResource::erase::<ControllerRevision>(&()), Some(namespace), Parts::All, &ListParams::default(), Some).await
+    reader
+        .list(&ApiResource::erase::<ControllerRevision>(&()), Some(namespace), Parts::All, &ListParams::default(), Some)
+        .await
 }
 
 /// The list of annotations that sets may write on pods, as the webhook reads it.
-pub(crate) async fn whitelist(reader: &Reader, namespace: &str, gates: Gates, warnings: &mut Vec<String>) -> Option<Whitelist> {
+pub(crate) async fn whitelist(
+    reader: &Reader,
+    namespace: &str,
+    gates: Gates,
+    warnings: &mut Vec<String>,
+) -> Option<Whitelist> {
     let name = names::CONFIGURATION_CONFIG_MAP;
     let stored = match reader.get(&ApiResource::erase::<core::ConfigMap>(&()), Some(namespace), name).await {
         Ok(stored) => stored,
@@ -181,7 +194,8 @@ async fn webhook_selectors(reader: &Reader) -> Result<Vec<Selector>, ReadError> 
     let selectors = |configuration: Value| -> Option<Vec<Selector>> {
         let webhooks = configuration["webhooks"].as_array()?.iter().filter(|webhook| is_ours(webhook));
         let selector = |webhook: &Value| {
-            let selector: LabelSelector = serde_json::from_value(webhook["namespaceSelector"].clone()).unwrap_or_default();
+            let selector: LabelSelector =
+                serde_json::from_value(webhook["namespaceSelector"].clone()).unwrap_or_default();
             Selector::from_label_selector(&selector).ok()
         };
         Some(webhooks.filter_map(selector).collect())
@@ -194,15 +208,21 @@ async fn webhook_selectors(reader: &Reader) -> Result<Vec<Selector>, ReadError> 
 fn is_ours(webhook: &Value) -> bool {
     let rules = webhook["rules"].as_array().into_iter().flatten();
     let mut resources = rules.flat_map(|rule| rule["resources"].as_array().into_iter().flatten());
-    webhook["name"].as_str().is_some_and(|name| name.ends_with(WEBHOOK_DOMAIN)) && resources.any(|resource| resource == "pods")
+    webhook["name"].as_str().is_some_and(|name| name.ends_with(WEBHOOK_DOMAIN))
+        && resources.any(|resource| resource == "pods")
 }
 
 /// The namespaces for whose pods no webhook of ours is called.
-fn excluded(webhooks: Result<Vec<Selector>, ReadError>, namespaces: &Labels, warnings: &mut Vec<String>) -> BTreeSet<String> {
+fn excluded(
+    webhooks: Result<Vec<Selector>, ReadError>,
+    namespaces: &Labels,
+    warnings: &mut Vec<String>,
+) -> BTreeSet<String> {
     let usual = BTreeSet::from(["kube-system".to_owned(), NAMESPACE.to_owned()]);
     match webhooks {
         Ok(selectors) if selectors.is_empty() => {
-            let message = "Pillion's webhook is not registered in this cluster: new pods get no sidecars until the manager runs";
+            let message =
+                "Pillion's webhook is not registered in this cluster: new pods get no sidecars until the manager runs";
             warnings.push(message.to_owned());
             usual
         }

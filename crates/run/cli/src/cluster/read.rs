@@ -181,3 +181,64 @@ fn failure(verb: &'static str, resource: &ApiResource, place: &str, error: kube:
         error => ReadError::Other { verb, resource, place, message: chain(&error) },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use axum::extract::RawQuery;
+    use axum::http::StatusCode;
+    use axum::response::IntoResponse as _;
+    use axum::{Json, Router};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::testing::TestCluster;
+
+    fn name(object: Value) -> Option<String> {
+        object["metadata"]["name"].as_str().map(str::to_owned)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn more_objects_than_one_page_are_all_read() {
+        const MANY: usize = 1_203;
+        let cluster = TestCluster::bare().await;
+        for i in 0..MANY {
+            cluster
+                .create("/api/v1/namespaces/default/configmaps", json!({"metadata": {"name": format!("c-{i:04}")}}))
+                .await;
+        }
+        let (reader, config_maps) = (cluster.reader(), ApiResource::erase::<ConfigMap>(&()));
+        for parts in [Parts::All, Parts::Metadata] {
+            let before = cluster.requests().len();
+            let names = reader.list(&config_maps, Some("default"), parts, &ListParams::default(), name).await.unwrap();
+            assert_eq!(names, (0..MANY).map(|i| format!("c-{i:04}")).collect::<Vec<_>>());
+            assert_eq!(cluster.requests().len() - before, MANY.div_ceil(500));
+        }
+    }
+
+    /// A server with two pages, whose first token for the second one has expired.
+    #[tokio::test]
+    async fn a_list_whose_token_has_expired_is_started_again() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&asked);
+        let answer = move |RawQuery(query): RawQuery| async move {
+            let is_second = query.unwrap_or_default().contains("continue=");
+            let item = |name: &str| json!({"metadata": {"name": name}});
+            match (counter.fetch_add(1, Ordering::Relaxed), is_second) {
+                (1, true) => {
+                    let gone = json!({"kind": "Status", "status": "Failure", "reason": "Expired", "message": "too old", "code": 410});
+                    (StatusCode::GONE, Json(gone)).into_response()
+                }
+                (_, true) => Json(json!({"metadata": {}, "items": [item("b")]})).into_response(),
+                (_, false) => Json(json!({"metadata": {"continue": "x"}, "items": [item("a")]})).into_response(),
+            }
+        };
+        let reader = Reader::new(Client::new(Router::new().fallback(answer), "default"));
+        let config_maps = ApiResource::erase::<ConfigMap>(&());
+        let names = reader.list(&config_maps, None, Parts::All, &ListParams::default(), name).await.unwrap();
+        assert_eq!((names, asked.load(Ordering::Relaxed)), (vec!["a".to_owned(), "b".to_owned()], 4));
+    }
+}

@@ -10,16 +10,8 @@ use super::read::{Parts, ReadError, Reader, api_resource, qualified};
 use crate::{Failure, chain};
 
 /// The kinds that have a pod template, and pods.
-const WITH_PODS: [&str; 8] = [
-    "pods",
-    "deployments",
-    "statefulsets",
-    "daemonsets",
-    "replicasets",
-    "replicationcontrollers",
-    "jobs",
-    "cronjobs",
-];
+const WITH_PODS: [&str; 8] =
+    ["pods", "deployments", "statefulsets", "daemonsets", "replicasets", "replicationcontrollers", "jobs", "cronjobs"];
 
 /// What the user wrote, taken apart.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,7 +34,11 @@ fn named(target: &[String]) -> Result<Named<'_>, String> {
         _ => return Err("name a pod, or a workload as KIND/NAME".to_owned()),
     };
     if named.name.is_empty() || named.kind.is_some_and(str::is_empty) {
-        return Err(format!("{:?} has no {}: write KIND/NAME", target.join(" "), if named.name.is_empty() { "name" } else { "kind" }));
+        return Err(format!(
+            "{:?} has no {}: write KIND/NAME",
+            target.join(" "),
+            if named.name.is_empty() { "name" } else { "kind" }
+        ));
     }
     if named.name.contains('/') {
         return Err(format!("{:?} has too many slashes: write KIND/NAME", target.join(" ")));
@@ -58,9 +54,15 @@ fn built_in(kind: &str) -> Option<&'static Resource> {
     let is_named = |resource: &&Resource| {
         let names = [resource.plural, resource.singular];
         let is_group = group.is_none_or(|group| {
-            group == resource.group || group.strip_prefix(resource.version).is_some_and(|rest| rest.trim_start_matches('.') == resource.group)
+            group == resource.group
+                || group
+                    .strip_prefix(resource.version)
+                    .is_some_and(|rest| rest.trim_start_matches('.') == resource.group)
         });
-        is_group && (names.contains(&short) || resource.short_names.contains(&short) || resource.kind.to_lowercase() == short)
+        is_group
+            && (names.contains(&short)
+                || resource.short_names.contains(&short)
+                || resource.kind.to_lowercase() == short)
     };
     resource::all().iter().find(is_named)
 }
@@ -74,7 +76,9 @@ pub(crate) async fn find(reader: &Reader, namespace: &str, target: &[String]) ->
             Some(resource) if WITH_PODS.contains(&resource.plural) => api_resource(resource),
             Some(resource) => {
                 let kind = resource.kind;
-                return Err(Failure::misuse(format!("a {kind} has no pod template: name a pod, or the workload that makes its pods")));
+                return Err(Failure::misuse(format!(
+                    "a {kind} has no pod template: name a pod, or the workload that makes its pods"
+                )));
             }
             None => custom(reader, kind).await?,
         },
@@ -89,17 +93,24 @@ pub(crate) async fn find(reader: &Reader, namespace: &str, target: &[String]) ->
 async fn custom(reader: &Reader, kind: &str) -> Result<ApiResource, Failure> {
     let wanted = kind.to_lowercase();
     let discovered = kube::discovery::Discovery::new(reader.client()).run().await;
-    let discovered = discovered.map_err(|error| Failure::no(format!("cannot ask the API server for its resources: {}", chain(&error))))?;
+    let discovered = discovered
+        .map_err(|error| Failure::no(format!("cannot ask the API server for its resources: {}", chain(&error))))?;
     let is_named = |resource: &ApiResource| {
         let singular = resource.kind.to_lowercase();
-        [&resource.plural, &singular].into_iter().any(|name| *name == wanted || format!("{name}.{}", resource.group) == wanted)
+        [&resource.plural, &singular]
+            .into_iter()
+            .any(|name| *name == wanted || format!("{name}.{}", resource.group) == wanted)
     };
     let all = discovered.groups().flat_map(|group| group.recommended_resources());
     if let Some((resource, _)) = all.into_iter().find(|(resource, _)| is_named(resource)) {
         return Ok(resource);
     }
     let with_pods = resource::all().iter().filter(|resource| WITH_PODS.contains(&resource.plural));
-    let known: Vec<&str> = with_pods.flat_map(|resource| [resource.singular, resource.plural].into_iter().chain(resource.short_names.iter().copied())).collect();
+    let known: Vec<&str> = with_pods
+        .flat_map(|resource| {
+            [resource.singular, resource.plural].into_iter().chain(resource.short_names.iter().copied())
+        })
+        .collect();
     let help = nearest(&wanted, &known).map_or_else(
         || "kinds with pods are pod, deployment, statefulset, daemonset, replicaset, replicationcontroller, job and cronjob".to_owned(),
         |known| format!("did you mean {known:?}?"),
@@ -115,7 +126,9 @@ async fn not_found(reader: &Reader, resource: &ApiResource, namespace: &str, nam
     let same_name = ListParams::default().fields(&format!("metadata.name={name}"));
     // A workload's name is quickly typed where that of a pod is wanted.
     if is_bare {
-        for resource in resource::all().iter().filter(|other| other.plural != "pods" && WITH_PODS.contains(&other.plural)) {
+        for resource in
+            resource::all().iter().filter(|other| other.plural != "pods" && WITH_PODS.contains(&other.plural))
+        {
             if let Ok(Some(_)) = reader.get(&api_resource(resource), Some(namespace), name).await {
                 return format!("{message}; did you mean {}/{name}?", resource.singular);
             }
@@ -171,7 +184,16 @@ mod tests {
         for name in ["deploy", "deployment", "deployments", "Deployment", "deployments.apps", "deployments.v1.apps"] {
             assert_eq!(built_in(name).map(|resource| resource.plural), Some("deployments"), "{name}");
         }
-        for (name, plural) in [("po", "pods"), ("sts", "statefulsets"), ("ds", "daemonsets"), ("rs", "replicasets"), ("rc", "replicationcontrollers"), ("cj", "cronjobs"), ("job.batch", "jobs"), ("pods.v1.", "pods")] {
+        for (name, plural) in [
+            ("po", "pods"),
+            ("sts", "statefulsets"),
+            ("ds", "daemonsets"),
+            ("rs", "replicasets"),
+            ("rc", "replicationcontrollers"),
+            ("cj", "cronjobs"),
+            ("job.batch", "jobs"),
+            ("pods.v1.", "pods"),
+        ] {
             assert_eq!(built_in(name).map(|resource| resource.plural), Some(plural), "{name}");
         }
         assert!(built_in("deployments.example.com").is_none() && built_in("deplyo").is_none());

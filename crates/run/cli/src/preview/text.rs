@@ -14,9 +14,13 @@ const ROWS: usize = 50;
 pub(crate) fn text(preview: &Preview) -> String {
     let mut text = String::new();
     push_sets(&mut text, preview);
-    push_namespaces(&mut text, &preview.namespaces);
-    push_workloads(&mut text, &preview.workloads);
-    push_refused(&mut text, preview);
+    if preview.namespaces.is_empty() {
+        text.push_str("\n  no workload is matched, now or then\n");
+    } else {
+        push_namespaces(&mut text, &preview.namespaces);
+        push_workloads(&mut text, &preview.workloads);
+        push_refused(&mut text, preview);
+    }
     push_pods(&mut text, preview);
     text
 }
@@ -35,12 +39,10 @@ fn push_sets(text: &mut String, preview: &Preview) {
 }
 
 fn push_namespaces(text: &mut String, namespaces: &[NamespaceTotals]) {
-    if namespaces.is_empty() {
-        text.push_str("\n  no workload is matched, now or then\n");
-        return;
-    }
     let row = |totals: &NamespaceTotals| {
-        let amounts = ["cpu", "memory"].into_iter().flat_map(|name| [amount(&totals.requests, name), amount(&totals.limits, name)]);
+        let amounts = ["cpu", "memory"]
+            .into_iter()
+            .flat_map(|name| [amount(&totals.requests, name), amount(&totals.limits, name)]);
         [totals.namespace.clone(), totals.pods.to_string()].into_iter().chain(amounts).collect()
     };
     text.push('\n');
@@ -52,7 +54,9 @@ fn push_namespaces(text: &mut String, namespaces: &[NamespaceTotals]) {
 fn push_workloads(text: &mut String, workloads: &[WorkloadChange]) {
     let mut changed = workloads.iter().filter(|workload| workload.refused.is_none()).peekable();
     if changed.peek().is_none() {
-        text.push_str("\n  no workload would get other sidecars\n");
+        if workloads.is_empty() {
+            text.push_str("\n  new pods get what they get now\n");
+        }
         return;
     }
     let mut rows = Vec::new();
@@ -64,7 +68,12 @@ fn push_workloads(text: &mut String, workloads: &[WorkloadChange]) {
         }
         for (i, line) in changes(workload).into_iter().enumerate() {
             let first = |text: String| if i == 0 { text } else { String::new() };
-            rows.push(vec![first(workload.namespace.clone()), first(format!("{}/{}", workload.kind, workload.name)), first(workload.replicas.to_string()), line]);
+            rows.push(vec![
+                first(workload.namespace.clone()),
+                first(format!("{}/{}", workload.kind, workload.name)),
+                first(workload.replicas.to_string()),
+                line,
+            ]);
         }
     }
     text.push('\n');
@@ -81,7 +90,9 @@ fn changes(workload: &WorkloadChange) -> Vec<String> {
         match container.change {
             Change::Added => lines.push(format!("+ {what} {name}")),
             Change::Removed => lines.push(format!("- {what} {name}")),
-            Change::Changed => lines.extend(container.differences.iter().map(|difference| format!("~ {name}: {difference}"))),
+            Change::Changed => {
+                lines.extend(container.differences.iter().map(|difference| format!("~ {name}: {difference}")))
+            }
         }
     }
     lines.extend(workload.pod.iter().map(|difference| format!("~ pod: {difference}")));
@@ -97,7 +108,11 @@ fn push_refused(text: &mut String, preview: &Preview) {
     text.push_str("\n  PODS OF THESE WORKLOADS WOULD BE REFUSED\n");
     for (workload, refusal) in refused.iter().take(ROWS) {
         let also = if refusal.also_now { " (they are refused now, too)" } else { "" };
-        let _ = writeln!(text, "  {} {}/{}{also}: {}", workload.namespace, workload.kind, workload.name, refusal.message);
+        let _ = writeln!(
+            text,
+            "  {}/{} in namespace {}{also}: {}",
+            workload.kind, workload.name, workload.namespace, refusal.message
+        );
     }
     push_more(text, refused.len(), "workloads");
 }
@@ -133,7 +148,11 @@ fn push_more(text: &mut String, count: usize, what: &str) {
 }
 
 fn arrow<T: Display + PartialEq>(compared: &Compared<T>) -> String {
-    if compared.now == compared.then { compared.now.to_string() } else { format!("{} -> {}", compared.now, compared.then) }
+    if compared.now == compared.then {
+        compared.now.to_string()
+    } else {
+        format!("{} -> {}", compared.now, compared.then)
+    }
 }
 
 fn amount(resources: &Compared<Resources>, name: &str) -> String {

@@ -30,7 +30,9 @@ pub(crate) async fn explain_running(
     let is_pod = kind == "Pod" && text(&object, "/apiVersion") == "v1";
     let asked = if is_pod { before_injection(&object) } else { object.clone() };
     let why = known.offline.why(&asked, now).map_err(malformed)?;
-    let why = why.ok_or_else(|| Failure::misuse(format!("{title} has no pod template: name a pod, or the workload that makes its pods")))?;
+    let why = why.ok_or_else(|| {
+        Failure::misuse(format!("{title} has no pod template: name a pod, or the workload that makes its pods"))
+    })?;
     let mut explanation = Explanation { namespace: Some(namespace), ..Explanation::of_manifest(title.clone(), why) };
     if is_pod {
         explanation.remarks = remarks(&object);

@@ -11,7 +11,8 @@ use crate::render::table;
 
 /// The explanation as text.
 pub fn text(explanation: &Explanation) -> String {
-    let place = explanation.namespace.as_ref().map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
+    let place =
+        explanation.namespace.as_ref().map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
     let mut text = format!("{}{place}\n", explanation.object);
     for remark in &explanation.remarks {
         let _ = writeln!(text, "  {remark}");
@@ -21,7 +22,7 @@ pub fn text(explanation: &Explanation) -> String {
         push_drift(&mut text, drift);
     }
     if let Some(pods) = &explanation.pods {
-        push_pods(&mut text, pods);
+        push_pods(&mut text, pods, explanation.namespace.as_deref().unwrap_or("default"));
     }
     text
 }
@@ -93,16 +94,16 @@ fn push_drift(text: &mut String, drift: &Drift) {
     }
 }
 
-fn push_pods(text: &mut String, pods: &[PodDrift]) {
+fn push_pods(text: &mut String, pods: &[PodDrift], namespace: &str) {
     if pods.is_empty() {
         text.push_str("\n  it has no pods\n");
         return;
     }
     text.push('\n');
     let rows = pods.iter().map(|pod| vec![pod.pod.clone(), state(&pod.drift)]);
-    text.push_str(&table(&["POD", "BESIDE WHAT IT WOULD GET TODAY"], rows));
+    text.push_str(&table(&["POD", "STATE"], rows));
     if let Some(pod) = pods.iter().find(|pod| !pod.drift.is_none()) {
-        let _ = writeln!(text, "\n  `pillion why {}` shows each difference", pod.pod);
+        let _ = writeln!(text, "\n  `pillion why {} -n {namespace}` shows what differs", pod.pod);
     }
 }
 
