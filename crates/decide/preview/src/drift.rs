@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use pillion_admission::{Offline, OfflineError};
 use pillion_api::names;
 use pillion_api::pod::{Container, Object, Pod, name_of};
-use pillion_api::record::Records;
 use pillion_api::record::hot_upgrade::{Working, pair};
+use pillion_api::record::{Record, Records};
 use pillion_kinds::pod::{apply_defaults, apply_service_account};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -183,7 +183,7 @@ fn lists(records: &Records, set: &str, container: &str) -> bool {
 
 fn set_drift(set: &str, state: DriftState, has: &Records, would: &Records) -> SetDrift {
     let revision = |records: &Records| Some(records.get(set)?.controller_revision()?.to_owned());
-    let injected_at = has.get(set).and_then(|record| record.updated_at()).map(|time| time.to_string());
+    let injected_at = has.get(set).and_then(Record::updated_at).map(|time| time.to_string());
     SetDrift { sidecar_set: set.to_owned(), state, has_revision: revision(has), revision: revision(would), injected_at }
 }
 

@@ -30,15 +30,18 @@ pub(crate) async fn on_cluster(
     let (revisions_namespace, gates, namespace) = (wanted.revisions_namespace, wanted.gates, wanted.namespace);
     let mut known = Known::read(reader, wanted).await?;
     warnings.append(&mut known.warnings);
+    if let Some(name) = namespace.filter(|name| !known.offline.snapshot.namespaces.contains_key(*name)) {
+        return Err(Failure::no(format!("the cluster has no namespace {name:?}")));
+    }
     // Most SidecarSets neither pin a revision nor write annotations: then fewer rights are needed.
     let mentions = |field: &str| documents.iter().any(|document| document.value["spec"].get(field).is_some());
     if known.revisions.is_empty() && (mentions("injectionStrategy") || mentions("injectStrategy")) {
         known.revisions = known::revisions(reader, revisions_namespace).await?;
     }
-    let whitelist = match mentions("patchPodMetadata") {
-        true => known::whitelist(reader, revisions_namespace, gates, warnings).await,
-        false => None,
-    };
+    let mut whitelist = None;
+    if mentions("patchPodMetadata") {
+        whitelist = known::whitelist(reader, revisions_namespace, gates, warnings).await;
+    }
     let live = Live { sets: &known.sets, revisions: &known.revisions, whitelist };
     let Applied { sets, others } = offline::load_applied(documents, &live, warnings).map_err(Failure::No)?;
     need_sets(&sets)?;

@@ -110,7 +110,7 @@ fn a_pod_of_before_the_set_misses_its_sidecars() {
         lines(&drift),
         [
             "mesh/proxy Added",
-            r#"volumes[certs].configMap.name: + certs"#,
+            "volumes[certs].configMap.name: + certs",
             "volumes[certs].configMap.defaultMode: + 420",
             "imagePullSecrets[registry]: + registry"
         ]

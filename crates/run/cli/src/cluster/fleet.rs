@@ -109,7 +109,7 @@ impl PodRead {
     }
 }
 
-/// The controllers of ReplicaSets and Jobs, by namespace and name.
+/// What controls each ReplicaSet and each Job, by namespace and name.
 struct Owners {
     replica_sets: HashMap<(String, String), Option<Owner>>,
     jobs: HashMap<(String, String), Option<Owner>>,

@@ -52,22 +52,18 @@ impl Known {
     /// Reads what admission needs. A cluster that does not serve SidecarSets has none.
     pub(crate) async fn read(reader: &Reader, wanted: Wanted<'_>) -> Result<Known, ReadError> {
         let mut warnings = Vec::new();
-        let (sets, namespaces, limit_ranges, webhooks) = futures::try_join!(
+        let (sets, (namespaces, unread), limit_ranges, webhooks) = futures::try_join!(
             sets(reader),
             namespaces(reader, wanted.namespace),
             limit_ranges(reader, wanted.namespace),
             async { Ok(webhook_selectors(reader).await) },
         )?;
-        let sets = match sets {
-            Some(sets) => decoded(sets, &mut warnings),
-            None => {
-                warnings.push(
-                    "this cluster does not serve SidecarSets: their CustomResourceDefinition is not installed"
-                        .to_owned(),
-                );
-                Vec::new()
-            }
-        };
+        warnings.extend(unread.map(|error| format!("{error}; its labels are taken to be none but its name")));
+        if sets.is_none() {
+            let message = "this cluster does not serve SidecarSets: their CustomResourceDefinition is not installed";
+            warnings.push(message.to_owned());
+        }
+        let sets = decoded(sets.unwrap_or_default(), &mut warnings);
         let pins = sets.iter().any(|set| set.spec.pinned_revision().is_some());
         let revisions = if pins { revisions(reader, wanted.revisions_namespace).await? } else { Vec::new() };
         let known: Revisions = revisions.iter().cloned().collect();
@@ -94,22 +90,25 @@ impl Known {
 /// The labels of namespaces, by name.
 type Labels = BTreeMap<String, BTreeMap<String, String>>;
 
-fn sidecar_sets() -> ApiResource {
+fn sidecar_sets(version: &str) -> ApiResource {
     ApiResource {
         group: names::GROUP.to_owned(),
-        version: "v1beta1".to_owned(),
-        api_version: names::V1BETA1.to_owned(),
+        version: version.to_owned(),
+        api_version: format!("{}/{version}", names::GROUP),
         kind: names::SIDECARSET_KIND.to_owned(),
         plural: "sidecarsets".to_owned(),
     }
 }
 
-/// The SidecarSets; `None` if the API server does not know them.
+/// The SidecarSets; `None` if the API server does not know them. Older definitions of Kruise's serve v1alpha1 alone.
 async fn sets(reader: &Reader) -> Result<Option<Vec<Value>>, ReadError> {
-    match reader.list(&sidecar_sets(), None, Parts::All, &ListParams::default(), Some).await {
-        Err(error) if error.is_not_found() => Ok(None),
-        listed => listed.map(Some),
+    for version in ["v1beta1", "v1alpha1"] {
+        match reader.list(&sidecar_sets(version), None, Parts::All, &ListParams::default(), Some).await {
+            Err(error) if error.is_not_found() => {}
+            listed => return listed.map(Some),
+        }
     }
+    Ok(None)
 }
 
 fn decoded(objects: Vec<Value>, warnings: &mut Vec<String>) -> Vec<Arc<SidecarSet>> {
@@ -124,8 +123,8 @@ fn decoded(objects: Vec<Value>, warnings: &mut Vec<String>) -> Vec<Arc<SidecarSe
     sets
 }
 
-/// Namespaces with their labels. Who may not list all of them may still read the one that is asked for.
-async fn namespaces(reader: &Reader, only: Option<&str>) -> Result<Labels, ReadError> {
+/// Namespaces with their labels. The name of the one that is asked for is known even to those who may not read it.
+async fn namespaces(reader: &Reader, only: Option<&str>) -> Result<(Labels, Option<ReadError>), ReadError> {
     let named = |object: Value| {
         let name = object["metadata"]["name"].as_str()?.to_owned();
         let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
@@ -135,12 +134,17 @@ async fn namespaces(reader: &Reader, only: Option<&str>) -> Result<Labels, ReadE
         Some((name, labels))
     };
     let resource = ApiResource::erase::<core::Namespace>(&());
-    match only {
-        Some(name) => Ok(reader.get(&resource, None, name).await?.and_then(named).into_iter().collect()),
-        None => {
-            let all = reader.list(&resource, None, Parts::Metadata, &ListParams::default(), named).await?;
-            Ok(all.into_iter().collect())
+    let Some(name) = only else {
+        let all = reader.list(&resource, None, Parts::Metadata, &ListParams::default(), named).await?;
+        return Ok((all.into_iter().collect(), None));
+    };
+    match reader.get(&resource, None, name).await {
+        Ok(found) => Ok((found.and_then(named).into_iter().collect(), None)),
+        Err(error) if error.is_forbidden() => {
+            let labels = BTreeMap::from([(names::NAMESPACE_NAME.to_owned(), name.to_owned())]);
+            Ok((Labels::from([(name.to_owned(), labels)]), Some(error)))
         }
+        Err(error) => Err(error),
     }
 }
 

@@ -44,6 +44,10 @@ pub(crate) enum ReadError {
 }
 
 impl ReadError {
+    pub(crate) fn is_forbidden(&self) -> bool {
+        matches!(self, ReadError::Forbidden { .. })
+    }
+
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, ReadError::NotFound { .. })
     }

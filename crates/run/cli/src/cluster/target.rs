@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::core::ApiResource;
+use kube::discovery::{ApiGroup, Discovery};
 use pillion_kinds::resource::{self, Resource};
 use serde_json::Value;
 
@@ -92,7 +93,7 @@ pub(crate) async fn find(reader: &Reader, namespace: &str, target: &[String]) ->
 /// A custom resource of the cluster, such as a CloneSet.
 async fn custom(reader: &Reader, kind: &str) -> Result<ApiResource, Failure> {
     let wanted = kind.to_lowercase();
-    let discovered = kube::discovery::Discovery::new(reader.client()).run().await;
+    let discovered = Discovery::new(reader.client()).run().await;
     let discovered = discovered
         .map_err(|error| Failure::no(format!("cannot ask the API server for its resources: {}", chain(&error))))?;
     let is_named = |resource: &ApiResource| {
@@ -101,7 +102,7 @@ async fn custom(reader: &Reader, kind: &str) -> Result<ApiResource, Failure> {
             .into_iter()
             .any(|name| *name == wanted || format!("{name}.{}", resource.group) == wanted)
     };
-    let all = discovered.groups().flat_map(|group| group.recommended_resources());
+    let all = discovered.groups().flat_map(ApiGroup::recommended_resources);
     if let Some((resource, _)) = all.into_iter().find(|(resource, _)| is_named(resource)) {
         return Ok(resource);
     }
@@ -120,7 +121,7 @@ async fn custom(reader: &Reader, kind: &str) -> Result<ApiResource, Failure> {
 
 /// That the object is not there, and what may have been meant. Whatever cannot be read says nothing.
 async fn not_found(reader: &Reader, resource: &ApiResource, namespace: &str, name: &str, is_bare: bool) -> String {
-    let mut message = format!("{} {name:?} is not in namespace {namespace:?}", qualified(resource));
+    let message = format!("{} {name:?} is not in namespace {namespace:?}", qualified(resource));
     let name_of = |object: Value| object["metadata"]["name"].as_str().map(str::to_owned);
     let of = |namespace: Value| namespace["metadata"]["namespace"].as_str().map(str::to_owned);
     let same_name = ListParams::default().fields(&format!("metadata.name={name}"));
@@ -137,14 +138,13 @@ async fn not_found(reader: &Reader, resource: &ApiResource, namespace: &str, nam
     let here: Result<Vec<String>, ReadError> =
         reader.list(resource, Some(namespace), Parts::Metadata, &ListParams::default(), name_of).await;
     if let Some(near) = here.ok().as_ref().and_then(|names| nearest(name, names)) {
-        message.push_str(&format!("; did you mean {near:?}?"));
-        return message;
+        return format!("{message}; did you mean {near:?}?");
     }
     let elsewhere = reader.list(resource, None, Parts::Metadata, &same_name, of).await.unwrap_or_default();
-    if let Some(other) = elsewhere.first() {
-        message.push_str(&format!("; there is one in namespace {other:?}: add -n {other}"));
+    match elsewhere.first() {
+        Some(other) => format!("{message}; there is one in namespace {other:?}: add -n {other}"),
+        None => message,
     }
-    message
 }
 
 /// The name that this one begins, or from which it differs by few letters.

@@ -28,8 +28,6 @@ pub(crate) const SIDECARSETS: &str = "/apis/apps.kruise.io/v1beta1/sidecarsets";
 
 pub(crate) struct TestCluster {
     server: ApiServer,
-    /// Webhooks are answered while it lives.
-    _manager: Option<Manager>,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
@@ -43,25 +41,24 @@ impl TestCluster {
             ..pillion_apiserver::Config::in_memory()
         });
         server.bootstrap().await.unwrap();
-        let cluster = TestCluster { server, _manager: None, requests: Arc::default() };
+        let cluster = TestCluster { server, requests: Arc::default() };
         cluster.service_account("default").await;
         cluster
     }
 
     /// The same with the manager's webhooks.
     pub(crate) async fn managed() -> TestCluster {
-        let mut cluster = TestCluster::bare().await;
+        let cluster = TestCluster::bare().await;
         let clock = cluster.server.clock();
         let client = Client::new(cluster.server.router(), "default");
         let config = Config::new(client, Arc::new(move || clock.now()), Reach::Url(URL.to_owned()));
         let manager = Manager::start(config).await.unwrap();
         cluster.server.register_webhook(URL, manager.webhooks());
         manager.register().await.unwrap();
-        cluster._manager = Some(manager);
         cluster
     }
 
-    /// A reader whose requests are written down, and refused for lack of rights where their path contains one of `forbidden`.
+    /// A reader whose requests are written down, and refused for lack of rights where their path ends in one of `forbidden`.
     pub(crate) fn reader_without(&self, forbidden: &'static [&'static str]) -> Reader {
         let requests = Arc::clone(&self.requests);
         let record = move |request: Request, next: Next| {
@@ -69,7 +66,7 @@ impl TestCluster {
             async move {
                 let path = request.uri().path().to_owned();
                 requests.lock().unwrap().push(format!("{} {}", request.method(), request.uri()));
-                if forbidden.iter().any(|part| path.contains(part)) { refused(&path) } else { next.run(request).await }
+                if forbidden.iter().any(|part| path.ends_with(part)) { refused(&path) } else { next.run(request).await }
             }
         };
         Reader::new(Client::new(self.server.router().layer(middleware::from_fn(record)), "default"))

@@ -242,6 +242,13 @@ async fn a_cluster_that_has_no_sidecarsets_yet_can_be_previewed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_namespace_that_is_not_there_is_an_error() {
+    let cluster = TestCluster::managed().await;
+    let refused = of(&cluster, Some("shpo"), &[sidecarset("mesh", json!([proxy("envoy:1.30")]))]).await;
+    assert_eq!(told(refused.err().unwrap()), (1, "the cluster has no namespace \"shpo\"".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_missing_right_is_named() {
     let cluster = TestCluster::managed().await;
     let reader = cluster.reader_without(&["/deployments"]);

@@ -91,7 +91,7 @@ fn changes(workload: &WorkloadChange) -> Vec<String> {
             Change::Added => lines.push(format!("+ {what} {name}")),
             Change::Removed => lines.push(format!("- {what} {name}")),
             Change::Changed => {
-                lines.extend(container.differences.iter().map(|difference| format!("~ {name}: {difference}")))
+                lines.extend(container.differences.iter().map(|difference| format!("~ {name}: {difference}")));
             }
         }
     }
