@@ -61,5 +61,5 @@ pub use namespace::Namespace;
 pub use policy::PolicyError;
 pub use resources::size;
 pub use revisions::Revisions;
-pub use selection::{MatchReason, Verdict, explain};
+pub use selection::{MatchReason, Verdict, explain, selected};
 pub use structure::{Context, inject};

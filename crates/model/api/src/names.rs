@@ -19,6 +19,8 @@ pub const INJECTED_LIST: &str = "kruise.io/sidecarset-injected-list";
 pub const IN_PLACE_UPDATE_STATE: &str = "kruise.io/sidecarset-inplace-update-state";
 /// Pod annotation: JSON map from sidecar name to the container of its hot-upgrade pair that works.
 pub const WORKING_HOT_UPGRADE_CONTAINER: &str = "kruise.io/sidecarset-working-hotupgrade-container";
+/// Pod annotation: what an update in place has changed, until the kubelet has followed.
+pub const IN_PLACE_STATE: &str = "kruise.io/sidecarset-inplace-update-state";
 /// Prefix of the pod annotation with the version of one container of a hot-upgrade pair.
 pub const HOT_UPGRADE_VERSION_PREFIX: &str = "version.sidecarset.kruise.io/";
 /// Prefix of the pod annotation with the version of the other container of the pair.

@@ -115,6 +115,11 @@ impl Records {
         Ok(Records { by_set })
     }
 
+    /// The sets that have a record, by name.
+    pub fn sets(&self) -> impl Iterator<Item = &str> {
+        self.by_set.keys().map(String::as_str)
+    }
+
     /// The record of a set.
     pub fn get(&self, set: &str) -> Option<Record<'_>> {
         self.by_set.get(set).map(Record)
