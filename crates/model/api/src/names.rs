@@ -60,6 +60,11 @@ pub const INJECT: &str = "pillion.dev/inject";
 /// Pod annotation of our own: how long the containers of a simulated pod run and how they end.
 pub const SIMULATE: &str = "pillion.dev/simulate";
 
+/// The label with the program that an object was installed by.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Pod label of our own, `"true"`: the pod with which `pillion install` checks admission. It is never stored.
+pub const INSTALL_CHECK: &str = "pillion.dev/install-check";
+
 /// Annotation of the Secret with the webhooks' certificates: the name that they are for.
 pub const CERTIFICATE_HOST: &str = "pillion.dev/host";
 /// Annotation of that Secret: when the certificate that is served ends.
