@@ -114,13 +114,7 @@ fn check_uid(source: &(dyn Source + Sync), live: &Value, key: &str, call: &Call<
 }
 
 /// Admission and checks.
-async fn prepare(
-    call: &Call<'_>,
-    part: Part,
-    options: &WriteOptions,
-    mut new: Value,
-    live: &Value,
-) -> Result<Value> {
+async fn prepare(call: &Call<'_>, part: Part, options: &WriteOptions, mut new: Value, live: &Value) -> Result<Value> {
     create::ensure_namespace(call, &mut new)?;
     check_name(call, &new)?;
     let attributes = Attributes::new(call, Operation::Update, options.dry_run, &options.shown, "UpdateOptions");
@@ -139,12 +133,7 @@ async fn prepare(
 }
 
 /// As [`prepare`], where admission sees the Scale and not the object.
-async fn prepare_scale(
-    call: &Call<'_>,
-    attributes: Attributes<'_>,
-    mut new: Value,
-    live: &Value,
-) -> Result<Value> {
+async fn prepare_scale(call: &Call<'_>, attributes: Attributes<'_>, mut new: Value, live: &Value) -> Result<Value> {
     let old_scale = scale::of(call, live)?;
     let mut new_scale = scale::of(call, &new)?;
     admission::mutate(&attributes, &mut new_scale, Some(&old_scale)).await?;

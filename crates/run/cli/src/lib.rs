@@ -15,6 +15,7 @@
 //!                          ├─ why ────┴─ manifest ──▶ offline ──▶ pillion-admission ──▶ render ──▶ stdout
 //!                          ├─ expr ───── pillion-expr ──▶ text, or plot ──▶ terminal, SVG, PNG
 //!                          ├─ crds ───── pillion-api ───▶ render
+//!                          ├─ install, uninstall ── pillion-install ──▶ an API server
 //!                          └─ up ─────── pillion-embedded + pillion-manager ──▶ view ──▶ screen, or lines
 //! ```
 //!
@@ -27,6 +28,7 @@ pub mod args;
 mod connect;
 mod expr;
 pub mod inject;
+mod install;
 pub mod manifest;
 pub mod offline;
 pub mod render;
@@ -126,6 +128,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Expr(ExprCommand::Eval(args)) => print(&expr::eval(&args)?),
         Command::Expr(ExprCommand::Check(args)) => print(&expr::check(&args)?),
         Command::Expr(ExprCommand::Plot(args)) => print_coloured(&expr::plot(&args)?),
+        Command::Install(args) => install::install(&args),
+        Command::Uninstall(args) => install::uninstall(&args),
         Command::Crds(CrdsArgs { output }) => print(&match output {
             ObjectOutput::Yaml => crds_yaml()?,
             ObjectOutput::Json => render::json_text(&crd::sidecarset(&Conversion::None)),

@@ -50,6 +50,7 @@ fn job(options: &Options) -> Value {
                     "containers": [{
                         "name": "removal",
                         "image": options.image,
+                        "imagePullPolicy": "IfNotPresent",
                         "args": ["uninstall", "--prepare", format!("--namespace={}", options.namespace)],
                         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
                         "securityContext": container_security_context(),

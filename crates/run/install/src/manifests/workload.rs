@@ -109,6 +109,7 @@ fn container(options: &Options) -> Value {
     let mut container = json!({
         "name": "manager",
         "image": options.image,
+        "imagePullPolicy": "IfNotPresent",
         "args": args,
         "ports": [
             {"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"},
