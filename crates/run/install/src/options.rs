@@ -69,6 +69,14 @@ impl Controller {
             Controller::Repair => "repair",
         }
     }
+
+    /// The Lease that its leader holds.
+    pub fn lease(self) -> &'static str {
+        match self {
+            Controller::Webhook => "pillion-webhook",
+            Controller::Repair => "pillion-repair",
+        }
+    }
 }
 
 impl fmt::Display for Controller {

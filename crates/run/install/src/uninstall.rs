@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use crate::error::Error;
 use crate::manifests::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER, REVISIONS};
 use crate::objects::{Manager, Place, Say, TICK, installed, manager_of};
+use crate::options::Controller;
 use crate::{check, migrate, ready};
 
 /// Removes an installation. With `all`, SidecarSets, their revisions and their definition go too; otherwise they stay, readable and
@@ -46,10 +47,9 @@ pub async fn uninstall(client: &Client, all: bool, timeout: Duration, say: Say<'
     for home in accounts.filter_map(|account| account.namespace.as_deref()) {
         stopped(client, home, timeout).await?;
         // The manager made these itself.
-        for (api_version, kind, name) in
-            [("v1", "Secret", CERTIFICATE_SECRET), ("coordination.k8s.io/v1", "Lease", MANAGER)]
-        {
-            Place::new(api_version, kind, Some(home), name).delete(client, say).await?;
+        Place::new("v1", "Secret", Some(home), CERTIFICATE_SECRET).delete(client, say).await?;
+        for controller in Controller::ALL {
+            Place::new("coordination.k8s.io/v1", "Lease", Some(home), controller.lease()).delete(client, say).await?;
         }
     }
     if let Some(definition) = &definition {

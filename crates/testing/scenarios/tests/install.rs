@@ -49,7 +49,7 @@ fn the_chart_renders_what_install_prints() -> anyhow::Result<()> {
                 "replicas=3",
                 "--set",
                 "image.repository=example.com/pillion",
-                "--set",
+                "--set-string",
                 "image.tag=2",
                 "--set",
                 "revisionsNamespace=revisions",

@@ -20,19 +20,25 @@ pub(super) fn objects(options: &Options) -> Vec<Value> {
         "metadata": metadata(MANAGER, Some(home), "manager"),
     });
     let mut objects = vec![account];
-    let lease = [
-        named(rule("coordination.k8s.io", &["leases"], &["get", "list", "watch", "update"]), MANAGER),
-        // The name of an object that is created is not known to the authorizer.
-        rule("coordination.k8s.io", &["leases"], &["create"]),
-    ];
-    objects.extend(grant("pillion-leader", Some(home), home, "leader", &lease));
     for controller in &options.controllers {
+        objects.extend(leader(*controller, home));
         objects.extend(match controller {
             Controller::Webhook => webhook(options),
             Controller::Repair => repair(home),
         });
     }
     objects
+}
+
+/// Of all replicas that run a part one leads it.
+fn leader(controller: Controller, home: &str) -> Vec<Value> {
+    let lease = [
+        named(rule("coordination.k8s.io", &["leases"], &["get", "list", "watch", "update"]), controller.lease()),
+        // The name of an object that is created is not known to the authorizer.
+        rule("coordination.k8s.io", &["leases"], &["create"]),
+    ];
+    let name = format!("pillion-{controller}-leader");
+    grant(&name, Some(home), home, controller.name(), &lease)
 }
 
 fn webhook(options: &Options) -> Vec<Value> {
