@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
 use pillion::render;
-use pillion_install::{Certificates, Controller, Options, manifests, removal};
+use pillion_install::{Certificates, Options, Part, manifests, removal};
 use serde_json::{Value, json};
 
 use crate::command::root;
@@ -121,8 +121,8 @@ fn condition(object: &Value, own_certificates: &Options, options: &Options) -> O
         _ => {}
     }
     let mut conditions = Vec::new();
-    for controller in Controller::ALL {
-        let others = Controller::ALL.into_iter().filter(|other| *other != controller).collect();
+    for controller in Part::ALL {
+        let others = Part::ALL.into_iter().filter(|other| *other != controller).collect();
         if !manifests(&Options { controllers: others, ..own_certificates.clone() }).contains(object) {
             conditions.push(format!("has \"{controller}\" .Values.controllers"));
         }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pillion::render;
-use pillion_install::{Controller, IMAGE, Options, manifests};
+use pillion_install::{IMAGE, Options, Part, manifests};
 use serde_json::{Map, Value, json};
 
 /// `values.schema.json`.
@@ -14,7 +14,7 @@ pub(super) fn schema() -> Value {
         .iter()
         .find_map(|object| object.pointer("/spec/template/spec/containers/0/resources").cloned())
         .unwrap_or_default();
-    let controllers = Controller::ALL.map(Controller::name);
+    let controllers = Part::ALL.map(Part::name);
     let object = |about: &str, properties: Value| json!({"description": about, "type": "object", "additionalProperties": false, "properties": properties});
     let map = |about: &str| json!({"description": about, "type": "object", "default": {}});
     let text = |about: &str, default: &str| json!({"description": about, "type": "string", "default": default});

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, stream};
 use kube::Api;
 use kube::runtime::watcher;
 use tokio::sync::watch::Sender;
+use tokio::time::Instant;
 
 use crate::name::NamespacedName;
 use crate::objects::{Change, Objects, Source};
@@ -40,11 +42,14 @@ impl<V> Clone for Cache<V> {
 struct Inner<V> {
     objects: Mutex<Objects<V>>,
     state: Sender<State>,
+    /// When the watch last reported something.
+    reported: Mutex<Instant>,
 }
 
 impl<V> Default for Cache<V> {
     fn default() -> Self {
-        Cache { inner: Arc::new(Inner { objects: Mutex::default(), state: Sender::new(State::Syncing) }) }
+        let (objects, state) = (Mutex::default(), Sender::new(State::Syncing));
+        Cache { inner: Arc::new(Inner { objects, state, reported: Mutex::new(Instant::now()) }) }
     }
 }
 
@@ -62,6 +67,7 @@ impl<V: View> Cache<V> {
         let mut events = watch(api, config).boxed();
         let mut listed = BTreeSet::new();
         while let Some(event) = events.next().await {
+            *self.inner.reported.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
             if self.apply(event, &mut listed) {
                 running.state.send_replace(State::Synced);
             }
@@ -97,6 +103,11 @@ impl<V> Cache<V> {
     /// How far the cache can be relied on now.
     pub fn state(&self) -> State {
         *self.inner.state.borrow()
+    }
+
+    /// How long ago the watch last reported a change, or the cache was created.
+    pub fn age(&self) -> Duration {
+        self.inner.reported.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
     /// Returns when the cache is synced.

@@ -26,6 +26,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let credentials = Credentials::generate(address)?;
     credentials.write_kubeconfig(&kubeconfig, address)?;
     println!("export KUBECONFIG={}", kubeconfig.display());
-    server.serve(listener, &credentials, axum_server::Handle::new()).await?;
+    server.serve(listener, &credentials).await?;
     Ok(())
 }

@@ -1,13 +1,14 @@
 //! The router on a TLS port, for those who have a token.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{Method, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use axum_server::tls_rustls::RustlsConfig;
+use pillion_serve::{CertificateError, Server};
+use tokio::sync::watch;
 
 use crate::authentication::{self, ISSUER};
 use crate::credentials::Credentials;
@@ -23,32 +24,24 @@ use crate::user::User;
 pub enum ServeError {
     /// The certificate or its key cannot be used.
     #[error("the server's certificate cannot be used")]
-    Certificate(#[source] std::io::Error),
+    Certificate(#[source] CertificateError),
     /// The port cannot be served.
     #[error("cannot serve on the port")]
     Port(#[source] std::io::Error),
 }
 
 impl ApiServer {
-    /// Serves on a port until `handle` says otherwise. Every request must carry the owner's token or a service account's; health and version are for all.
-    pub async fn serve(
-        &self,
-        listener: TcpListener,
-        credentials: &Credentials,
-        handle: axum_server::Handle<SocketAddr>,
-    ) -> Result<(), ServeError> {
+    /// Serves on a port until the future is dropped. Every request must carry the owner's token or a service account's; health and version
+    /// are for all.
+    ///
+    /// # Errors
+    /// The certificate or the port cannot be used.
+    pub async fn serve(&self, listener: TcpListener, credentials: &Credentials) -> Result<(), ServeError> {
         self.inner.set_admin_token(&credentials.token);
-        let tls = RustlsConfig::from_pem(credentials.certificate.clone().into(), credentials.key.clone().into())
-            .await
-            .map_err(ServeError::Certificate)?;
-        listener.set_nonblocking(true).map_err(ServeError::Port)?;
-        let router = authenticated(self);
-        axum_server::from_tcp_rustls(listener, tls)
-            .map_err(ServeError::Port)?
-            .handle(handle)
-            .serve(router.into_make_service())
-            .await
-            .map_err(ServeError::Port)
+        let tls = pillion_serve::tls(&credentials.certificate, &credentials.key).map_err(ServeError::Certificate)?;
+        let server = Server::new(listener, authenticated(self)).map_err(ServeError::Port)?;
+        server.with_tls(watch::channel(tls).1).run().await;
+        Ok(())
     }
 }
 

@@ -191,7 +191,7 @@ fn listen(server: &ApiServer, address: SocketAddr, tasks: &mut JoinSet<()>) -> R
     let credentials = Credentials::generate(address).map_err(StartError::Credentials)?;
     let (serving, shown) = (server.clone(), credentials.clone());
     tasks.spawn(async move {
-        if let Err(error) = serving.serve(listener, &shown, axum_server::Handle::new()).await {
+        if let Err(error) = serving.serve(listener, &shown).await {
             tracing::error!(%error, "the API server's port is closed");
         }
     });

@@ -65,14 +65,12 @@ pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Pod label of our own, `"true"`: the pod with which `pillion install` checks admission. It is never stored.
 pub const INSTALL_CHECK: &str = "pillion.dev/install-check";
 
-/// Annotation of the Secret with the webhooks' certificates: the name that they are for.
-pub const CERTIFICATE_HOST: &str = "pillion.dev/host";
-/// Annotation of that Secret: when the certificate that is served ends.
-pub const CERTIFICATE_NOT_AFTER: &str = "pillion.dev/not-after";
-/// Annotation of that Secret: when the certificate that comes next ends.
-pub const CERTIFICATE_NEXT_NOT_AFTER: &str = "pillion.dev/next-not-after";
-/// Annotation of that Secret: since when the next certificate's authority is trusted.
-pub const CERTIFICATE_NEXT_SINCE: &str = "pillion.dev/next-since";
+/// Annotation of the Secret with the webhooks' authority: when that authority expires.
+pub const AUTHORITY_NOT_AFTER: &str = "pillion.dev/authority-not-after";
+/// Annotation of that Secret: when the authority that comes next expires.
+pub const AUTHORITY_NEXT_NOT_AFTER: &str = "pillion.dev/next-not-after";
+/// Annotation of that Secret: since when the authority that comes next is trusted.
+pub const AUTHORITY_NEXT_SINCE: &str = "pillion.dev/next-since";
 
 // Vertical Pod Autoscaler.
 

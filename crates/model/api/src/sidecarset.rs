@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::of_kubernetes::OfKubernetes;
 
+pub mod conversion_review;
 pub mod convert;
 pub mod crd;
 mod decode;

@@ -9,6 +9,7 @@ pub use install::{InstallArgs, ToClusterArgs, UninstallArgs};
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -17,6 +18,7 @@ use clap_complete::Shell;
 use jiff::Timestamp;
 use pillion_expr::{Amount, Resource};
 use pillion_gates::{Gates, Settings};
+use pillion_manager::Part;
 use pillion_quantity::Quantity;
 
 /// Sidecars done properly on Kubernetes
@@ -48,6 +50,17 @@ pub enum Command {
     /// Ctrl-C ends every process that was started, within the pods' grace periods; a second one at once.
     #[command(after_help = UP_EXAMPLES)]
     Up(UpArgs),
+    /// Serve the webhooks and run the controllers of a cluster
+    ///
+    /// Every replica serves the webhooks; of each controller one replica leads, which holds its Lease. `pillion install` runs this
+    /// command in a Deployment. Outside the cluster, API servers must be able to reach --webhook-url.
+    ///
+    /// The definition of SidecarSet must be there, and so must the webhook configurations that the manager may not create by itself:
+    /// `pillion install` creates both.
+    ///
+    /// SIGTERM ends it: requests are drained, and Leases are given back.
+    #[command(after_help = MANAGER_EXAMPLES)]
+    Manager(ManagerArgs),
     /// Print what pods and workloads become when SidecarSets are injected into them
     ///
     /// Reads SidecarSets, pods and workloads (Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job,
@@ -189,6 +202,65 @@ pub struct UpArgs {
     /// Features to switch on or off.
     #[command(flatten)]
     pub gates: GateArgs,
+}
+
+/// `pillion manager`
+#[derive(Debug, Args)]
+pub struct ManagerArgs {
+    /// The kubeconfig file [default: the service account of the pod, or $KUBECONFIG, or ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: its current context]
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// The manager's own namespace, where its Secret and its Leases are
+    #[arg(long, value_name = "NAME", default_value = pillion_manager::NAMESPACE)]
+    pub namespace: String,
+    /// The namespace of the ControllerRevisions of SidecarSets and of the ConfigMap kruise-configuration
+    #[arg(long, value_name = "NAME", default_value = pillion_api::names::DEFAULT_SYSTEM_NAMESPACE)]
+    pub revisions_namespace: String,
+    /// What this process does, so that controllers can run in processes and with accounts of their own [default: all]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = Part::ALL, hide_default_value = true)]
+    pub controllers: Vec<Part>,
+    /// Where the webhooks' certificates come from: self, or a folder
+    ///
+    /// With self, the manager makes and renews them, and replicas share an authority in the Secret pillion-webhook-certificate.
+    /// A folder has tls.crt, tls.key and ca.crt in it, such as a mounted Secret of cert-manager, and is read again when it changes.
+    #[arg(long, value_name = "SOURCE", default_value = "self")]
+    pub certificates: String,
+    /// The Service through which API servers reach the webhooks; it is in the manager's own namespace
+    #[arg(long, value_name = "NAME", default_value = "pillion-webhook", conflicts_with = "webhook_url")]
+    pub service_name: String,
+    /// The URL at which API servers reach the webhooks, for a manager outside the cluster
+    #[arg(long, value_name = "URL")]
+    pub webhook_url: Option<String>,
+    /// Where webhooks are served, with TLS
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:9443")]
+    pub bind_address: SocketAddr,
+    /// Where /healthz, /readyz and /metrics are served, without TLS
+    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
+    pub health_address: SocketAddr,
+    /// How long webhooks are still served after SIGTERM, in seconds, while API servers notice that this replica ends
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub shutdown_delay: u64,
+    /// How log lines are written
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+    /// What is logged: a level, or one for each module, such as info,pillion_lease=debug
+    #[arg(long, value_name = "LEVELS", default_value = "info")]
+    pub log_level: String,
+    /// Features to switch on or off.
+    #[command(flatten)]
+    pub gates: GateArgs,
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people
+    Text,
+    /// One JSON object per line
+    Json,
 }
 
 /// `pillion inject`
@@ -428,6 +500,17 @@ Examples:
   pillion up examples/quickstart --until-done     a SidecarSet, a Deployment and a Job; ends with the Job
   pillion up app.yaml --data ~/.pillion           go on where the last run stopped
   pillion up --images images.yaml app/            containers without a command, as the file says";
+
+const MANAGER_EXAMPLES: &str = "\
+Examples:
+  # In a pod, with the service account that `pillion install` creates
+  pillion manager
+
+  # On this machine, for a cluster whose API server can reach it
+  pillion manager --kubeconfig ~/.kube/config --webhook-url https://127.0.0.1:9443 --bind-address 127.0.0.1:9443
+
+  # Only the webhooks
+  pillion manager --controllers webhook";
 
 const INJECT_EXAMPLES: &str = "\
 Examples:

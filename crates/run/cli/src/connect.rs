@@ -23,7 +23,8 @@ pub(crate) async fn connect(args: &ClusterArgs) -> Result<Connection, Failure> {
     Ok(Connection { client, namespace })
 }
 
-async fn config(args: &ClusterArgs) -> Result<Config, Failure> {
+/// How the cluster is reached.
+pub(crate) async fn config(args: &ClusterArgs) -> Result<Config, Failure> {
     let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
     if let Some(path) = &args.kubeconfig {
         let refuse = |error: &dyn std::error::Error| {

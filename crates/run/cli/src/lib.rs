@@ -16,6 +16,7 @@
 //!                          ├─ expr ───── pillion-expr ──▶ text, or plot ──▶ terminal, SVG, PNG
 //!                          ├─ crds ───── pillion-api ───▶ render
 //!                          ├─ install, uninstall ── pillion-install ──▶ an API server
+//!                          ├─ manager ── pillion-manager ──▶ a cluster
 //!                          └─ up ─────── pillion-embedded + pillion-manager ──▶ view ──▶ screen, or lines
 //! ```
 //!
@@ -29,6 +30,7 @@ mod connect;
 mod expr;
 pub mod inject;
 mod install;
+mod manager;
 pub mod manifest;
 pub mod offline;
 pub mod render;
@@ -124,6 +126,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
         Command::Inject(args) => run_inject(&args),
         Command::Up(args) => run_up(&args),
+        Command::Manager(args) => manager::run(&args),
         Command::Why(args) => run_why(&args),
         Command::Expr(ExprCommand::Eval(args)) => print(&expr::eval(&args)?),
         Command::Expr(ExprCommand::Check(args)) => print(&expr::check(&args)?),

@@ -27,7 +27,7 @@ use kube::{Api, ResourceExt as _};
 use pillion_clock::Clock;
 use pillion_embedded::{Containers, Embedded};
 use pillion_gates::Gates;
-use pillion_manager::{Manager, NAMESPACE, Reach};
+use pillion_manager::{Manager, NAMESPACE, WebhookAddress};
 use pillion_node::ImageMap;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch as channel;
@@ -173,7 +173,10 @@ async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Docu
     tokio::select! {
         shown = show(screen, &kubeconfig, began, &view, finished.subscribe()) => shown?,
         outcome = work => outcome?,
-        () = manager.run() => return Err(Failure::no("the manager has ended by itself")),
+        ended = manager.run() => {
+            let reason = ended.err().map_or_else(|| "nobody asked it to".to_owned(), |error| chain(&error));
+            return Err(Failure::no(format!("the manager has ended: {reason}")));
+        }
         () = watch::keep(client.clone(), &view) => return Err(Failure::no("the watches have ended by themselves")),
     }
     let (summary, failed) = lines::summary(&view.borrow());
@@ -201,14 +204,15 @@ async fn default_service_account(client: &kube::Client) {
 }
 
 async fn start_manager(engine: &Embedded, gates: Gates) -> Result<Manager, String> {
-    let reach = Reach::Service { namespace: NAMESPACE.to_owned(), name: SERVICE.to_owned(), port: 443 };
+    let address = WebhookAddress::Service { namespace: NAMESPACE.to_owned(), name: SERVICE.to_owned(), port: 443 };
     let clock = engine.server().clock();
     let config = pillion_manager::Config {
         gates,
-        ..pillion_manager::Config::new(engine.client(), Arc::new(move || clock.now()), reach)
+        ..pillion_manager::Config::new(engine.client(), Arc::new(move || clock.now()), address)
     };
-    let manager = Manager::start(config).await.map_err(|error| chain(&error))?;
+    let manager = Manager::new(config);
     engine.server().register_webhook(&format!("https://{SERVICE}.{NAMESPACE}.svc"), manager.webhooks());
+    manager.start().await.map_err(|error| chain(&error))?;
     manager.register().await.map_err(|error| chain(&error))?;
     Ok(manager)
 }

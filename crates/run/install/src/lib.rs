@@ -38,5 +38,6 @@ mod uninstall;
 pub use error::Error;
 pub use install::install;
 pub use manifests::{manifests, removal};
-pub use options::{Certificates, Controller, IMAGE, NAMESPACE, Options};
+pub use options::{Certificates, IMAGE, Options};
+pub use pillion_manager::{NAMESPACE, Part};
 pub use uninstall::{prepare, uninstall};

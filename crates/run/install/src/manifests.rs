@@ -61,8 +61,10 @@ pub(crate) fn pod_labels() -> Value {
 
 #[cfg(test)]
 mod tests {
+    use pillion_manager::Part;
+
     use super::*;
-    use crate::options::{Certificates, Controller};
+    use crate::options::Certificates;
 
     fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> Vec<&'a Value> {
         objects.iter().filter(|object| object["kind"] == kind && object["metadata"]["name"] == name).collect()
@@ -92,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_controller_that_does_not_run_has_no_rights() {
-        let options = Options { controllers: vec![Controller::Webhook], ..Options::default() };
+        let options = Options { controllers: vec![Part::Webhook], ..Options::default() };
         let objects = manifests(&options);
         assert!(find(&objects, "ClusterRole", "pillion-repair").is_empty());
         assert!(find(&objects, "ClusterRoleBinding", "pillion-repair").is_empty());

@@ -10,13 +10,13 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use pillion_api::names;
+use pillion_manager::Part;
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::manifests::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER, REVISIONS};
 use crate::objects::{Manager, Place, Say, TICK, installed, manager_of};
-use crate::options::Controller;
 use crate::{check, migrate, ready};
 
 /// Removes an installation. With `all`, SidecarSets, their revisions and their definition go too; otherwise they stay, readable and
@@ -48,7 +48,7 @@ pub async fn uninstall(client: &Client, all: bool, timeout: Duration, say: Say<'
         stopped(client, home, timeout).await?;
         // The manager made these itself.
         Place::new("v1", "Secret", Some(home), CERTIFICATE_SECRET).delete(client, say).await?;
-        for controller in Controller::ALL {
+        for controller in Part::ALL {
             Place::new("coordination.k8s.io/v1", "Lease", Some(home), controller.lease()).delete(client, say).await?;
         }
     }

@@ -10,8 +10,8 @@ use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
 use pillion_embedded::{Config, Embedded};
-use pillion_install::{Controller, Error, Options, install, manifests, uninstall};
-use pillion_manager::{Manager, Reach};
+use pillion_install::{Error, Options, Part, install, manifests, uninstall};
+use pillion_manager::{Manager, WebhookAddress};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -61,11 +61,15 @@ impl Cluster {
             )
             .await
             .unwrap();
-            let reach =
-                Reach::Service { namespace: "pillion-system".into(), name: "pillion-webhook".into(), port: 443 };
-            let config = pillion_manager::Config::new(client, Arc::new(move || clock.now()), reach);
-            let manager = Manager::start(config).await.unwrap();
+            let address = WebhookAddress::Service {
+                namespace: "pillion-system".into(),
+                name: "pillion-webhook".into(),
+                port: 443,
+            };
+            let config = pillion_manager::Config::new(client, Arc::new(move || clock.now()), address);
+            let manager = Manager::new(pillion_manager::Config { installs_definition: false, ..config });
             server.register_webhook("https://pillion-webhook.pillion-system.svc:443", manager.webhooks());
+            manager.start().await.unwrap();
             manager.register().await.unwrap();
             std::future::pending::<()>().await;
         })
@@ -133,7 +137,7 @@ async fn an_installation_answers_admissions_and_a_second_one_changes_nothing() {
     assert!(!said.iter().any(|line| line.ends_with("created") || line.ends_with("configured")), "{said:?}");
 
     // An upgrade: what is not part of it any more goes.
-    let options = Options { controllers: vec![Controller::Webhook], ..Options::default() };
+    let options = Options { controllers: vec![Part::Webhook], ..Options::default() };
     cluster.install(&options).await.unwrap();
     let gone = "clusterrole.rbac.authorization.k8s.io/pillion-repair deleted";
     assert!(cluster.said().iter().any(|line| line == gone), "{:?}", cluster.said());

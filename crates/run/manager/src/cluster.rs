@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use imbl::OrdMap;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace as KubeNamespace;
 use kube::ResourceExt as _;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use pillion_admission::Snapshot;
 use pillion_api::names;
 use pillion_api::sidecarset::validation::Neighbours;
-use pillion_api::sidecarset::{self, InjectRevisionPolicy, SidecarSet, revision};
+use pillion_api::sidecarset::{self, FailurePolicy, InjectRevisionPolicy, SidecarSet, revision};
 use pillion_informer::Change;
 use pillion_inject::{Catalog, Namespace, Revisions};
 use serde_json::Value;
@@ -24,6 +25,8 @@ pub(crate) struct View {
     pub(crate) neighbours: Neighbours,
     /// The ControllerRevisions of SidecarSets.
     pub(crate) revisions: Revisions,
+    /// The SidecarSets without which their pods are refused, the oldest first.
+    pub(crate) failing: Arc<[Arc<SidecarSet>]>,
     /// Whether every cache was synced when it was made.
     pub(crate) is_filled: bool,
 }
@@ -130,6 +133,36 @@ pub(crate) struct Objects {
     revisions: Revisions,
     /// The sets that name a revision in their pin, by that name.
     pinned_by: BTreeMap<String, BTreeSet<String>>,
+    /// The sets with `failurePolicy: Fail`.
+    failing: Failing,
+}
+
+/// The sets with `failurePolicy: Fail`, by age: those that had an entry of their own keep it.
+#[derive(Default)]
+struct Failing {
+    by_age: BTreeMap<(Option<Timestamp>, String), Arc<SidecarSet>>,
+    listed: Arc<[Arc<SidecarSet>]>,
+}
+
+impl Failing {
+    fn replace(&mut self, old: Option<&SidecarSet>, new: Option<&Arc<SidecarSet>>) {
+        let key =
+            |set: &SidecarSet| (set.metadata.creation_timestamp.as_ref().map(|time| time.0), set.name().to_owned());
+        let removed = old.filter(|set| is_failing(set)).and_then(|set| self.by_age.remove(&key(set)));
+        let new = new.filter(|set| is_failing(set));
+        if removed.is_none() && new.is_none() {
+            return;
+        }
+        if let Some(set) = new {
+            self.by_age.insert(key(set), Arc::clone(set));
+        }
+        self.listed = self.by_age.values().cloned().collect();
+    }
+}
+
+fn is_failing(set: &SidecarSet) -> bool {
+    let strategy = &set.spec.injection_strategy;
+    strategy.failure_policy == Some(FailurePolicy::Fail) && !strategy.paused
 }
 
 impl Objects {
@@ -177,6 +210,7 @@ impl Objects {
         if let Some(old) = self.catalog.get(name).cloned() {
             self.catalog.remove(name);
             self.neighbours.remove(&old);
+            self.failing.replace(Some(&old), None);
             if let Some(pinned) = pinned_name(&old)
                 && let Some(sets) = self.pinned_by.get_mut(&pinned)
             {
@@ -190,6 +224,7 @@ impl Objects {
         match self.catalog.insert(Arc::clone(&new), &self.revisions) {
             Ok(()) => {
                 self.neighbours.insert(&new);
+                self.failing.replace(None, Some(&new));
                 if let Some(pinned) = pinned_name(&new) {
                     self.pinned_by.entry(pinned).or_default().insert(name.to_owned());
                 }
@@ -204,6 +239,7 @@ impl Objects {
             snapshot: Snapshot { catalog: self.catalog.clone(), namespaces: self.namespaces.clone() },
             neighbours: self.neighbours.clone(),
             revisions: self.revisions.clone(),
+            failing: Arc::clone(&self.failing.listed),
             is_filled: true,
         }
     }

@@ -1,5 +1,6 @@
 //! What a manager is made of.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::http::Uri;
@@ -10,11 +11,13 @@ use pillion_gates::Gates;
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::metrics::Metrics;
+use crate::part::Part;
 
-/// Where the manager lives unless it is told otherwise.
+/// The manager's namespace unless another is given.
 pub const NAMESPACE: &str = "pillion-system";
 
-/// Tells the time.
+/// Reads the time of day.
 pub type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 /// What a manager is made of.
@@ -24,37 +27,69 @@ pub struct Config {
     pub client: Client,
     /// The one clock.
     pub now: Now,
-    /// Where the manager lives: its Secret is there, and pods there are never injected.
+    /// The manager's own namespace: its Secret and its Leases are there, and pods there are never injected.
     pub namespace: String,
     /// Where ControllerRevisions of SidecarSets and Kruise's ConfigMap are. Whoever may write there decides what is injected.
     pub revisions_namespace: String,
-    /// How the API server reaches the webhooks.
-    pub reach: Reach,
+    /// Where the API server finds the webhooks.
+    pub address: WebhookAddress,
+    /// Where the webhooks' certificates come from.
+    pub certificates: Certificates,
     /// The feature gates.
     pub gates: Gates,
-    /// How long a certificate is good for; it is renewed when a third of that is left.
-    pub certificate_lifetime: SignedDuration,
+    /// What this process does.
+    pub parts: Vec<Part>,
+    /// Who this replica is in elections; it must differ from every other process. `None` for the only manager of a cluster, which leads
+    /// without a Lease.
+    pub identity: Option<String>,
+    /// Whether the manager installs the definition of SidecarSet. Otherwise somebody else must have done so.
+    pub installs_definition: bool,
+    /// What is counted.
+    pub metrics: Metrics,
 }
 
 impl Config {
-    /// The usual settings.
-    pub fn new(client: Client, now: Now, reach: Reach) -> Config {
+    /// The settings of the only manager of a cluster: it does everything.
+    pub fn new(client: Client, now: Now, address: WebhookAddress) -> Config {
         Config {
             client,
             now,
             namespace: NAMESPACE.to_owned(),
             revisions_namespace: names::DEFAULT_SYSTEM_NAMESPACE.to_owned(),
-            reach,
+            address,
+            certificates: Certificates::default(),
             gates: Gates::default(),
-            certificate_lifetime: SignedDuration::from_hours(90 * 24),
+            parts: Part::ALL.to_vec(),
+            identity: None,
+            installs_definition: true,
+            metrics: Metrics::default(),
         }
     }
 }
 
-/// How the API server reaches the webhooks.
+/// Where the webhooks' certificates come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// Through a Service.
+pub enum Certificates {
+    /// The manager makes and renews them. Replicas share an authority in a Secret.
+    SelfSigned {
+        /// How long a certificate is valid; it is renewed when a third of that is left. Its authority is valid 40 times as long.
+        lifetime: SignedDuration,
+    },
+    /// A folder with `tls.crt`, `tls.key` and, unless API servers trust the certificate anyway, `ca.crt`: a mounted Secret, such as cert-manager
+    /// writes. It is read again when it changes.
+    Folder(PathBuf),
+}
+
+impl Default for Certificates {
+    fn default() -> Certificates {
+        Certificates::SelfSigned { lifetime: SignedDuration::from_hours(90 * 24) }
+    }
+}
+
+/// Where the API server finds the webhooks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WebhookAddress {
+    /// Behind a Service.
     Service {
         /// Its namespace.
         namespace: String,
@@ -67,24 +102,27 @@ pub enum Reach {
     Url(String),
 }
 
-impl Reach {
-    /// The `clientConfig` of the webhook at `path`.
+impl WebhookAddress {
+    /// The `clientConfig` of the webhook at `path`. Without a bundle, API servers trust what their machine trusts.
     pub(crate) fn client_config(&self, path: &str, bundle: &str) -> Value {
         use base64::Engine as _;
-        let bundle = base64::engine::general_purpose::STANDARD.encode(bundle);
-        match self {
-            Reach::Service { namespace, name, port } => {
-                json!({"service": {"namespace": namespace, "name": name, "port": port, "path": path}, "caBundle": bundle})
+        let mut config = match self {
+            WebhookAddress::Service { namespace, name, port } => {
+                json!({"service": {"namespace": namespace, "name": name, "port": port, "path": path}})
             }
-            Reach::Url(url) => json!({"url": format!("{}{path}", url.trim_end_matches('/')), "caBundle": bundle}),
+            WebhookAddress::Url(url) => json!({"url": format!("{}{path}", url.trim_end_matches('/'))}),
+        };
+        if !bundle.is_empty() {
+            config["caBundle"] = base64::engine::general_purpose::STANDARD.encode(bundle).into();
         }
+        config
     }
 
     /// The name that the API server expects in the certificate.
     pub(crate) fn host(&self) -> Result<String, Error> {
         match self {
-            Reach::Service { namespace, name, .. } => Ok(format!("{name}.{namespace}.svc")),
-            Reach::Url(url) => {
+            WebhookAddress::Service { namespace, name, .. } => Ok(format!("{name}.{namespace}.svc")),
+            WebhookAddress::Url(url) => {
                 let uri = url.parse::<Uri>().ok().filter(|uri| uri.scheme_str() == Some("https"));
                 let host = uri.as_ref().and_then(Uri::host).map(|host| host.trim_matches(['[', ']']).to_owned());
                 host.filter(|host| !host.is_empty()).ok_or_else(|| Error::Url { url: url.clone() })
@@ -99,28 +137,30 @@ mod tests {
 
     #[test]
     fn a_certificate_is_made_for_the_name_that_the_api_server_asks() {
-        let service = Reach::Service { namespace: "pillion-system".into(), name: "pillion-webhook".into(), port: 443 };
+        let service =
+            WebhookAddress::Service { namespace: "pillion-system".into(), name: "pillion-webhook".into(), port: 443 };
         let rows = [
             (service, Some("pillion-webhook.pillion-system.svc")),
-            (Reach::Url("https://127.0.0.1:9443/".into()), Some("127.0.0.1")),
-            (Reach::Url("https://[::1]:9443".into()), Some("::1")),
-            (Reach::Url("https://pillion.example".into()), Some("pillion.example")),
-            (Reach::Url("http://pillion.example".into()), None),
-            (Reach::Url("pillion".into()), None),
+            (WebhookAddress::Url("https://127.0.0.1:9443/".into()), Some("127.0.0.1")),
+            (WebhookAddress::Url("https://[::1]:9443".into()), Some("::1")),
+            (WebhookAddress::Url("https://pillion.example".into()), Some("pillion.example")),
+            (WebhookAddress::Url("http://pillion.example".into()), None),
+            (WebhookAddress::Url("pillion".into()), None),
         ];
-        for (reach, host) in rows {
-            assert_eq!(reach.host().ok().as_deref(), host, "{reach:?}");
+        for (address, host) in rows {
+            assert_eq!(address.host().ok().as_deref(), host, "{address:?}");
         }
     }
 
     #[test]
-    fn the_api_server_is_told_the_path_on_either_way() {
-        let url = Reach::Url("https://127.0.0.1:9443/".into());
+    fn a_client_config_has_the_path_and_the_bundle() {
+        let url = WebhookAddress::Url("https://127.0.0.1:9443/".into());
         assert_eq!(
             url.client_config("/convert", "PEM"),
             json!({"url": "https://127.0.0.1:9443/convert", "caBundle": "UEVN"})
         );
-        let service = Reach::Service { namespace: "a".into(), name: "b".into(), port: 8443 };
+        assert_eq!(url.client_config("/convert", ""), json!({"url": "https://127.0.0.1:9443/convert"}));
+        let service = WebhookAddress::Service { namespace: "a".into(), name: "b".into(), port: 8443 };
         let expected = json!({"namespace": "a", "name": "b", "port": 8443, "path": "/convert"});
         assert_eq!(service.client_config("/convert", "PEM")["service"], expected);
     }

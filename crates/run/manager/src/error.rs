@@ -19,7 +19,15 @@ pub enum Error {
         /// How long it was waited for.
         seconds: u64,
     },
-    /// The watches did not come up.
+    /// A definition is missing.
+    #[error(
+        "there is no CustomResourceDefinition {name:?}; `pillion install` creates it, and so does `pillion crds | kubectl apply -f -`"
+    )]
+    NoDefinition {
+        /// The definition.
+        name: String,
+    },
+    /// The caches have not been filled.
     #[error(
         "the API server has not listed SidecarSets, Namespaces and ControllerRevisions within {seconds} s; the manager must be allowed to list and watch them"
     )]
@@ -27,6 +35,14 @@ pub enum Error {
         /// How long they were waited for.
         seconds: u64,
     },
+    /// A watch has ended, by a panic: what it kept no longer follows the API server.
+    #[error(
+        "a watch has ended by itself; the manager ends too, so that it is started again with caches that follow the API server"
+    )]
+    WatchEnded,
+    /// An election cannot be held.
+    #[error("cannot run for leadership")]
+    Lease(#[from] pillion_lease::InvalidConfig),
     /// The webhooks cannot be reached at what was given as their address.
     #[error("{url:?} is not a URL of webhooks: it must begin with https:// and name a host")]
     Url {
@@ -42,12 +58,20 @@ pub enum Error {
         source: rcgen::Error,
     },
     /// A certificate cannot be served.
-    #[error("the certificate in Secret {secret:?} cannot be served; delete the Secret to have it made anew")]
+    #[error("{place}: the certificate cannot be served")]
     Tls {
-        /// Namespace and name of the Secret.
-        secret: String,
+        /// Where it is from.
+        place: String,
         /// What is wrong.
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: pillion_serve::CertificateError,
+    },
+    /// A file of a certificate cannot be read.
+    #[error("cannot read {}", file.display())]
+    File {
+        /// The file.
+        file: std::path::PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
     },
     /// The port cannot be served.
     #[error("cannot serve webhooks on the port")]

@@ -9,15 +9,16 @@
 //! use std::sync::Arc;
 //!
 //! use pillion_apiserver::ApiServer;
-//! use pillion_manager::{Config, Manager, Reach};
+//! use pillion_manager::{Config, Manager, WebhookAddress};
 //!
 //! let server = ApiServer::new(pillion_apiserver::Config::in_memory());
 //! server.bootstrap().await?;
 //! let (client, clock) = (kube::Client::new(server.router(), "default"), server.clock());
 //! let url = "https://pillion.invalid".to_owned();
 //!
-//! let manager = Manager::start(Config::new(client, Arc::new(move || clock.now()), Reach::Url(url.clone()))).await?;
+//! let manager = Manager::new(Config::new(client, Arc::new(move || clock.now()), WebhookAddress::Url(url.clone())));
 //! server.register_webhook(&url, manager.webhooks());
+//! manager.start().await?;
 //! manager.register().await?;
 //! // From here on SidecarSets are defaulted and checked, and pods are injected.
 //! # Ok(())
@@ -42,13 +43,19 @@
 //! - Time comes from [`Config::now`] and tokio's clock.
 #![forbid(unsafe_code)]
 
+mod budget;
 mod certificate;
+mod certificates;
 mod cluster;
 mod config;
 mod error;
+mod health;
+mod leader;
 mod manager;
 mod metrics;
 mod not_in_force;
+mod pace;
+mod part;
 mod paths;
 mod pending;
 mod registration;
@@ -56,9 +63,12 @@ mod review;
 mod secret;
 mod serve;
 mod state;
+mod touched;
 mod watches;
 mod webhook;
 
-pub use config::{Config, NAMESPACE, Now, Reach};
+pub use config::{Certificates, Config, NAMESPACE, Now, WebhookAddress};
 pub use error::Error;
 pub use manager::Manager;
+pub use metrics::{CountRequests, Metrics};
+pub use part::{Part, UnknownPart};

@@ -1,28 +1,29 @@
-//! The manager itself: starts, is asked, is registered, is served, goes on.
+//! The manager itself: starts, is registered, is served, goes on.
 
-use std::sync::Arc;
+use std::net::TcpListener;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use futures::{Stream, StreamExt as _, stream};
-use jiff::Timestamp;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
-use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::core::PartialObjectMeta;
 use kube::runtime::wait::{await_condition, conditions};
-use kube::runtime::watcher;
-use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-use crate::cluster::View;
+use crate::certificates::Keeper;
 use crate::config::Config;
 use crate::error::Error;
-use crate::metrics::Metrics;
-use crate::pending::Pending;
+use crate::leader::lead;
+use crate::pace::Pace;
+use crate::part::Part;
 use crate::state::Inner;
-use crate::watches::Watches;
-use crate::{registration, secret, serve, webhook};
+use crate::touched::touched;
+use crate::{health, registration, serve, webhook};
 
 /// A new definition is served within a second or two, if at all.
 const LONGEST_ESTABLISHING: Duration = Duration::from_secs(30);
@@ -30,72 +31,145 @@ const LONGEST_ESTABLISHING: Duration = Duration::from_secs(30);
 /// The first lists of a large cluster take seconds.
 const LONGEST_FILLING: Duration = Duration::from_mins(1);
 
-/// What failed is tried again after so long.
+/// What failed is tried again after this time.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// Webhooks, and what keeps them called. It ends with its last clone and router.
 #[derive(Clone)]
 pub struct Manager {
-    pub(crate) inner: Arc<Inner>,
+    inner: Arc<Inner>,
+    /// The watches; they end with the manager.
+    watches: Arc<Mutex<JoinSet<()>>>,
 }
 
 impl Manager {
-    /// Installs the definition of SidecarSet, begins to watch, and returns when everything there is has been seen.
-    ///
-    /// # Errors
-    /// The API server cannot be reached or refuses, or is too slow.
-    pub async fn start(config: Config) -> Result<Manager, Error> {
-        registration::install(&config).await?;
-        established(&config).await?;
-        let views = watch::Sender::new(Arc::new(View::default()));
-        let watches = Watches::start(config.client.clone(), &config.revisions_namespace, views.clone());
-        let mut filled = views.subscribe();
-        match tokio::time::timeout(LONGEST_FILLING, filled.wait_for(|view| view.is_filled)).await {
-            Ok(Ok(_)) => {}
-            _ => return Err(Error::NotFilled { seconds: LONGEST_FILLING.as_secs() }),
-        }
-        let inner = Inner {
-            config,
-            views,
-            pending: Pending::default(),
-            metrics: Metrics::default(),
-            served: watch::Sender::new(None),
-            watches,
-        };
-        Ok(Manager { inner: Arc::new(inner) })
+    /// A manager that has done nothing yet.
+    pub fn new(config: Config) -> Manager {
+        Manager { inner: Arc::new(Inner::new(config)), watches: Arc::default() }
     }
 
-    /// The webhooks: `POST /mutate-pod`, `/mutate-sidecarset`, `/validate-sidecarset` and `/convert`; and `GET /healthz`, `/readyz` and
-    /// `/metrics`.
+    /// The webhooks: `POST /mutate-pod`, `/mutate-sidecarset`, `/validate-sidecarset` and `/convert`. Objects can be converted from the start;
+    /// the others answer when the caches are synced.
     pub fn webhooks(&self) -> Router {
         webhook::router(Arc::clone(&self.inner))
     }
 
-    /// Makes certificates if there are none, and has the API server call the webhooks from now on. They must be reachable by then.
-    ///
-    /// # Errors
-    /// The API server cannot be reached or refuses.
-    pub async fn register(&self) -> Result<(), Error> {
-        self.reconcile().await.map(drop)
+    /// `GET /healthz`, `/readyz` and `/metrics`.
+    pub fn health(&self) -> Router {
+        health::router(Arc::clone(&self.inner))
     }
 
-    /// Serves the webhooks with TLS, as soon as there is a certificate, until the future is dropped.
+    /// Makes sure that SidecarSets are served, and begins to watch. The webhooks must be reachable from now on.
+    ///
+    /// # Errors
+    /// The API server cannot be reached or refuses, or there is no definition.
+    pub async fn start(&self) -> Result<(), Error> {
+        let config = &self.inner.config;
+        if config.installs_definition {
+            registration::install_definition(config).await?;
+        } else if registration::live_definition(config).await?.is_none() {
+            return Err(Error::NoDefinition { name: registration::definition_name() });
+        }
+        established(config).await?;
+        let (caches, views) = (self.inner.caches.clone(), self.inner.views.clone());
+        let watching = caches.run(config.client.clone(), config.revisions_namespace.clone(), views);
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner).spawn(watching);
+        Ok(())
+    }
+
+    /// Has the API server call the webhooks, once. It is what [`Manager::run`] begins with, for whoever wants to know when it is done.
+    ///
+    /// # Errors
+    /// The API server cannot be reached or refuses, or the caches are not synced in time.
+    pub async fn register(&self) -> Result<(), Error> {
+        Keeper::default().renew(&self.inner).await?;
+        // SidecarSets may be stored in another version than they are listed in.
+        self.register_conversion().await?;
+        match tokio::time::timeout(LONGEST_FILLING, self.inner.filled()).await {
+            Ok(()) => self.register_admission().await.map(drop),
+            Err(_) => Err(Error::NotFilled { seconds: LONGEST_FILLING.as_secs() }),
+        }
+    }
+
+    /// Serves the webhooks with TLS, as soon as there is a certificate, until [`Manager::stop`]. They are still served for `delay` then, since API
+    /// servers need a while to notice; what was asked by then has `grace` to be answered.
     ///
     /// # Errors
     /// The port or the certificate cannot be used.
-    pub async fn serve(&self, listener: std::net::TcpListener) -> Result<(), Error> {
-        let served = self.inner.served.subscribe();
-        serve::serve(listener, self.webhooks(), served, &self.inner.config.namespace).await
+    pub async fn serve(&self, listener: TcpListener, delay: Duration, grace: Duration) -> Result<(), Error> {
+        serve::serve(listener, self.webhooks(), &self.inner, delay, grace).await
     }
 
-    /// Goes on: renews certificates in time, and registers again when somebody changes what was registered. It never ends.
-    pub async fn run(&self) {
-        let mut changes = self.changes().ready_chunks(64);
+    /// Goes on until [`Manager::stop`]: renews certificates in time, runs for leadership, and does what the leader does. Leases are given
+    /// back at the end.
+    ///
+    /// # Errors
+    /// Something ended that must not end. The process should be started again.
+    pub async fn run(&self) -> Result<(), Error> {
+        let inner = &*self.inner;
+        let has = |part: Part| inner.config.parts.contains(&part);
+        let certificates = async {
+            if has(Part::Webhook) {
+                Keeper::default().run(inner).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        let webhook = async {
+            if has(Part::Webhook) {
+                lead(inner, Part::Webhook, || self.keep_registered().boxed()).await
+            } else {
+                Ok(())
+            }
+        };
+        let parts = async { tokio::try_join!(webhook).map(drop) };
+        tokio::select! {
+            ended = parts => ended.map_err(Error::Lease),
+            () = certificates => Ok(()),
+            () = inner.caches.stopped() => Err(Error::WatchEnded),
+        }
+    }
+
+    /// Ends what goes on. The manager is no longer ready.
+    pub fn stop(&self) {
+        self.inner.stopping.send_replace(true);
+    }
+
+    /// Returns when [`Manager::stop`] has been called.
+    pub async fn stopped(&self) {
+        self.inner.stopped().await;
+    }
+
+    async fn register_conversion(&self) -> Result<bool, Error> {
+        let Some(bundle) = self.inner.bundle.borrow().clone() else { return Ok(false) };
+        registration::register_conversion(&self.inner.config, &bundle).await
+    }
+
+    async fn register_admission(&self) -> Result<bool, Error> {
+        let Some(bundle) = self.inner.bundle.borrow().clone() else { return Ok(false) };
+        let failing = Arc::clone(&self.inner.views.borrow().failing);
+        registration::register_admission(&self.inner.config, &bundle, &failing).await
+    }
+
+    /// Keeps the webhooks registered, whatever others do to the registration.
+    async fn keep_registered(&self) {
+        let inner = &*self.inner;
+        let (mut bundles, mut views) = (inner.bundle.subscribe(), inner.views.subscribe());
+        let mut changes = self.changes();
+        let mut pace = Pace::default();
+        let mut wanted = None;
         loop {
-            let pause = match self.reconcile().await {
-                Ok(again) => {
-                    let left = again.duration_since((self.inner.config.now)());
-                    Duration::try_from(left).unwrap_or_default().max(Duration::from_secs(1))
+            bundles.mark_unchanged();
+            let (bundle, failing, is_filled) = {
+                let view = views.borrow_and_update();
+                (inner.bundle.borrow().clone(), Arc::clone(&view.failing), view.is_filled)
+            };
+            let want = Some((bundle, failing, is_filled));
+            let pause = match self.register_what_is_known(is_filled).await {
+                Ok(false) => Duration::ZERO,
+                Ok(true) => {
+                    let pause = pace.wrote(wanted != want, Instant::now());
+                    tracing::info!(?pause, "the webhooks are registered");
+                    pause
                 }
                 Err(error) => {
                     let cause = std::error::Error::source(&error).map(ToString::to_string);
@@ -103,50 +177,41 @@ impl Manager {
                     RETRY
                 }
             };
-            // Either way it is time to look again.
-            let _ = tokio::time::timeout(pause, changes.next()).await;
+            wanted = want.clone();
+            tokio::time::sleep(pause).await;
+            let is_wanted = |view: &Arc<crate::cluster::View>| {
+                want.as_ref().is_some_and(|(_, failing, is_filled)| {
+                    !Arc::ptr_eq(&view.failing, failing) || view.is_filled != *is_filled
+                })
+            };
+            tokio::select! {
+                _ = changes.next() => {}
+                _ = bundles.changed() => {}
+                _ = views.wait_for(is_wanted) => {}
+                () = tokio::time::sleep(RETRY), if pause == RETRY => {}
+            }
         }
     }
 
-    /// Brings the registration to where it should be. Returns when to look again.
-    async fn reconcile(&self) -> Result<Timestamp, Error> {
-        let (kept, again) = registration::reconcile(&self.inner.config).await?;
-        self.inner.served.send_if_modified(|served| {
-            let is_new = served.as_deref() != Some(&kept.current);
-            if is_new {
-                *served = Some(Arc::new(kept.current));
-            }
-            is_new
-        });
-        Ok(again)
+    /// Pods are sent to the webhooks only when there is a view to decide by.
+    async fn register_what_is_known(&self, is_filled: bool) -> Result<bool, Error> {
+        let conversion = self.register_conversion().await?;
+        Ok(if is_filled { self.register_admission().await? || conversion } else { conversion })
     }
 
     /// One item whenever one of the objects that were registered changes.
-    fn changes(&self) -> impl Stream<Item = ()> + Send + use<> {
+    fn changes(&self) -> BoxStream<'static, Vec<()>> {
         let client = || self.inner.config.client.clone();
         let mutating: Api<PartialObjectMeta<MutatingWebhookConfiguration>> = Api::all(client());
         let validating: Api<PartialObjectMeta<ValidatingWebhookConfiguration>> = Api::all(client());
         let definitions: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(client());
-        let secrets: Api<PartialObjectMeta<Secret>> = Api::namespaced(client(), &self.inner.config.namespace);
-        stream::select_all([
+        let all = stream::select_all([
             touched(mutating, registration::NAME).boxed(),
             touched(validating, registration::NAME).boxed(),
             touched(definitions, &registration::definition_name()).boxed(),
-            touched(secrets, secret::NAME).boxed(),
-        ])
+        ]);
+        all.ready_chunks(64).boxed()
     }
-}
-
-/// One item whenever the object of this name changes or goes.
-fn touched<K>(api: Api<PartialObjectMeta<K>>, name: &str) -> impl Stream<Item = ()> + Send + use<K>
-where
-    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sync + 'static,
-{
-    let named = watcher::Config::default().fields(&format!("metadata.name={name}"));
-    pillion_informer::watch(api, named).filter_map(async |event| match event {
-        watcher::Event::Apply(_) | watcher::Event::Delete(_) | watcher::Event::InitDone => Some(()),
-        watcher::Event::Init | watcher::Event::InitApply(_) => None,
-    })
 }
 
 /// Returns when SidecarSets are served.
@@ -157,5 +222,32 @@ async fn established(config: &Config) -> Result<(), Error> {
     match tokio::time::timeout(LONGEST_ESTABLISHING, establishing).await {
         Ok(Ok(_)) => Ok(()),
         _ => Err(Error::NotEstablished { name, seconds: LONGEST_ESTABLISHING.as_secs() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_apiserver::ApiServer;
+
+    use super::*;
+    use crate::config::WebhookAddress;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_ends_ends_the_manager() {
+        let server = ApiServer::new(pillion_apiserver::Config::in_memory());
+        server.bootstrap().await.unwrap();
+        let (client, clock) = (kube::Client::new(server.router(), "default"), server.clock());
+        let address = WebhookAddress::Url("https://pillion.invalid".to_owned());
+        let manager = Manager::new(Config::new(client, Arc::new(move || clock.now()), address));
+        server.register_webhook("https://pillion.invalid", manager.webhooks());
+        manager.start().await.unwrap();
+        manager.register().await.unwrap();
+        let running = tokio::spawn({
+            let manager = manager.clone();
+            async move { manager.run().await }
+        });
+        tokio::task::yield_now().await;
+        manager.watches.lock().unwrap().abort_all();
+        assert!(matches!(running.await.unwrap(), Err(Error::WatchEnded)));
     }
 }

@@ -1,34 +1,230 @@
-//! Numbers for Prometheus.
+//! What is counted, by the names that Prometheus sees. docs/metrics.md describes each of them.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
+mod api_requests;
 
-/// What is counted.
-#[derive(Default)]
-pub(crate) struct Metrics {
-    /// Answers, by the path of the webhook and whether it said yes.
-    answers: Mutex<BTreeMap<(&'static str, bool), u64>>,
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+pub use api_requests::CountRequests;
+
+/// The content type of [`Metrics::text`].
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// From a tenth of a millisecond, which an admission takes, to the three seconds that it may take.
+const SECONDS: [f64; 13] = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 3.0];
+
+/// What is counted. Clones count together.
+#[derive(Clone)]
+pub struct Metrics {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    registry: Registry,
+    reviews: Family<ReviewLabels, Counter>,
+    durations: Family<WebhookLabels, Histogram, fn() -> Histogram>,
+    conversions: Family<ConversionLabels, Counter>,
+    api_requests: Family<RequestLabels, Counter>,
+    leading: Family<PartLabels, Gauge>,
+    cached: Family<KindLabels, Gauge>,
+    cache_changes: Family<KindLabels, Gauge>,
+    certificate_expiry: Gauge,
+    missed_pods: Family<SetLabels, Gauge>,
+    evictions: Family<EvictionLabels, Counter>,
+}
+
+/// How a review ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub(crate) enum Outcome {
+    /// Allowed as it came.
+    Allowed,
+    /// Allowed with changes.
+    Changed,
+    /// Refused.
+    Denied,
+    /// It was no review.
+    Malformed,
+    /// There was too much to do.
+    Shed,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReviewLabels {
+    webhook: &'static str,
+    outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WebhookLabels {
+    webhook: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ConversionLabels {
+    outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    verb: String,
+    code: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PartLabels {
+    controller: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct KindLabels {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SetLabels {
+    sidecarset: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EvictionLabels {
+    sidecarset: String,
+    outcome: Eviction,
+}
+
+/// How an eviction ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub(crate) enum Eviction {
+    /// The pod is evicted.
+    Evicted,
+    /// A PodDisruptionBudget does not allow it now.
+    Blocked,
+    /// The API server refused for another reason.
+    Failed,
+}
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        let mut registry = Registry::with_prefix("pillion");
+        let reviews = Family::default();
+        registry.register("admission_reviews", "Admission reviews answered, by webhook and outcome", reviews.clone());
+        let durations: Family<WebhookLabels, Histogram, fn() -> Histogram> =
+            Family::new_with_constructor(|| Histogram::new(SECONDS));
+        registry.register_with_unit(
+            "admission_duration",
+            "How long admission reviews took, from the last byte of the request on",
+            Unit::Seconds,
+            durations.clone(),
+        );
+        let conversions = Family::default();
+        registry.register("conversion_reviews", "Conversion reviews answered, by outcome", conversions.clone());
+        let api_requests = Family::default();
+        registry.register("api_requests", "Requests to the API server, by verb and status code", api_requests.clone());
+        let leading = Family::default();
+        registry.register("leader", "Whether this process leads, by controller", leading.clone());
+        let cached = Family::default();
+        registry.register("cache_objects", "Objects in a cache, by kind", cached.clone());
+        let cache_changes = Family::default();
+        registry.register_with_unit(
+            "cache_age",
+            "Time since the API server last reported a change to a cache, by kind",
+            Unit::Seconds,
+            cache_changes.clone(),
+        );
+        let certificate_expiry = Gauge::default();
+        registry.register_with_unit(
+            "certificate_expiry_timestamp",
+            "When the serving certificate expires, in Unix time",
+            Unit::Seconds,
+            certificate_expiry.clone(),
+        );
+        let missed_pods = Family::default();
+        registry.register(
+            "missed_pods",
+            "Pods that should have the sidecars of a SidecarSet and do not",
+            missed_pods.clone(),
+        );
+        let evictions = Family::default();
+        registry.register("repair_evictions", "Evictions of pods without their sidecars", evictions.clone());
+        let inner = Inner {
+            registry,
+            reviews,
+            durations,
+            conversions,
+            api_requests,
+            leading,
+            cached,
+            cache_changes,
+            certificate_expiry,
+            missed_pods,
+            evictions,
+        };
+        Metrics { inner: Arc::new(inner) }
+    }
 }
 
 impl Metrics {
-    /// A webhook has answered.
-    pub(crate) fn answered(&self, webhook: &'static str, allowed: bool) {
-        *self.answers.lock().unwrap_or_else(PoisonError::into_inner).entry((webhook, allowed)).or_default() += 1;
+    /// A layer for a client that counts its requests.
+    pub fn count_requests(&self) -> CountRequests {
+        CountRequests::new(self.clone())
     }
 
-    /// The text that Prometheus reads.
-    pub(crate) fn text(&self, sidecarsets: usize) -> String {
-        let mut text = String::from(
-            "# HELP pillion_webhook_answers_total Answers of the webhooks.\n# TYPE pillion_webhook_answers_total counter\n",
-        );
-        for ((webhook, allowed), count) in &*self.answers.lock().unwrap_or_else(PoisonError::into_inner) {
-            // Writing to a String cannot fail.
-            let _ =
-                writeln!(text, "pillion_webhook_answers_total{{webhook=\"{webhook}\",allowed=\"{allowed}\"}} {count}");
+    pub(crate) fn reviewed(&self, webhook: &'static str, outcome: Outcome, took: Duration) {
+        self.inner.reviews.get_or_create(&ReviewLabels { webhook, outcome }).inc();
+        self.inner.durations.get_or_create(&WebhookLabels { webhook }).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn converted(&self, outcome: Outcome) {
+        self.inner.conversions.get_or_create(&ConversionLabels { outcome }).inc();
+    }
+
+    fn requested(&self, verb: String, code: u16) {
+        self.inner.api_requests.get_or_create(&RequestLabels { verb, code }).inc();
+    }
+
+    pub(crate) fn leads(&self, controller: &'static str, leads: bool) {
+        self.inner.leading.get_or_create(&PartLabels { controller }).set(i64::from(leads));
+    }
+
+    pub(crate) fn cache(&self, kind: &'static str, objects: usize, age: Duration) {
+        let objects = i64::try_from(objects).unwrap_or(i64::MAX);
+        self.inner.cached.get_or_create(&KindLabels { kind }).set(objects);
+        let age = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
+        self.inner.cache_changes.get_or_create(&KindLabels { kind }).set(age);
+    }
+
+    pub(crate) fn certificate_expires(&self, at: i64) {
+        self.inner.certificate_expiry.set(at);
+    }
+
+    /// `None` for a set that is gone.
+    pub(crate) fn missed(&self, sidecarset: &str, pods: Option<usize>) {
+        let labels = SetLabels { sidecarset: sidecarset.to_owned() };
+        match pods {
+            Some(pods) => {
+                self.inner.missed_pods.get_or_create(&labels).set(i64::try_from(pods).unwrap_or(i64::MAX));
+            }
+            None => drop(self.inner.missed_pods.remove(&labels)),
         }
-        text.push_str("# HELP pillion_sidecarsets SidecarSets in force.\n# TYPE pillion_sidecarsets gauge\n");
-        let _ = writeln!(text, "pillion_sidecarsets {sidecarsets}");
+    }
+
+    pub(crate) fn evicted(&self, sidecarset: &str, outcome: Eviction) {
+        let labels = EvictionLabels { sidecarset: sidecarset.to_owned(), outcome };
+        self.inner.evictions.get_or_create(&labels).inc();
+    }
+
+    /// Everything, as OpenMetrics.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = encode(&mut text, &self.inner.registry);
         text
     }
 }
@@ -38,19 +234,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_are_counted_by_webhook_and_outcome() {
+    fn reviews_are_counted_by_webhook_and_outcome() {
         let metrics = Metrics::default();
-        metrics.answered("/mutate-pod", true);
-        metrics.answered("/mutate-pod", true);
-        metrics.answered("/mutate-pod", false);
-        insta::assert_snapshot!(metrics.text(3), @r#"
-        # HELP pillion_webhook_answers_total Answers of the webhooks.
-        # TYPE pillion_webhook_answers_total counter
-        pillion_webhook_answers_total{webhook="/mutate-pod",allowed="false"} 1
-        pillion_webhook_answers_total{webhook="/mutate-pod",allowed="true"} 2
-        # HELP pillion_sidecarsets SidecarSets in force.
-        # TYPE pillion_sidecarsets gauge
-        pillion_sidecarsets 3
-        "#);
+        metrics.reviewed("/mutate-pod", Outcome::Changed, Duration::from_micros(150));
+        metrics.reviewed("/mutate-pod", Outcome::Changed, Duration::from_micros(300));
+        metrics.reviewed("/mutate-pod", Outcome::Denied, Duration::from_millis(2));
+        let text = metrics.text();
+        for line in [
+            r#"pillion_admission_reviews_total{webhook="/mutate-pod",outcome="Changed"} 2"#,
+            r#"pillion_admission_reviews_total{webhook="/mutate-pod",outcome="Denied"} 1"#,
+            r#"pillion_admission_duration_seconds_bucket{le="0.00025",webhook="/mutate-pod"} 1"#,
+            r#"pillion_admission_duration_seconds_count{webhook="/mutate-pod"} 3"#,
+            "# EOF",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn every_metric_is_documented() {
+        let documented = include_str!("../../../../docs/metrics.md");
+        let metrics = Metrics::default().text();
+        let names = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+        for name in names {
+            assert!(documented.contains(&format!("`{name}")), "{name} is not in docs/metrics.md");
+        }
     }
 }

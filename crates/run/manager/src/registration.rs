@@ -1,91 +1,108 @@
-//! How the API server learns of the webhooks: configurations and the conversion of the definition.
+//! What API servers are asked to call: webhook configurations, and the conversion of the definition.
 
-use jiff::Timestamp;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
-use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, DynamicObject, Status};
+use kube::api::{Api, Patch, PatchParams};
+use kube::core::{ApiResource, DynamicObject};
 use pillion_api::names;
+use pillion_api::sidecarset::SidecarSet;
 use pillion_api::sidecarset::crd::{self, Conversion};
 use serde_json::{Value, json};
 
-use crate::certificate::{self, Kept, Step};
-use crate::config::{Config, Reach};
+use crate::certificate::Pair;
+use crate::config::{Config, WebhookAddress};
 use crate::error::Error;
-use crate::{paths, secret};
+use crate::paths;
 
 /// Name of both configurations, and of the manager of their fields.
 pub(crate) const NAME: &str = "pillion";
+/// The entry for all pods.
+const PODS: &str = "pods.pillion.dev";
+/// The end of every name of an entry.
+const DOMAIN: &str = ".pillion.dev";
+
+/// How many SidecarSets may have an entry of their own. Each is one more call for its pods, and the API server reads all of them for every pod.
+pub(crate) const MOST_FAILING: usize = 100;
 
 /// Name of the definition.
 pub(crate) fn definition_name() -> String {
     format!("sidecarsets.{}", names::GROUP)
 }
 
-/// The definition of SidecarSet. `conversion` is its `spec.conversion`; `None` leaves versions unconverted.
-pub(crate) fn definition(conversion: Option<Value>) -> Value {
-    let mut definition = crd::sidecarset(&Conversion::None);
-    if let Some(conversion) = conversion {
-        definition["spec"]["conversion"] = conversion;
-    }
-    definition
-}
-
 /// Conversion by the webhook.
-fn conversion(reach: &Reach, bundle: &str) -> Value {
+fn conversion(address: &WebhookAddress, bundle: &str) -> Value {
     json!({
         "strategy": "Webhook",
-        "webhook": {"clientConfig": reach.client_config(paths::CONVERT, bundle), "conversionReviewVersions": ["v1"]},
+        "webhook": {"clientConfig": address.client_config(paths::CONVERT, bundle), "conversionReviewVersions": ["v1"]},
     })
 }
 
 /// Pods are injected, and SidecarSets get their defaults.
 ///
-/// Every pod of the cluster waits for the first entry, so it gives up early and lets the pod through. SidecarSets can wait.
-fn mutating(reach: &Reach, namespace: &str, bundle: &str) -> Value {
+/// Every pod of the cluster waits for the first entry, so it gives up early and lets the pod through. The pods of a set in `failing` are
+/// also sent through an entry of its own, without which they are refused. If the first entry has injected them, the second changes nothing.
+fn mutating(address: &WebhookAddress, namespace: &str, bundle: &str, failing: &[Arc<SidecarSet>]) -> Value {
+    let excluded = json!({"key": names::NAMESPACE_NAME, "operator": "NotIn", "values": ["kube-system", namespace]});
+    let pods = |name: String| {
+        json!({
+            "name": name,
+            "clientConfig": address.client_config(paths::MUTATE_POD, bundle),
+            "rules": [{
+                "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"], "scope": "Namespaced",
+            }],
+            "namespaceSelector": {"matchExpressions": [excluded]},
+            "failurePolicy": "Ignore",
+            "timeoutSeconds": 3,
+            "sideEffects": "None",
+            // Between two calls the API server adds to the sidecars (token mounts, defaults of LimitRanges); a second
+            // call would put them back to what the SidecarSet says.
+            "reinvocationPolicy": "Never",
+            "admissionReviewVersions": ["v1"],
+        })
+    };
+    let mut webhooks = vec![pods(PODS.to_owned())];
+    for set in failing.iter().take(MOST_FAILING) {
+        let mut own = pods(format!("{}.{PODS}", set.name()));
+        let mut namespaces = json!(set.spec.namespace_selector.clone().unwrap_or_default());
+        match namespaces["matchExpressions"].as_array_mut() {
+            Some(expressions) => expressions.push(excluded.clone()),
+            None => namespaces["matchExpressions"] = json!([excluded]),
+        }
+        own["namespaceSelector"] = namespaces;
+        own["objectSelector"] = json!(set.spec.selector);
+        own["failurePolicy"] = "Fail".into();
+        own["timeoutSeconds"] = 10.into();
+        webhooks.push(own);
+    }
+    webhooks.push(sidecarsets("sidecarsets.pillion.dev", address, paths::MUTATE_SIDECARSET, bundle));
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
         "metadata": {"name": NAME},
-        "webhooks": [
-            {
-                "name": "pods.pillion.dev",
-                "clientConfig": reach.client_config(paths::MUTATE_POD, bundle),
-                "rules": [{
-                    "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"], "scope": "Namespaced",
-                }],
-                "namespaceSelector": {"matchExpressions": [
-                    {"key": names::NAMESPACE_NAME, "operator": "NotIn", "values": ["kube-system", namespace]},
-                ]},
-                "failurePolicy": "Ignore",
-                "timeoutSeconds": 3,
-                "sideEffects": "None",
-                // Between two calls the API server adds to the sidecars (token mounts, defaults of LimitRanges); a second
-                // call would put them back to what the SidecarSet says.
-                "reinvocationPolicy": "Never",
-                "admissionReviewVersions": ["v1"],
-            },
-            sidecarsets("sidecarsets.pillion.dev", reach, paths::MUTATE_SIDECARSET, bundle),
-        ],
+        "webhooks": webhooks,
     })
 }
 
 /// SidecarSets are checked.
-fn validating(reach: &Reach, bundle: &str) -> Value {
+fn validating(address: &WebhookAddress, bundle: &str) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": NAME},
-        "webhooks": [sidecarsets("sidecarsets.pillion.dev", reach, paths::VALIDATE_SIDECARSET, bundle)],
+        "webhooks": [sidecarsets("sidecarsets.pillion.dev", address, paths::VALIDATE_SIDECARSET, bundle)],
     })
 }
 
 /// One version in the rule: `matchPolicy: Equivalent` converts the other to it.
-fn sidecarsets(name: &str, reach: &Reach, path: &str, bundle: &str) -> Value {
+fn sidecarsets(name: &str, address: &WebhookAddress, path: &str, bundle: &str) -> Value {
     json!({
         "name": name,
-        "clientConfig": reach.client_config(path, bundle),
+        "clientConfig": address.client_config(path, bundle),
         "rules": [{
             "apiGroups": [names::GROUP], "apiVersions": ["v1beta1"], "resources": ["sidecarsets"],
             "operations": ["CREATE", "UPDATE"], "scope": "Cluster",
@@ -100,98 +117,114 @@ fn sidecarsets(name: &str, reach: &Reach, path: &str, bundle: &str) -> Value {
 
 /// Applies the definition, with the conversion that it has if it has one already: without it objects of the older version would be
 /// read wrong until the webhooks are registered.
-pub(crate) async fn install(config: &Config) -> Result<(), Error> {
+pub(crate) async fn install_definition(config: &Config) -> Result<(), Error> {
+    let live = live_definition(config).await?;
+    let conversion = live.and_then(|live| serde_json::to_value(live.spec.conversion).ok());
+    let mut definition = crd::sidecarset(&Conversion::None);
+    if let Some(conversion) = conversion.filter(|conversion| conversion["strategy"] == "Webhook") {
+        definition["spec"]["conversion"] = conversion;
+    }
+    apply::<CustomResourceDefinition>(config, &definition).await.map(drop)
+}
+
+/// The definition as it is.
+pub(crate) async fn live_definition(config: &Config) -> Result<Option<CustomResourceDefinition>, Error> {
     let definitions: Api<CustomResourceDefinition> = Api::all(config.client.clone());
     let name = definition_name();
-    let live =
-        definitions.get_opt(&name).await.map_err(Error::api(format!("read CustomResourceDefinition {name:?}")))?;
-    let conversion = live.and_then(|live| serde_json::to_value(live.spec.conversion).ok());
-    let conversion = conversion.filter(|conversion| conversion["strategy"] == "Webhook");
-    apply::<CustomResourceDefinition>(config, &definition(conversion)).await
+    definitions.get_opt(&name).await.map_err(Error::api(format!("read CustomResourceDefinition {name:?}")))
 }
 
-/// Brings certificates and configurations to where they should be now. Returns what is to be served, and when to look again.
-pub(crate) async fn reconcile(config: &Config) -> Result<(Kept, Timestamp), Error> {
-    let (kept, again) = certificates(config).await?;
-    let (reach, bundle) = (&config.reach, kept.bundle.concat());
-    apply::<MutatingWebhookConfiguration>(config, &mutating(reach, &config.namespace, &bundle)).await?;
-    apply::<ValidatingWebhookConfiguration>(config, &validating(reach, &bundle)).await?;
-    apply::<CustomResourceDefinition>(config, &definition(Some(conversion(reach, &bundle)))).await?;
-    Ok((kept, again))
+/// Has API servers convert SidecarSets with the webhook. Whoever lists them may need that. Returns whether something was written.
+pub(crate) async fn register_conversion(config: &Config, bundle: &str) -> Result<bool, Error> {
+    let conversion = conversion(&config.address, bundle);
+    let mut definition = if config.installs_definition {
+        crd::sidecarset(&Conversion::None)
+    } else {
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": definition_name()}, "spec": {}})
+    };
+    definition["spec"]["conversion"] = conversion;
+    apply::<CustomResourceDefinition>(config, &definition).await
 }
 
-/// Applies an object if it is not there as it should be. What others have added to it is theirs.
-async fn apply<K>(config: &Config, object: &Value) -> Result<(), Error>
+/// Has API servers call the webhooks. Returns whether something was written.
+pub(crate) async fn register_admission(
+    config: &Config,
+    bundle: &str,
+    failing: &[Arc<SidecarSet>],
+) -> Result<bool, Error> {
+    let mutating = mutating(&config.address, &config.namespace, bundle, failing);
+    let validating = validating(&config.address, bundle);
+    let wrote_mutating = apply::<MutatingWebhookConfiguration>(config, &mutating).await?;
+    let wrote_validating = apply::<ValidatingWebhookConfiguration>(config, &validating).await?;
+    Ok(wrote_mutating || wrote_validating)
+}
+
+/// Whether every bundle that API servers have been given for our webhooks has this authority in it.
+pub(crate) async fn is_trusted(config: &Config, authority: &Pair) -> Result<bool, Error> {
+    let mut bundles = Vec::new();
+    for configuration in [
+        live::<MutatingWebhookConfiguration>(config, NAME).await?,
+        live::<ValidatingWebhookConfiguration>(config, NAME).await?,
+    ] {
+        let entries = configuration["webhooks"].as_array().cloned().unwrap_or_default();
+        let ours = entries.iter().filter(|entry| entry["name"].as_str().is_some_and(|name| name.ends_with(DOMAIN)));
+        bundles.extend(ours.map(|entry| entry["clientConfig"]["caBundle"].clone()));
+    }
+    let definition = live::<CustomResourceDefinition>(config, &definition_name()).await?;
+    if let Some(client) = definition.pointer("/spec/conversion/webhook/clientConfig") {
+        bundles.push(client["caBundle"].clone());
+    }
+    let trusts = |bundle: &Value| {
+        let bundle = STANDARD.decode(bundle.as_str().unwrap_or_default()).unwrap_or_default();
+        String::from_utf8_lossy(&bundle).contains(authority.certificate.trim())
+    };
+    Ok(bundles.iter().all(trusts))
+}
+
+/// The object as it is; `null` if there is none.
+async fn live<K>(config: &Config, name: &str) -> Result<Value, Error>
+where
+    K: kube::Resource<DynamicType = ()>,
+{
+    let api: Api<DynamicObject> = Api::all_with(config.client.clone(), &ApiResource::erase::<K>(&()));
+    let live = api.get_opt(name).await.map_err(Error::api(format!("read {} {name:?}", K::kind(&()))))?;
+    Ok(live.and_then(|live| serde_json::to_value(live).ok()).unwrap_or_default())
+}
+
+/// Applies an object if it is not there as it should be. What others have added to it is theirs. Returns whether it was written.
+async fn apply<K>(config: &Config, object: &Value) -> Result<bool, Error>
 where
     K: kube::Resource<DynamicType = ()>,
 {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    let what = || Error::api(format!("apply {} {name:?}", K::kind(&())));
-    let api: Api<DynamicObject> = Api::all_with(config.client.clone(), &ApiResource::erase::<K>(&()));
-    let live = api.get_opt(name).await.map_err(what())?.and_then(|live| serde_json::to_value(live).ok());
-    if live.is_some_and(|live| contains(&live, object)) {
-        return Ok(());
+    let live = live::<K>(config, name).await?;
+    if contains(&live, object) && entries(&live) == entries(object) {
+        return Ok(false);
     }
-    api.patch(name, &PatchParams::apply(NAME).force(), &Patch::Apply(object)).await.map(drop).map_err(what())
+    let api: Api<DynamicObject> = Api::all_with(config.client.clone(), &ApiResource::erase::<K>(&()));
+    let applied = api.patch(name, &PatchParams::apply(NAME).force(), &Patch::Apply(object)).await;
+    applied.map_err(Error::api(format!("apply {} {name:?}", K::kind(&()))))?;
+    Ok(true)
 }
 
-/// Whether everything of `wanted` is in `live`. Lists are the same or they are not.
+/// The names of our entries in a configuration.
+fn entries(configuration: &Value) -> BTreeSet<&str> {
+    let names = configuration["webhooks"].as_array().into_iter().flatten().filter_map(|entry| entry["name"].as_str());
+    names.filter(|name| name.ends_with(DOMAIN)).collect()
+}
+
+/// Whether everything of `wanted` is in `live`. A list may have more in it: some platforms add selectors to every webhook, and would add them
+/// again each time that they are taken away.
 fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
         (Value::Object(live), Value::Object(wanted)) => {
             wanted.iter().all(|(key, wanted)| live.get(key).is_some_and(|live| contains(live, wanted)))
         }
         (Value::Array(live), Value::Array(wanted)) => {
-            live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| contains(live, wanted))
+            wanted.iter().all(|wanted| live.iter().any(|live| contains(live, wanted)))
         }
         (live, wanted) => live == wanted,
-    }
-}
-
-/// Takes steps until there is nothing to do. Other replicas may do the same at the same time: whoever writes first has done it.
-async fn certificates(config: &Config) -> Result<(Kept, Timestamp), Error> {
-    let (namespace, lifetime) = (config.namespace.as_str(), config.certificate_lifetime);
-    let host = config.reach.host()?;
-    let secrets: Api<Secret> = Api::namespaced(config.client.clone(), namespace);
-    loop {
-        let what = || format!("keep the webhooks' certificate in Secret {namespace}/{}", secret::NAME);
-        let stored = secrets.get_opt(secret::NAME).await.map_err(Error::api(what()))?;
-        let kept = stored.as_ref().and_then(secret::read);
-        let now = (config.now)();
-        let step = certificate::plan(kept.as_ref(), &host, now, lifetime);
-        if let (Step::Keep(until), Some(kept)) = (step, &kept) {
-            return Ok((kept.clone(), until));
-        }
-        let taken = certificate::take(step, kept, &host, now, lifetime)
-            .map_err(|source| Error::Certificate { host: host.clone(), source })?;
-        tracing::info!(?step, %host, until = %taken.current.not_after, "certificate of the webhooks");
-        let new = secret::write(&taken, namespace, stored.as_ref());
-        let written = match stored {
-            Some(_) => secrets.replace(secret::NAME, &PostParams::default(), &new).await,
-            None => secrets.create(&PostParams::default(), &new).await,
-        };
-        match written {
-            Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.is_already_exists() || status.is_conflict() => {}
-            Err(kube::Error::Api(status)) if is_namespace_missing(&status, namespace) => {
-                create_namespace(config).await?;
-            }
-            Err(error) => return Err(Error::api(what())(error)),
-        }
-    }
-}
-
-fn is_namespace_missing(status: &Status, namespace: &str) -> bool {
-    status.is_not_found() && status.message.contains(&format!("namespaces {namespace:?} not found"))
-}
-
-async fn create_namespace(config: &Config) -> Result<(), Error> {
-    let namespaces: Api<Namespace> = Api::all(config.client.clone());
-    let mut namespace = Namespace::default();
-    namespace.metadata.name = Some(config.namespace.clone());
-    match namespaces.create(&PostParams::default(), &namespace).await {
-        Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
-        created => created.map(drop).map_err(Error::api(format!("create namespace {:?}", config.namespace))),
     }
 }
 
@@ -199,13 +232,13 @@ async fn create_namespace(config: &Config) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    fn reach() -> Reach {
-        Reach::Service { namespace: "pillion-system".into(), name: "pillion-webhook".into(), port: 443 }
+    fn address() -> WebhookAddress {
+        WebhookAddress::Service { namespace: "pillion-system".into(), name: "pillion-webhook".into(), port: 443 }
     }
 
     #[test]
     fn pods_fail_open_and_those_of_the_system_are_never_asked_about() {
-        let configuration = mutating(&reach(), "pillion-system", "PEM");
+        let configuration = mutating(&address(), "pillion-system", "PEM", &[]);
         insta::assert_json_snapshot!(configuration["webhooks"][0], @r#"
         {
           "name": "pods.pillion.dev",
@@ -264,7 +297,8 @@ mod tests {
             (json!({"a": 1, "b": 2}), json!({"a": 1}), true),
             (json!({"a": 1}), json!({"a": 1, "b": 2}), false),
             (json!({"a": [{"b": 1, "c": 1}]}), json!({"a": [{"b": 1}]}), true),
-            (json!({"a": [1, 2]}), json!({"a": [1]}), false),
+            (json!({"a": [1, 2]}), json!({"a": [1]}), true),
+            (json!({"a": [1]}), json!({"a": [1, 2]}), false),
             (json!({"a": null}), json!({"a": {}}), false),
         ];
         for (live, wanted, expected) in rows {
@@ -274,10 +308,26 @@ mod tests {
 
     #[test]
     fn configurations_are_objects_of_their_kinds() {
-        serde_json::from_value::<MutatingWebhookConfiguration>(mutating(&reach(), "pillion-system", "PEM")).unwrap();
-        serde_json::from_value::<ValidatingWebhookConfiguration>(validating(&reach(), "PEM")).unwrap();
-        let definition = definition(Some(conversion(&reach(), "PEM")));
+        serde_json::from_value::<MutatingWebhookConfiguration>(mutating(&address(), "pillion-system", "PEM", &[]))
+            .unwrap();
+        serde_json::from_value::<ValidatingWebhookConfiguration>(validating(&address(), "PEM")).unwrap();
+        let mut definition = crd::sidecarset(&Conversion::None);
+        definition["spec"]["conversion"] = conversion(&address(), "PEM");
         let definition: CustomResourceDefinition = serde_json::from_value(definition).unwrap();
         assert_eq!(definition.spec.conversion.unwrap().strategy, "Webhook");
+    }
+
+    #[test]
+    fn a_set_that_must_not_be_missed_has_an_entry_of_its_own() {
+        let gold = json!({"matchLabels": {"tier": "gold"}});
+        let spec = json!({"namespaceSelector": gold, "injectionStrategy": {"failurePolicy": "Fail"}});
+        let set = Arc::new(pillion_testkit::mk_set("mesh", json!({"app": "web"}), spec));
+        let configuration = mutating(&address(), "pillion-system", "PEM", &[set]);
+        serde_json::from_value::<MutatingWebhookConfiguration>(configuration.clone()).unwrap();
+        let entry = &configuration["webhooks"][1];
+        assert_eq!((&entry["name"], &entry["failurePolicy"]), (&json!("mesh.pods.pillion.dev"), &json!("Fail")));
+        assert_eq!(entry["objectSelector"], json!({"matchLabels": {"app": "web"}}));
+        let excluded = &configuration["webhooks"][0]["namespaceSelector"]["matchExpressions"];
+        assert_eq!(entry["namespaceSelector"], json!({"matchLabels": {"tier": "gold"}, "matchExpressions": excluded}));
     }
 }

@@ -6,8 +6,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use json_patch::Patch;
 use pillion_api::field;
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// A question.
 #[derive(Debug, Deserialize)]
@@ -107,25 +107,51 @@ impl Answer {
         self.refusal.is_none()
     }
 
-    /// The `AdmissionReview` that carries the answer.
-    pub(crate) fn into_review(self, uid: &str) -> Result<Value, serde_json::Error> {
-        let mut response =
-            Map::from_iter([("uid".to_owned(), json!(uid)), ("allowed".to_owned(), json!(self.is_allowed()))]);
-        if self.refusal.is_none() && !self.patch.0.is_empty() {
-            response.insert("patchType".to_owned(), json!("JSONPatch"));
-            response.insert("patch".to_owned(), STANDARD.encode(serde_json::to_vec(&self.patch)?).into());
-        }
-        if let Some(status) = self.refusal {
-            response.insert("status".to_owned(), status);
-        }
-        if !self.audit_annotations.is_empty() {
-            response.insert("auditAnnotations".to_owned(), json!(self.audit_annotations));
-        }
-        if !self.warnings.is_empty() {
-            response.insert("warnings".to_owned(), json!(self.warnings));
-        }
-        Ok(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}))
+    /// The `AdmissionReview` that carries the answer, as JSON.
+    pub(crate) fn into_review(self, uid: &str) -> Result<Vec<u8>, serde_json::Error> {
+        let patch = match &self.refusal {
+            None if !self.patch.0.is_empty() => Some(STANDARD.encode(serde_json::to_vec(&self.patch)?)),
+            _ => None,
+        };
+        serde_json::to_vec(&ReviewAnswer {
+            api_version: "admission.k8s.io/v1",
+            kind: "AdmissionReview",
+            response: Response {
+                uid,
+                allowed: self.is_allowed(),
+                patch_type: patch.as_ref().map(|_| "JSONPatch"),
+                patch,
+                status: self.refusal.as_ref(),
+                audit_annotations: &self.audit_annotations,
+                warnings: &self.warnings,
+            },
+        })
     }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ReviewAnswer<'a> {
+    api_version: &'a str,
+    kind: &'a str,
+    response: Response<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Response<'a> {
+    uid: &'a str,
+    allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'a Value>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    audit_annotations: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    warnings: &'a [String],
 }
 
 #[cfg(test)]
@@ -134,12 +160,16 @@ mod tests {
 
     use super::*;
 
+    fn review(answer: Answer, uid: &str) -> Value {
+        serde_json::from_slice(&answer.into_review(uid).unwrap()).unwrap()
+    }
+
     #[test]
     fn a_refusal_has_the_form_of_the_api_servers_own() {
         let path = Path::new("spec").child("selector");
         let errors = [Error::required(&path, "no selector"), Error::forbidden(&path, "no")];
         let answer = Answer::invalid(("apps.kruise.io", "SidecarSet"), "mesh", &errors);
-        insta::assert_json_snapshot!(answer.into_review("42").unwrap()["response"], @r#"
+        insta::assert_json_snapshot!(review(answer, "42")["response"], @r#"
         {
           "uid": "42",
           "allowed": false,
@@ -172,11 +202,11 @@ mod tests {
 
     #[test]
     fn a_patch_goes_as_base64_and_only_if_there_is_one() {
-        let plain = Answer::default().into_review("1").unwrap();
+        let plain = review(Answer::default(), "1");
         assert_eq!(plain["response"], json!({"uid": "1", "allowed": true}));
         let patch: Patch = serde_json::from_value(json!([{"op": "remove", "path": "/a"}])).unwrap();
         let answer = Answer { patch, ..Answer::default() }.with_warnings(vec!["look out".to_owned()]);
-        let review = answer.into_review("1").unwrap();
+        let review = review(answer, "1");
         let text = STANDARD.decode(review["response"]["patch"].as_str().unwrap()).unwrap();
         assert_eq!(String::from_utf8(text).unwrap(), r#"[{"op":"remove","path":"/a"}]"#);
         assert_eq!(review["response"]["patchType"], "JSONPatch");

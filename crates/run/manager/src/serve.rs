@@ -2,56 +2,58 @@
 
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
-use axum_server::tls_rustls::RustlsConfig;
+use pillion_serve::{CertificateError, Server};
 use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::sync::watch;
 
-use crate::certificate::Pair;
 use crate::error::Error;
-use crate::secret;
+use crate::state::{Inner, Served};
 
-/// Serves `router` with the certificate that `served` holds, as soon as it holds one. A new one is taken for new connections.
+/// Serves `router` as soon as there is a certificate; a new one is shown to new connections. Ends when the manager does, after `delay` and when
+/// what was asked is answered, but not later than `grace` after that.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
-    mut served: watch::Receiver<Option<Arc<Pair>>>,
-    namespace: &str,
+    inner: &Inner,
+    delay: Duration,
+    grace: Duration,
 ) -> Result<(), Error> {
-    let unusable = |source| Error::Tls { secret: format!("{namespace}/{}", secret::NAME), source };
-    // The sender lives as long as the manager, who is being asked.
+    let mut served = inner.served.subscribe();
+    // The sender is in `inner`: there is no error.
     let Ok(first) = served.wait_for(Option::is_some).await.map(|first| first.clone()) else { return Ok(()) };
     let Some(first) = first else { return Ok(()) };
-    let tls = RustlsConfig::from_config(tls(&first).map_err(unusable)?);
-    listener.set_nonblocking(true).map_err(Error::Port)?;
-    let server =
-        axum_server::from_tcp_rustls(listener, tls.clone()).map_err(Error::Port)?.serve(router.into_make_service());
+    let unusable = |source| Error::Tls { place: "the webhooks' certificate".to_owned(), source };
+    let (shown, certificate) = watch::channel(tls(&first).map_err(unusable)?);
+    let server = Server::new(listener, router).map_err(Error::Port)?.with_tls(certificate);
+    let handle = server.handle();
     let reload = async {
         while served.changed().await.is_ok() {
-            let Some(pair) = served.borrow_and_update().clone() else { continue };
-            match self::tls(&pair).map_err(unusable) {
-                Ok(new) => tls.reload_from_config(new),
+            let Some(new) = served.borrow_and_update().clone() else { continue };
+            match tls(&new).map_err(unusable) {
+                Ok(new) => drop(shown.send_replace(new)),
                 Err(error) => tracing::error!(%error, "the certificate before stays in use"),
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
+    };
+    let stop = async {
+        inner.stopped().await;
+        // Until every node has noticed that this replica is no longer ready, it is still called.
+        tokio::time::sleep(delay).await;
+        handle.stop(grace);
+        std::future::pending::<()>().await;
     };
     tokio::select! {
-        ended = server => ended.map_err(Error::Port),
-        never = reload => never,
+        () = server.run() => {}
+        () = reload => {}
+        () = stop => {}
     }
+    Ok(())
 }
 
-/// The provider is named here, so that none has to be installed for the whole process.
-fn tls(pair: &Pair) -> Result<Arc<ServerConfig>, Box<dyn std::error::Error + Send + Sync>> {
-    let certificates = CertificateDer::pem_slice_iter(pair.certificate.as_bytes()).collect::<Result<Vec<_>, _>>()?;
-    let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes())?;
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let mut config = builder.with_no_client_auth().with_single_cert(certificates, key)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
+fn tls(served: &Served) -> Result<Arc<ServerConfig>, CertificateError> {
+    pillion_serve::tls(&served.certificate, &served.key)
 }

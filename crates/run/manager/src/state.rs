@@ -4,23 +4,55 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use crate::certificate::Pair;
 use crate::cluster::View;
 use crate::config::Config;
-use crate::metrics::Metrics;
 use crate::pending::Pending;
-use crate::watches::Watches;
+use crate::watches::Caches;
 
 /// The state of a running manager.
 pub(crate) struct Inner {
     pub(crate) config: Config,
-    /// The cluster as the watches know it.
+    pub(crate) caches: Caches,
+    /// The cluster as the caches know it.
     pub(crate) views: watch::Sender<Arc<View>>,
-    /// What the watches do not know yet.
+    /// What the caches do not know yet.
     pub(crate) pending: Pending,
-    pub(crate) metrics: Metrics,
     /// The certificate to serve, once there is one.
-    pub(crate) served: watch::Sender<Option<Arc<Pair>>>,
-    /// Keep the views current; they stop when this is dropped.
-    pub(crate) watches: Watches,
+    pub(crate) served: watch::Sender<Option<Arc<Served>>>,
+    /// What API servers are to trust, once that is known.
+    pub(crate) bundle: watch::Sender<Option<Arc<str>>>,
+    /// Whether the manager is to end.
+    pub(crate) stopping: watch::Sender<bool>,
+}
+
+/// A serving certificate and its key, as PEM.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Served {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+impl Inner {
+    pub(crate) fn new(config: Config) -> Inner {
+        Inner {
+            config,
+            caches: Caches::default(),
+            views: watch::Sender::new(Arc::new(View::default())),
+            pending: Pending::default(),
+            served: watch::Sender::new(None),
+            bundle: watch::Sender::new(None),
+            stopping: watch::Sender::new(false),
+        }
+    }
+
+    /// Returns when every cache is synced and decisions can be made.
+    pub(crate) async fn filled(&self) {
+        // The sender is in `self`: there is no error.
+        let _ = self.views.subscribe().wait_for(|view| view.is_filled).await;
+    }
+
+    /// Returns when the manager is to end.
+    pub(crate) async fn stopped(&self) {
+        let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
+    }
 }

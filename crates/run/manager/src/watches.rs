@@ -10,9 +10,9 @@ use kube::{Api, Client};
 use pillion_api::names;
 use pillion_informer::{Cache, State};
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use crate::cluster::{AnyChange, NamespaceView, Objects, RevisionView, SetView, View};
+use crate::metrics::Metrics;
 
 /// How many changes make one view at most. All that wait are applied at once, so that a flood of them is not one view each.
 const LARGEST_BATCH: usize = 10_000;
@@ -26,49 +26,48 @@ pub(crate) fn sidecarsets() -> ApiResource {
 }
 
 /// The caches that the view is made of.
-#[derive(Clone)]
-struct Caches {
+#[derive(Clone, Default)]
+pub(crate) struct Caches {
     sets: Cache<SetView>,
     namespaces: Cache<NamespaceView>,
     revisions: Cache<RevisionView>,
 }
 
-/// What keeps the view as the API server has it, until dropped.
-pub(crate) struct Watches {
-    caches: Caches,
-    _task: JoinSet<()>,
-}
+impl Caches {
+    /// How far the view can be relied on.
+    pub(crate) fn state(&self) -> State {
+        self.sets.state().min(self.namespaces.state()).min(self.revisions.state())
+    }
 
-impl Watches {
-    /// Begins to watch. The first view is sent when all caches are synced.
-    pub(crate) fn start(client: Client, revisions_namespace: &str, views: watch::Sender<Arc<View>>) -> Watches {
-        let caches = Caches { sets: Cache::new(), namespaces: Cache::new(), revisions: Cache::new() };
+    /// Returns when a watch has ended.
+    pub(crate) async fn stopped(&self) {
+        tokio::select! {
+            () = self.sets.stopped() => {}
+            () = self.namespaces.stopped() => {}
+            () = self.revisions.stopped() => {}
+        }
+    }
+
+    /// Reports sizes and ages.
+    pub(crate) fn measure(&self, metrics: &Metrics) {
+        metrics.cache("SidecarSet", self.sets.len(), self.sets.age());
+        metrics.cache("Namespace", self.namespaces.len(), self.namespaces.age());
+        metrics.cache("ControllerRevision", self.revisions.len(), self.revisions.age());
+    }
+
+    /// Watches, and keeps the views as the API server has the objects, until dropped. The first view is sent when all caches are synced.
+    ///
+    /// It is one future: whichever part of it ends or panics, no cache is synced any more.
+    pub(crate) async fn run(self, client: Client, revisions_namespace: String, views: watch::Sender<Arc<View>>) {
         let resource = ApiResource::erase::<k8s_openapi::api::apps::v1::ControllerRevision>(&());
         let sets: Api<DynamicObject> = Api::all_with(client.clone(), &sidecarsets());
-        let revisions: Api<DynamicObject> = Api::namespaced_with(client.clone(), revisions_namespace, &resource);
-        let running = caches.clone();
-        // All in one task: whichever part of it fails, no cache is synced any more.
-        let mut task = JoinSet::new();
-        task.spawn(async move {
-            tokio::join!(
-                running.sets.clone().run(sets, watcher::Config::default()),
-                running.namespaces.clone().run(Api::all(client), watcher::Config::default()),
-                running.revisions.clone().run(revisions, watcher::Config::default()),
-                publish(&running, views),
-            );
-        });
-        Watches { caches, _task: task }
-    }
-
-    /// How far the views can be relied on.
-    pub(crate) fn state(&self) -> State {
-        self.caches.state()
-    }
-}
-
-impl Caches {
-    fn state(&self) -> State {
-        self.sets.state().min(self.namespaces.state()).min(self.revisions.state())
+        let revisions: Api<DynamicObject> = Api::namespaced_with(client.clone(), &revisions_namespace, &resource);
+        tokio::join!(
+            self.sets.clone().run(sets, watcher::Config::default()),
+            self.namespaces.clone().run(Api::all(client), watcher::Config::default()),
+            self.revisions.clone().run(revisions, watcher::Config::default()),
+            publish(&self, views),
+        );
     }
 }
 
@@ -107,12 +106,12 @@ mod tests {
         let server = ApiServer::new(Config::in_memory());
         server.bootstrap().await.unwrap();
         let client = Client::new(server.router(), "default");
-        let watches = Watches::start(client, "default", watch::Sender::default());
-        let caches = watches.caches.clone();
+        let caches = Caches::default();
+        let running = tokio::spawn(caches.clone().run(client, "default".to_owned(), watch::Sender::default()));
         caches.namespaces.synced().await;
-        assert_eq!(watches.state(), State::Syncing, "SidecarSets are not served");
-        drop(watches);
-        caches.namespaces.stopped().await;
+        assert_eq!(caches.state(), State::Syncing, "SidecarSets are not served");
+        running.abort();
+        caches.stopped().await;
         assert_eq!(caches.state(), State::Stopped);
     }
 }

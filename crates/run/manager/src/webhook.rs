@@ -4,16 +4,19 @@ mod pod;
 mod sidecarset;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{StatusCode, header};
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::{Json, Router};
-use pillion_api::sidecarset::convert::convert_review;
-use serde_json::Value;
+use axum::routing::post;
+use pillion_api::sidecarset::conversion_review::convert_review;
+use tokio::time::Instant;
 
+use crate::budget::{Budget, Held, Refused};
+use crate::metrics::Outcome;
 use crate::paths::{CONVERT, MUTATE_POD, MUTATE_SIDECARSET, VALIDATE_SIDECARSET};
 use crate::review::{Answer, Request};
 use crate::state::Inner;
@@ -21,74 +24,141 @@ use crate::state::Inner;
 /// The API server takes objects of 3 MiB; a review may have one before and one after the change.
 const LARGEST_REVIEW: usize = 8 * 1024 * 1024;
 
-/// A list of SidecarSets is converted in one review.
-const LARGEST_CONVERSION: usize = 256 * 1024 * 1024;
+/// A list of SidecarSets is converted in one review. The API server reads them from its store by ten thousand.
+const LARGEST_CONVERSION: usize = 128 * 1024 * 1024;
 
-/// Every endpoint of the manager.
+/// A conversion of more than this is left to another thread.
+const QUICK_CONVERSION: usize = 64 * 1024;
+
+/// How long a review waits for the first view of the cluster. The API server waits three seconds for a pod.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// What the webhooks share.
+struct Desk {
+    inner: Arc<Inner>,
+    budget: Budget,
+}
+
+/// Every webhook.
 pub(crate) fn router(inner: Arc<Inner>) -> Router {
-    let reviews = Router::new()
+    Router::new()
         .route(MUTATE_POD, post(mutate_pod))
         .route(MUTATE_SIDECARSET, post(mutate_sidecarset))
         .route(VALIDATE_SIDECARSET, post(validate_sidecarset))
-        .layer(DefaultBodyLimit::max(LARGEST_REVIEW));
-    Router::new()
-        .merge(reviews)
-        .route(CONVERT, post(convert).layer(DefaultBodyLimit::max(LARGEST_CONVERSION)))
-        .route("/healthz", get(async || "ok"))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
-        .with_state(inner)
+        .route(CONVERT, post(convert))
+        .with_state(Arc::new(Desk { inner, budget: Budget::default() }))
 }
 
-async fn mutate_pod(State(inner): State<Arc<Inner>>, body: Bytes) -> Response {
-    review(&inner, MUTATE_POD, &body, async |request| pod::mutate(&inner, request).await).await
+async fn mutate_pod(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {
+    let inner = &desk.inner;
+    desk.review(MUTATE_POD, &headers, body, async |request| pod::mutate(inner, request).await).await
 }
 
-async fn mutate_sidecarset(State(inner): State<Arc<Inner>>, body: Bytes) -> Response {
-    review(&inner, MUTATE_SIDECARSET, &body, async |request| sidecarset::mutate(&request)).await
+async fn mutate_sidecarset(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {
+    desk.review(MUTATE_SIDECARSET, &headers, body, async |request| sidecarset::mutate(&request)).await
 }
 
-async fn validate_sidecarset(State(inner): State<Arc<Inner>>, body: Bytes) -> Response {
-    review(&inner, VALIDATE_SIDECARSET, &body, async |request| sidecarset::validate(&inner, &request).await).await
+async fn validate_sidecarset(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {
+    let inner = &desk.inner;
+    desk.review(VALIDATE_SIDECARSET, &headers, body, async |request| sidecarset::validate(inner, &request).await).await
 }
 
-/// Reads the question, has it answered, and writes the answer.
-async fn review(
-    inner: &Inner,
-    webhook: &'static str,
-    body: &[u8],
-    decide: impl AsyncFnOnce(Request) -> Answer,
-) -> Response {
-    let request = match Request::read(body) {
-        Ok(request) => request,
-        Err(reason) => return (StatusCode::BAD_REQUEST, reason).into_response(),
-    };
-    let uid = request.uid.clone();
-    let answer = decide(request).await;
-    inner.metrics.answered(webhook, answer.is_allowed());
-    match answer.into_review(&uid) {
-        Ok(review) => Json(review).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+impl Desk {
+    /// Reads the question, has it answered, and writes the answer.
+    async fn review(
+        &self,
+        webhook: &'static str,
+        headers: &HeaderMap,
+        body: Body,
+        decide: impl AsyncFnOnce(Request) -> Answer,
+    ) -> Response {
+        let metrics = &self.inner.config.metrics;
+        let body = match self.budget.read(headers, body, LARGEST_REVIEW).await {
+            Ok(body) => body,
+            Err(refused) => {
+                metrics.reviewed(webhook, outcome(refused), Duration::ZERO);
+                return refused.into_response();
+            }
+        };
+        let start = Instant::now();
+        let (outcome, response) = self.answer(&body, decide).await;
+        metrics.reviewed(webhook, outcome, start.elapsed());
+        response
+    }
+
+    async fn answer(&self, body: &Held<'_>, decide: impl AsyncFnOnce(Request) -> Answer) -> (Outcome, Response) {
+        let _room = match self.budget.review().await {
+            Ok(room) => room,
+            Err(refused) => return (outcome(refused), refused.into_response()),
+        };
+        let request = match Request::read(&body.bytes) {
+            Ok(request) => request,
+            Err(reason) => return (Outcome::Malformed, (StatusCode::BAD_REQUEST, reason).into_response()),
+        };
+        // Without a view nothing can be decided. It takes a moment after a start.
+        let is_filled = self.inner.views.borrow().is_filled;
+        if !is_filled && tokio::time::timeout(LONGEST_WAIT, self.inner.filled()).await.is_err() {
+            let reason = "the manager's caches are not synced yet";
+            return (Outcome::Shed, (StatusCode::SERVICE_UNAVAILABLE, reason).into_response());
+        }
+        let uid = request.uid.clone();
+        let answer = decide(request).await;
+        let outcome = match &answer {
+            answer if !answer.is_allowed() => Outcome::Denied,
+            answer if answer.patch.0.is_empty() => Outcome::Allowed,
+            _ => Outcome::Changed,
+        };
+        match answer.into_review(&uid) {
+            Ok(review) => (outcome, json(review)),
+            Err(error) => (outcome, (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response()),
+        }
+    }
+
+    /// Converts the objects of a review.
+    async fn convert(&self, headers: &HeaderMap, body: Body) -> Result<Response, Refused> {
+        let body = self.budget.read(headers, body, LARGEST_CONVERSION).await?;
+        let _room = self.budget.conversion().await?;
+        let converted = if body.bytes.len() <= QUICK_CONVERSION {
+            convert_review(&body.bytes)
+        } else {
+            let bytes = body.bytes.clone();
+            match tokio::task::spawn_blocking(move || convert_review(&bytes)).await {
+                Ok(converted) => converted,
+                Err(error) => return Ok((StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response()),
+            }
+        };
+        Ok(match converted {
+            Ok(review) => json(review),
+            Err(error) => {
+                (StatusCode::BAD_REQUEST, format!("the body is not a ConversionReview: {error}")).into_response()
+            }
+        })
     }
 }
 
-async fn convert(body: Bytes) -> Response {
-    match serde_json::from_slice::<Value>(&body) {
-        Ok(review) => Json(convert_review(&review)).into_response(),
-        Err(error) => (StatusCode::BAD_REQUEST, format!("the body is not a ConversionReview: {error}")).into_response(),
+async fn convert(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {
+    let response = desk.convert(&headers, body).await;
+    let metrics = &desk.inner.config.metrics;
+    match response {
+        Ok(response) => {
+            let outcome = if response.status().is_success() { Outcome::Changed } else { Outcome::Malformed };
+            metrics.converted(outcome);
+            response
+        }
+        Err(refused) => {
+            metrics.converted(outcome(refused));
+            refused.into_response()
+        }
     }
 }
 
-/// Ready while the caches are synced and their watches run.
-async fn readyz(State(inner): State<Arc<Inner>>) -> Response {
-    match inner.watches.state() {
-        pillion_informer::State::Synced if inner.views.borrow().is_filled => "ok".into_response(),
-        pillion_informer::State::Stopped => (StatusCode::SERVICE_UNAVAILABLE, "a watch has stopped").into_response(),
-        _ => (StatusCode::SERVICE_UNAVAILABLE, "caches are not synced yet").into_response(),
+fn outcome(refused: Refused) -> Outcome {
+    match refused {
+        Refused::TooLarge { .. } | Refused::Incomplete => Outcome::Malformed,
+        Refused::Overloaded => Outcome::Shed,
     }
 }
 
-async fn metrics(State(inner): State<Arc<Inner>>) -> impl IntoResponse {
-    let text = inner.metrics.text(inner.views.borrow().snapshot.catalog.len());
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text)
+fn json(text: Vec<u8>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }

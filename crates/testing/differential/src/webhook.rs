@@ -2,7 +2,7 @@
 //! was asked.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,9 +12,11 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
-use axum_server::tls_rustls::RustlsConfig;
 use k8s_openapi::ByteString;
+use pillion_serve::Server;
 use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::conversation::WebhookAnswer;
 
@@ -25,7 +27,7 @@ pub(crate) struct Webhook {
     /// The certificate of its authority, as a webhook configuration wants it.
     pub(crate) ca_bundle: String,
     desk: Desk,
-    handle: axum_server::Handle<SocketAddr>,
+    serving: JoinHandle<()>,
 }
 
 #[derive(Clone)]
@@ -39,16 +41,16 @@ impl Webhook {
         install_crypto_provider();
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
         let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-        let tls = RustlsConfig::from_pem(certificate.clone().into(), key.into()).await?;
+        let tls = pillion_serve::tls(&certificate, &key)?;
         let desk = Desk { answers: Arc::new(answers), asked: Arc::default() };
         let router = Router::new().fallback(answer).with_state(desk.clone());
-        let handle = axum_server::Handle::new();
-        let server = axum_server::bind_rustls(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), tls).handle(handle.clone());
-        tokio::spawn(server.serve(router.into_make_service()));
-        let address = handle.listening().await.context("the webhook server cannot listen")?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("the webhook server cannot listen")?;
+        let server = Server::new(listener, router)?.with_tls(watch::channel(tls).1);
+        let address = server.address()?;
+        let serving = tokio::spawn(server.run());
         let ca_bundle = serde_json::to_value(ByteString(certificate.into_bytes()))?;
         let ca_bundle = ca_bundle.as_str().unwrap_or_default().to_owned();
-        Ok(Self { url: format!("https://{address}"), ca_bundle, desk, handle })
+        Ok(Self { url: format!("https://{address}"), ca_bundle, desk, serving })
     }
 
     /// The reviews since the last time: path and request, by path, since validating webhooks are called all at once.
@@ -61,7 +63,7 @@ impl Webhook {
 
 impl Drop for Webhook {
     fn drop(&mut self) {
-        self.handle.shutdown();
+        self.serving.abort();
     }
 }
 

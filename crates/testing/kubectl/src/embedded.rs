@@ -1,16 +1,18 @@
 //! The embedded API server on a port, for as long as it is held.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::path::PathBuf;
 
-use axum_server::Handle;
 use pillion_apiserver::{ApiServer, Config, Credentials};
 use tempfile::TempDir;
+use tokio::task::JoinHandle;
+
+const KUBECONFIG: &str = "kubeconfig";
 
 /// An embedded API server with nothing in it, on a free port of loopback. It ends with this value.
 pub struct Embedded {
     folder: TempDir,
-    handle: Handle<SocketAddr>,
+    serving: JoinHandle<()>,
 }
 
 impl Embedded {
@@ -23,21 +25,23 @@ impl Embedded {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
         let credentials = Credentials::generate(address)?;
-        let embedded = Embedded { folder: tempfile::tempdir()?, handle: Handle::new() };
-        credentials.write_kubeconfig(&embedded.kubeconfig(), address)?;
-        let handle = embedded.handle.clone();
-        tokio::spawn(async move { server.serve(listener, &credentials, handle).await });
-        Ok(embedded)
+        let folder = tempfile::tempdir()?;
+        credentials.write_kubeconfig(&folder.path().join(KUBECONFIG), address)?;
+        let serving = tokio::spawn(async move {
+            // Without a server, kubectl fails and says so.
+            let _ = server.serve(listener, &credentials).await;
+        });
+        Ok(Embedded { folder, serving })
     }
 
     /// The kubeconfig of its owner.
     pub fn kubeconfig(&self) -> PathBuf {
-        self.folder.path().join("kubeconfig")
+        self.folder.path().join(KUBECONFIG)
     }
 }
 
 impl Drop for Embedded {
     fn drop(&mut self) {
-        self.handle.shutdown();
+        self.serving.abort();
     }
 }

@@ -19,6 +19,6 @@ pub(crate) async fn serve(kubeconfig: &Path, data: Option<&Path>) -> anyhow::Res
     let credentials = Credentials::generate(address)?;
     credentials.write_kubeconfig(kubeconfig, address)?;
     println!("{address}");
-    server.serve(listener, &credentials, axum_server::Handle::new()).await?;
+    server.serve(listener, &credentials).await?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What runs inside the pods of scenarios: a client and a webhook server with no shell around them.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -55,8 +55,9 @@ impl Program {
                 let read = |file: &str| {
                     std::fs::read_to_string(certificate.join(file)).with_context(|| format!("cannot read {file}"))
                 };
-                let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
-                webhook::serve(address, &read("tls.crt")?, &read("tls.key")?, axum_server::Handle::new()).await
+                let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?;
+                webhook::server(listener, &read("tls.crt")?, &read("tls.key")?)?.run().await;
+                Ok(())
             }
         }
     }

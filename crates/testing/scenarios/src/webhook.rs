@@ -1,13 +1,14 @@
 //! A mutating webhook that marks every pod with a label: the smallest one that shows that webhooks work.
 
-use std::net::SocketAddr;
+use std::net::TcpListener;
 
 use axum::routing::post;
 use axum::{Json, Router};
-use axum_server::tls_rustls::RustlsConfig;
 use json_patch::{AddOperation, Patch, PatchOperation, jsonptr::PointerBuf};
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview};
+use pillion_serve::Server;
+use tokio::sync::watch;
 
 /// The label that the webhook writes, with the value `yes`.
 pub(crate) const MARK: &str = "scenario-webhook";
@@ -27,17 +28,10 @@ impl Certificate {
     }
 }
 
-/// Serves until the handle says otherwise.
-pub(crate) async fn serve(
-    address: SocketAddr,
-    certificate: &str,
-    key: &str,
-    handle: axum_server::Handle<SocketAddr>,
-) -> anyhow::Result<()> {
-    let tls = RustlsConfig::from_pem(certificate.into(), key.into()).await?;
-    let router = Router::new().route(PATH, post(mark));
-    axum_server::bind_rustls(address, tls).handle(handle).serve(router.into_make_service()).await?;
-    Ok(())
+/// A server of the webhook.
+pub(crate) fn server(listener: TcpListener, certificate: &str, key: &str) -> anyhow::Result<Server> {
+    let tls = pillion_serve::tls(certificate, key)?;
+    Ok(Server::new(listener, Router::new().route(PATH, post(mark)))?.with_tls(watch::channel(tls).1))
 }
 
 async fn mark(Json(review): Json<AdmissionReview<DynamicObject>>) -> Json<AdmissionReview<DynamicObject>> {

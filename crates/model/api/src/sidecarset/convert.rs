@@ -11,7 +11,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::version::shape_of;
 use crate::names;
 
 /// The object in v1beta1. One that is not v1alpha1 stays as it is.
@@ -30,37 +29,6 @@ pub fn to_v1alpha1(mut object: Value) -> Value {
         custom_version_to_label(&mut object);
     }
     object
-}
-
-/// Answers an `apiextensions.k8s.io/v1` ConversionReview.
-///
-/// A request that cannot be met is answered with a failure that says why; the API server shows that to the user.
-pub fn convert_review(review: &Value) -> Value {
-    let request = review.get("request");
-    let field = |name| request.and_then(|request| request.get(name));
-    let objects = field("objects").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let convert: Option<fn(Value) -> Value> = match field("desiredAPIVersion").and_then(Value::as_str) {
-        Some(names::V1BETA1) => Some(to_v1beta1),
-        Some(names::V1ALPHA1) => Some(to_v1alpha1),
-        _ => None,
-    };
-    let stranger = objects.iter().find(|object| shape_of(object).is_err());
-    let (converted, result) = match (convert, stranger) {
-        (Some(convert), None) => (objects.iter().cloned().map(convert).collect(), json!({"status": "Success"})),
-        (None, _) => {
-            let message = format!("SidecarSet converts to {} and {} only", names::V1BETA1, names::V1ALPHA1);
-            (json!([]), json!({"status": "Failure", "message": message}))
-        }
-        (_, Some(object)) => {
-            let message = shape_of(object).err().map(|error| error.to_string());
-            (json!([]), json!({"status": "Failure", "message": message}))
-        }
-    };
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "ConversionReview",
-        "response": {"uid": field("uid"), "convertedObjects": converted, "result": result},
-    })
 }
 
 fn change_version(object: &mut Value, from: &str, to: &str) -> bool {
@@ -223,52 +191,6 @@ mod tests {
         let new = to_v1beta1(old);
         assert_eq!(new["spec"]["customVersion"], "v2");
         assert_eq!(new["metadata"].get("labels"), None);
-    }
-
-    #[test]
-    fn a_review_is_answered_object_by_object() {
-        let review = json!({
-            "apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
-            "request": {"uid": "42", "desiredAPIVersion": names::V1BETA1, "objects": [
-                object(names::V1ALPHA1, &json!({"name": "a"}), &json!({})),
-                object(names::V1BETA1, &json!({"name": "b"}), &json!({})),
-            ]},
-        });
-        insta::assert_json_snapshot!(convert_review(&review)["response"], @r#"
-            {
-              "uid": "42",
-              "convertedObjects": [
-                {
-                  "apiVersion": "apps.kruise.io/v1beta1",
-                  "kind": "SidecarSet",
-                  "metadata": {
-                    "name": "a"
-                  },
-                  "spec": {}
-                },
-                {
-                  "apiVersion": "apps.kruise.io/v1beta1",
-                  "kind": "SidecarSet",
-                  "metadata": {
-                    "name": "b"
-                  },
-                  "spec": {}
-                }
-              ],
-              "result": {
-                "status": "Success"
-              }
-            }
-            "#);
-    }
-
-    #[test]
-    fn a_review_that_cannot_be_met_says_why() {
-        let message = |request: Value| convert_review(&json!({"request": request}))["response"]["result"].to_string();
-        insta::assert_snapshot!(message(json!({"desiredAPIVersion": "apps.kruise.io/v1"})), @r#"{"status":"Failure","message":"SidecarSet converts to apps.kruise.io/v1beta1 and apps.kruise.io/v1alpha1 only"}"#);
-        let pod = json!({"apiVersion": "v1", "kind": "Pod"});
-        insta::assert_snapshot!(message(json!({"desiredAPIVersion": names::V1BETA1, "objects": [pod]})), @r#"{"status":"Failure","message":"apiVersion \"v1\", kind \"Pod\" is not a SidecarSet of apps.kruise.io"}"#);
-        insta::assert_snapshot!(message(Value::Null), @r#"{"status":"Failure","message":"SidecarSet converts to apps.kruise.io/v1beta1 and apps.kruise.io/v1alpha1 only"}"#);
     }
 
     /// Metadata and spec with everything that conversion looks at, each there or not.

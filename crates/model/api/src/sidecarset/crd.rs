@@ -16,7 +16,7 @@ pub use generate::versions;
 pub enum Conversion {
     /// Only the version's name changes. Enough where nobody writes `spec.namespace` or `spec.customVersion`.
     None,
-    /// By [`convert_review`](super::convert::convert_review), behind a Service.
+    /// By [`convert_review`](super::conversion_review::convert_review), behind a Service.
     Webhook {
         /// Namespace of the Service.
         namespace: String,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use pillion_install::{Certificates, Controller, IMAGE, NAMESPACE, Options};
+use pillion_install::{Certificates, IMAGE, NAMESPACE, Options, Part};
 
 /// Which cluster a command talks to, where it does not look into one namespace.
 #[derive(Clone, Debug, Default, Args)]
@@ -36,8 +36,8 @@ pub struct InstallArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = Options::default().replicas)]
     replicas: u32,
     /// The parts of the manager that run; each has rights of its own
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values_t = Controller::ALL)]
-    controllers: Vec<Controller>,
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values_t = Part::ALL)]
+    controllers: Vec<Part>,
     /// A Secret in the manager's namespace with tls.crt, tls.key and ca.crt, as cert-manager writes it
     ///
     /// Without it the manager makes, shares and renews its certificates itself.

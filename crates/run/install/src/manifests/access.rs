@@ -3,10 +3,11 @@
 //! The roles are separate so that an installation that runs the parts apart can bind them to accounts of their own.
 
 use pillion_api::names;
+use pillion_manager::Part;
 use serde_json::{Value, json};
 
 use super::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER, metadata};
-use crate::options::{Certificates, Controller, Options};
+use crate::options::{Certificates, Options};
 
 const READ: [&str; 3] = ["get", "list", "watch"];
 /// An object that exists already is read and changed; none is created.
@@ -23,15 +24,15 @@ pub(super) fn objects(options: &Options) -> Vec<Value> {
     for controller in &options.controllers {
         objects.extend(leader(*controller, home));
         objects.extend(match controller {
-            Controller::Webhook => webhook(options),
-            Controller::Repair => repair(home),
+            Part::Webhook => webhook(options),
+            Part::Repair => repair(home),
         });
     }
     objects
 }
 
 /// Of all replicas that run a part one leads it.
-fn leader(controller: Controller, home: &str) -> Vec<Value> {
+fn leader(controller: Part, home: &str) -> Vec<Value> {
     let lease = [
         named(rule("coordination.k8s.io", &["leases"], &["get", "list", "watch", "update"]), controller.lease()),
         // The name of an object that is created is not known to the authorizer.

@@ -1,9 +1,10 @@
 //! What runs, and what is around it: Service, NetworkPolicy, PodDisruptionBudget, Deployment.
 
+use pillion_manager::Part;
 use serde_json::{Value, json};
 
 use super::{MANAGER, SERVICE, metadata, pod_labels};
-use crate::options::{Certificates, Controller, Options};
+use crate::options::{Certificates, Options};
 
 const WEBHOOK_PORT: u16 = 9443;
 const HEALTH_PORT: u16 = 8080;
@@ -85,13 +86,14 @@ fn deployment(options: &Options) -> Value {
 }
 
 fn container(options: &Options) -> Value {
-    let controllers: Vec<&str> = options.controllers.iter().copied().map(Controller::name).collect();
+    let controllers: Vec<&str> = options.controllers.iter().copied().map(Part::name).collect();
     let certificates = match options.certificates {
         Certificates::SelfMade => "self",
         Certificates::Secret(_) => CERTIFICATES_FOLDER,
     };
     let mut args = vec![
         "manager".to_owned(),
+        format!("--namespace={}", options.namespace),
         format!("--controllers={}", controllers.join(",")),
         format!("--revisions-namespace={}", options.revisions_namespace),
         format!("--service-name={SERVICE}"),
@@ -117,8 +119,6 @@ fn container(options: &Options) -> Value {
         ],
         "livenessProbe": probe("/healthz"),
         "readinessProbe": probe("/readyz"),
-        // The API server may send requests until it has seen that the endpoint is gone.
-        "lifecycle": {"preStop": {"sleep": {"seconds": 5}}},
         // Memory grows with SidecarSets and pods; 50,000 of the former and 100,000 of the latter fit.
         "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}},
         "securityContext": container_security_context(),

@@ -148,8 +148,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::config::{Config, Reach};
-    use crate::manager::Manager;
+    use crate::config::{Config, WebhookAddress};
 
     fn object(spec: Value) -> Value {
         json!({"apiVersion": names::V1BETA1, "kind": "SidecarSet", "metadata": {"name": "mesh"}, "spec": spec})
@@ -239,8 +238,8 @@ mod tests {
         let server = ApiServer::new(pillion_apiserver::Config::in_memory());
         server.bootstrap().await.unwrap();
         let (client, clock) = (kube::Client::new(server.router(), "default"), server.clock());
-        let reach = Reach::Url("https://pillion.invalid".to_owned());
-        let manager = Manager::start(Config::new(client.clone(), Arc::new(move || clock.now()), reach)).await.unwrap();
+        let address = WebhookAddress::Url("https://pillion.invalid".to_owned());
+        let inner = Inner::new(Config::new(client.clone(), Arc::new(move || clock.now()), address));
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(names::DEFAULT_SYSTEM_NAMESPACE.to_owned());
         Api::all(client.clone()).create(&PostParams::default(), &namespace).await.unwrap();
@@ -260,7 +259,7 @@ mod tests {
             let set = sidecarset::decode(request.object.clone()).unwrap();
             // A view from before the revision was created.
             let view = View::default();
-            let known = revisions(&manager.inner, &set, &view).await;
+            let known = revisions(&inner, &set, &view).await;
             let pinning = |revisions: &Revisions| {
                 let answer = decide(&request, &set, &view, revisions, &[], Ok(None));
                 causes(&answer).into_iter().filter(|cause| cause.contains("revision")).collect::<Vec<_>>()

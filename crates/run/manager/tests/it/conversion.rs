@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use crate::{Cluster, PODS, SIDECARSETS, names, pod, sidecarset};
+use pillion_manager::Manager;
+
+use crate::{Cluster, PODS, SIDECARSETS, URL, names, pod, sidecarset};
 
 const OLD: &str = "/apis/apps.kruise.io/v1alpha1/sidecarsets";
 
@@ -27,4 +29,31 @@ async fn the_older_version_is_converted_defaulted_and_injected() {
     cluster.namespace("shop", json!({})).await;
     let shop = cluster.create("/api/v1/namespaces/shop/pods", pod("web-0")).await.object();
     assert_eq!(names(&shop), ["app"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sets_that_are_stored_in_the_older_version_are_listed_with_the_help_of_the_manager() {
+    let cluster = Cluster::new().await;
+    // Whoever was here before stored v1alpha1.
+    let mut definition = pillion_api::sidecarset::crd::sidecarset(&pillion_api::sidecarset::crd::Conversion::None);
+    for version in definition["spec"]["versions"].as_array_mut().unwrap() {
+        version["storage"] = json!(version["name"] == "v1alpha1");
+    }
+    cluster.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await.object();
+    let mut old = sidecarset("mesh", json!({"namespace": "default"}));
+    old["apiVersion"] = json!("apps.kruise.io/v1alpha1");
+    loop {
+        let reply = cluster.create(OLD, old.clone()).await;
+        if reply.status.is_success() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let manager = Manager::new(cluster.config());
+    cluster.server.register_webhook(URL, manager.webhooks());
+    manager.start().await.unwrap();
+    manager.register().await.unwrap();
+    let set = cluster.get(&format!("{SIDECARSETS}/mesh")).await;
+    assert_eq!(set["spec"]["namespaceSelector"], json!({"matchLabels": {"kubernetes.io/metadata.name": "default"}}));
+    assert_eq!(names(&cluster.create(PODS, pod("web-0")).await.object()), ["app", "proxy"], "it was never defaulted");
 }

@@ -16,7 +16,7 @@ use axum::http::{Method, Request, StatusCode};
 use kube::Client;
 use pillion_apiserver::ApiServer;
 use pillion_clock::Clock;
-use pillion_manager::{Config, Manager, Reach};
+use pillion_manager::{Config, Manager, WebhookAddress};
 use pillion_store::{Options, Store};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -65,10 +65,17 @@ impl Cluster {
     /// The same with a manager whose webhooks are registered.
     async fn managed() -> (Cluster, Manager) {
         let cluster = Cluster::new().await;
-        let manager = Manager::start(cluster.config()).await.unwrap();
-        cluster.server.register_webhook(URL, manager.webhooks());
-        manager.register().await.unwrap();
+        let manager = cluster.manage(cluster.config()).await;
         (cluster, manager)
+    }
+
+    /// A manager whose webhooks are registered.
+    async fn manage(&self, config: Config) -> Manager {
+        let manager = Manager::new(config);
+        self.server.register_webhook(URL, manager.webhooks());
+        manager.start().await.unwrap();
+        manager.register().await.unwrap();
+        manager
     }
 
     fn client(&self) -> Client {
@@ -77,7 +84,7 @@ impl Cluster {
 
     fn config(&self) -> Config {
         let clock = self.server.clock();
-        Config::new(self.client(), Arc::new(move || clock.now()), Reach::Url(URL.to_owned()))
+        Config::new(self.client(), Arc::new(move || clock.now()), WebhookAddress::Url(URL.to_owned()))
     }
 
     async fn namespace(&self, name: &str, labels: Value) {

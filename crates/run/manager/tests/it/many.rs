@@ -3,6 +3,7 @@
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
+use futures::StreamExt as _;
 use pillion_manager::Manager;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -20,20 +21,18 @@ async fn ask(webhooks: &Router, method: &str, path: &str, body: impl Into<Body>)
 #[tokio::test(start_paused = true)]
 async fn sets_that_were_there_before_the_manager_are_in_force_when_it_has_started() {
     let cluster = Cluster::new().await;
-    drop(Manager::start(cluster.config()).await.unwrap());
+    Manager::new(cluster.config()).start().await.unwrap();
     for i in 0..600 {
         let spec = json!({"selector": {"matchLabels": {"app": format!("app-{i}")}}});
         cluster.create(SIDECARSETS, sidecarset(&format!("set-{i}"), spec)).await.object();
     }
-    let manager = Manager::start(cluster.config()).await.unwrap();
-    cluster.server.register_webhook(crate::URL, manager.webhooks());
-    manager.register().await.unwrap();
+    let manager = cluster.manage(cluster.config()).await;
     let mut web = pod("web-0");
     web["metadata"]["labels"]["app"] = json!("app-599");
     assert_eq!(names(&cluster.create(PODS, web).await.object()), ["app", "proxy"], "these were never defaulted");
-    let (_, metrics) = ask(&manager.webhooks(), "GET", "/metrics", Body::empty()).await;
-    assert!(metrics.contains("pillion_sidecarsets 600\n"), "{metrics}");
-    assert!(metrics.contains(r#"{webhook="/mutate-pod",allowed="true"} 1"#), "{metrics}");
+    let (_, metrics) = ask(&manager.health(), "GET", "/metrics", Body::empty()).await;
+    assert!(metrics.contains("pillion_cache_objects{kind=\"SidecarSet\"} 600\n"), "{metrics}");
+    assert!(metrics.contains(r#"{webhook="/mutate-pod",outcome="Changed"} 1"#), "{metrics}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,9 +58,14 @@ async fn no_body_makes_a_webhook_fall() {
             }
         }
     }
-    let (status, _) = ask(&webhooks, "POST", "/mutate-pod", vec![b' '; 9 * 1024 * 1024]).await;
-    assert_eq!(status, 413);
+    for (path, size) in [("/mutate-pod", 9), ("/convert", 129)] {
+        let body = vec![b' '; size * 1024 * 1024];
+        assert_eq!(ask(&webhooks, "POST", path, body.clone()).await.0, 413, "{path}");
+        let chunks = futures::stream::iter(body.chunks(1024 * 1024).map(<[u8]>::to_vec).collect::<Vec<_>>());
+        let unannounced = Body::from_stream(chunks.map(Ok::<_, std::io::Error>));
+        assert_eq!(ask(&webhooks, "POST", path, unannounced).await.0, 413, "{path} without its length");
+    }
     for path in ["/healthz", "/readyz"] {
-        assert_eq!(ask(&webhooks, "GET", path, Body::empty()).await, (200, "ok".to_owned()));
+        assert_eq!(ask(&manager.health(), "GET", path, Body::empty()).await, (200, "ok".to_owned()));
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use pillion_manager::Manager;
+use pillion_manager::{Certificates, Manager, WebhookAddress};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -45,17 +45,16 @@ fn bundle(objects: &[Value]) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_certificate_is_renewed_in_time_and_never_served_before_it_is_trusted() {
+async fn an_authority_is_succeeded_in_time_and_never_signs_before_it_is_trusted() {
     let cluster = Cluster::new().await;
     let mut config = cluster.config();
-    config.certificate_lifetime = SignedDuration::from_hours(24);
-    let manager = Manager::start(config).await.unwrap();
-    cluster.server.register_webhook(URL, manager.webhooks());
+    config.certificates = Certificates::SelfSigned { lifetime: SignedDuration::from_hours(1) };
+    let manager = cluster.manage(config).await;
     let running = tokio::spawn(async move { manager.run().await });
     settle().await;
     let first = registered(&cluster).await;
 
-    sleep(Duration::from_hours(15)).await;
+    sleep(Duration::from_hours(37)).await;
     assert_eq!(versions(&registered(&cluster).await), versions(&first), "nothing to do is nothing written");
 
     sleep(Duration::from_hours(1)).await;
@@ -91,12 +90,12 @@ async fn what_somebody_changes_is_set_right_and_what_somebody_adds_stays() {
     for path in [VALIDATING, SECRET] {
         cluster.request(axum::http::Method::DELETE, path, "", None).await.object();
     }
-    settle().await;
+    sleep(Duration::from_secs(2)).await;
     let again = registered(&cluster).await;
-    assert_ne!(bundle(&again), bundle(&before), "a Secret that is gone is made anew");
+    assert_eq!(bundle(&again), bundle(&before), "a Secret that somebody deletes comes back as it was");
     let none = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
     cluster.merge(DEFINITION, none).await.object();
-    settle().await;
+    sleep(Duration::from_secs(4)).await;
     assert_eq!(registered(&cluster).await[2]["spec"]["conversion"]["strategy"], "Webhook");
     running.abort();
 }
@@ -109,9 +108,7 @@ async fn a_second_start_finds_everything_as_it_was() {
     drop(manager);
     cluster.server.register_webhook(URL, axum::Router::new());
 
-    let manager = Manager::start(cluster.config()).await.unwrap();
-    cluster.server.register_webhook(URL, manager.webhooks());
-    manager.register().await.unwrap();
+    let _manager = cluster.manage(cluster.config()).await;
     assert_eq!(versions(&registered(&cluster).await), versions(&before));
     assert_eq!(names(&cluster.create(PODS, pod("web-0")).await.object()), ["proxy", "app"]);
 }
@@ -120,7 +117,102 @@ async fn a_second_start_finds_everything_as_it_was() {
 async fn an_address_that_is_none_is_refused() {
     let cluster = Cluster::new().await;
     let mut config = cluster.config();
-    config.reach = pillion_manager::Reach::Url("pillion".to_owned());
-    let manager = Manager::start(config).await.unwrap();
+    config.address = WebhookAddress::Url("pillion".to_owned());
+    let manager = Manager::new(config);
+    manager.start().await.unwrap();
     insta::assert_snapshot!(manager.register().await.unwrap_err(), @r#""pillion" is not a URL of webhooks: it must begin with https:// and name a host"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selector_that_somebody_adds_to_the_webhook_is_left_alone() {
+    let (cluster, manager) = Cluster::managed().await;
+    let running = tokio::spawn(async move { manager.run().await });
+    settle().await;
+    let mut changed = cluster.get(MUTATING).await;
+    let added = json!({"key": "control-plane", "operator": "DoesNotExist"});
+    changed["webhooks"][0]["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap().push(added);
+    let changed = cluster.request(axum::http::Method::PUT, MUTATING, "application/json", Some(changed)).await.object();
+    sleep(Duration::from_mins(5)).await;
+    assert_eq!(cluster.get(MUTATING).await, changed);
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quarrel_over_the_registration_gets_slower() {
+    let (cluster, manager) = Cluster::managed().await;
+    let running = tokio::spawn(async move { manager.run().await });
+    settle().await;
+    let start = tokio::time::Instant::now();
+    let mut turns = 0;
+    // Somebody else wants another policy, and sets it as soon as it is changed.
+    while start.elapsed() < Duration::from_mins(10) {
+        let mut configuration = cluster.get(MUTATING).await;
+        if configuration["webhooks"][0]["failurePolicy"] == "Ignore" {
+            configuration["webhooks"][0]["failurePolicy"] = json!("Fail");
+            cluster.request(axum::http::Method::PUT, MUTATING, "application/json", Some(configuration)).await.object();
+            turns += 1;
+        }
+        sleep(Duration::from_millis(500)).await;
+    }
+    assert!((5..20).contains(&turns), "{turns} turns in ten minutes");
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_that_must_not_be_missed_has_an_entry_until_it_is_gone() {
+    let (cluster, manager) = Cluster::managed().await;
+    let running = tokio::spawn(async move { manager.run().await });
+    settle().await;
+    let strict = json!({"injectionStrategy": {"failurePolicy": "Fail"}});
+    cluster.create(SIDECARSETS, sidecarset("mesh", strict)).await.object();
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(names(&cluster.create(PODS, pod("web-0")).await.object()), ["proxy", "app"]);
+
+    let asked_before = cluster.server.clone();
+    asked_before.register_webhook(URL, axum::Router::new());
+    let refused = cluster.create(PODS, pod("web-1")).await;
+    assert_eq!(refused.status.as_u16(), 500, "{}", refused.body);
+    let message = refused.body["message"].as_str().unwrap();
+    assert!(message.contains("mesh.pods.pillion.dev"), "{message}");
+    let mut other = pod("other");
+    other["metadata"]["labels"]["app"] = json!("other");
+    cluster.create(PODS, other).await.object();
+
+    cluster.request(axum::http::Method::DELETE, &format!("{SIDECARSETS}/mesh"), "", None).await.object();
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(names(&cluster.create(PODS, pod("web-2")).await.object()), ["app"]);
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_does_not_lead_leaves_the_registration_to_the_leader() {
+    let cluster = Cluster::new().await;
+    cluster.namespace("pillion-system", json!({})).await;
+    let replica = |identity: &str, url: &str| {
+        let mut config = cluster.config();
+        config.identity = Some(identity.to_owned());
+        config.address = WebhookAddress::Url(url.to_owned());
+        Manager::new(config)
+    };
+    let (first, second) = (replica("first", URL), replica("second", "https://other.invalid"));
+    cluster.server.register_webhook(URL, first.webhooks());
+    cluster.server.register_webhook("https://other.invalid", second.webhooks());
+    let mut running = Vec::new();
+    for manager in [&first, &second] {
+        manager.start().await.unwrap();
+        let manager = manager.clone();
+        running.push(tokio::spawn(async move { manager.run().await }));
+        sleep(Duration::from_secs(1)).await;
+    }
+    let before = cluster.get(MUTATING).await;
+    assert!(before["webhooks"][0]["clientConfig"]["url"].as_str().unwrap().starts_with(URL));
+    sleep(Duration::from_mins(10)).await;
+    assert_eq!(cluster.get(MUTATING).await, before);
+
+    first.stop();
+    running.remove(0).await.unwrap().unwrap();
+    sleep(Duration::from_secs(5)).await;
+    let after = cluster.get(MUTATING).await;
+    assert!(after["webhooks"][0]["clientConfig"]["url"].as_str().unwrap().starts_with("https://other.invalid"));
+    assert_eq!(names(&cluster.create(PODS, pod("web-0")).await.object()), ["app"]);
 }

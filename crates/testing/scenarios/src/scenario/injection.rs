@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::ensure;
 use jiff::Timestamp;
@@ -11,7 +12,7 @@ use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Pod};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use pillion_api::sidecarset::crd::{self, Conversion};
 use pillion_cluster::image::SHELL;
-use pillion_manager::{Config, Manager, Reach};
+use pillion_manager::{Config, Manager, WebhookAddress};
 use serde_json::{Value, json};
 
 use super::custom_resources::{self, DEFINITION};
@@ -23,16 +24,20 @@ use crate::{Namespace, wait};
 pub async fn an_injected_sidecar_lets_its_job_complete(namespace: &Namespace) -> anyhow::Result<()> {
     let _mine = DEFINITION.lock().await;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let reach = Reach::Url(format!("https://{}", listener.local_addr()?));
-    let config = Config::new(namespace.client(), Arc::new(Timestamp::now), reach);
+    let address = WebhookAddress::Url(format!("https://{}", listener.local_addr()?));
+    let config = Config::new(namespace.client(), Arc::new(Timestamp::now), address);
     // Pods in the manager's own namespace are not injected.
     let home = format!("{}-manager", namespace.name());
-    let manager = Manager::start(Config { namespace: home.clone(), ..config }).await?;
+    let manager = Manager::new(Config { namespace: home.clone(), ..config });
     let serving = tokio::spawn({
         let manager = manager.clone();
-        async move { manager.serve(listener).await }
+        async move { manager.serve(listener, Duration::ZERO, Duration::ZERO).await }
     });
-    let outcome = match manager.register().await {
+    let registered = async {
+        manager.start().await?;
+        manager.register().await
+    };
+    let outcome = match registered.await {
         Ok(()) => Box::pin(injects(namespace)).await,
         Err(error) => Err(error.into()),
     };

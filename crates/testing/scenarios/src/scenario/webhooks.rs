@@ -1,8 +1,8 @@
 //! The API server calls webhooks wherever they are.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, TcpListener};
+use std::time::Duration;
 
-use anyhow::Context as _;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::{Pod, Secret, Service};
@@ -17,18 +17,14 @@ use crate::{Namespace, wait};
 /// The webhook is a server of this process, on loopback.
 pub async fn a_webhook_on_loopback_mutates_a_pod(namespace: &Namespace) -> anyhow::Result<()> {
     let certificate = Certificate::for_name("127.0.0.1")?;
-    let handle = axum_server::Handle::new();
-    let serving = {
-        let (handle, certificate, key) = (handle.clone(), certificate.pem.clone(), certificate.key.clone());
-        tokio::spawn(async move {
-            webhook::serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), &certificate, &key, handle).await
-        })
-    };
-    let address = handle.listening().await.context("the webhook cannot listen")?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let server = webhook::server(listener, &certificate.pem, &certificate.key)?;
+    let (address, handle) = (server.address()?, server.handle());
+    let serving = tokio::spawn(server.run());
     let outcome =
         pods_are_marked(namespace, json!({"url": format!("https://{address}{PATH}")}), &certificate.pem).await;
-    handle.shutdown();
-    serving.await??;
+    handle.stop(Duration::ZERO);
+    serving.await?;
     outcome
 }
 

@@ -1,0 +1,132 @@
+//! One connection, from the first byte to the last.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt as _;
+
+use crate::activity::{Activity, Exchange, Phase};
+use crate::body::{Answered, Received};
+use crate::bounds::Bounds;
+use crate::registry::Place;
+
+/// The largest head of a request: less than what hyper allows, since each connection may have one.
+const LARGEST_HEAD: usize = 64 * 1024;
+/// How many requests one HTTP/2 connection may have under way.
+const STREAMS: u32 = 256;
+/// How long a client has to take the last of its answers after it was asked to go.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// What every connection of a server gets.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) router: Router,
+    pub(crate) bounds: Bounds,
+    /// The certificate to show; `None` for plain HTTP.
+    pub(crate) tls: Option<watch::Receiver<Arc<rustls::ServerConfig>>>,
+    /// True when the server stops.
+    pub(crate) stopping: watch::Receiver<bool>,
+}
+
+/// Serves a connection until it ends, is overdue, or has to make room.
+pub(crate) async fn serve(stream: TcpStream, place: Place, shared: Shared) {
+    let Some(tls) = &shared.tls else { return serve_http(stream, &place, &shared).await };
+    let config = tls.borrow().clone();
+    let handshake = TlsAcceptor::from(config).accept(stream);
+    let accepted = tokio::select! {
+        accepted = tokio::time::timeout(shared.bounds.request, handshake) => accepted,
+        () = place.activity.closed() => return,
+    };
+    match accepted {
+        Ok(Ok(stream)) => serve_http(stream, &place, &shared).await,
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+        Err(_) => tracing::debug!("TLS handshake took too long"),
+    }
+}
+
+async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, place: &Place, shared: &Shared) {
+    let activity = &place.activity;
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(LARGEST_HEAD);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(u32::try_from(LARGEST_HEAD).unwrap_or(u32::MAX));
+    let (router, tracked) = (shared.router.clone(), Arc::clone(activity));
+    let service = hyper::service::service_fn(move |request| answer(router.clone(), request, &tracked));
+    let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+    let mut stopping = shared.stopping.clone();
+    let (mut is_asked_to_go, mut gone_by) = (false, None);
+    loop {
+        let deadline = gone_by.unwrap_or_else(|| next_look(activity, &shared.bounds));
+        tokio::select! {
+            biased;
+            ended = &mut connection => {
+                if let Err(error) = ended {
+                    tracing::debug!(error, "a connection ended with an error");
+                }
+                return;
+            }
+            () = activity.closed() => return,
+            () = stopped(&mut stopping), if !is_asked_to_go => {}
+            () = tokio::time::sleep_until(deadline) => {
+                if gone_by.is_some() {
+                    return;
+                }
+                // It may have done something meanwhile.
+                if activity.deadline(&shared.bounds).is_none_or(|deadline| deadline > Instant::now()) {
+                    continue;
+                }
+                // A client that waits between requests may be about to send one. The others had their time.
+                if activity.phase().0 != Phase::Idle {
+                    return;
+                }
+            }
+        }
+        // Answers that are under way are sent first. What bounds them is the grace of whoever stops the server.
+        connection.as_mut().graceful_shutdown();
+        is_asked_to_go = true;
+        gone_by = activity.deadline(&shared.bounds).map(|_| Instant::now() + FAREWELL);
+    }
+}
+
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    if stopping.wait_for(|stopping| *stopping).await.is_err() {
+        // Whoever could stop it is gone.
+        std::future::pending().await
+    }
+}
+
+/// When to look whether the connection is overdue. Nothing wakes it when its activity changes: that would cost every request something.
+fn next_look(activity: &Activity, bounds: &Bounds) -> Instant {
+    let soon = Instant::now() + bounds.request.min(bounds.idle);
+    activity.deadline(bounds).map_or(soon, |deadline| deadline.min(soon))
+}
+
+/// Has the router answer, and reports how far it is.
+fn answer(
+    router: Router,
+    request: hyper::Request<Incoming>,
+    activity: &Arc<Activity>,
+) -> impl Future<Output = Result<axum::response::Response, Infallible>> + Send + use<> {
+    let exchange = Exchange::begin(activity);
+    let request: Request = request.map(|body| Body::new(Received::new(body, &exchange)));
+    async move {
+        let response = router.oneshot(request).await?;
+        Ok(response.map(|body| Body::new(Answered::new(body, exchange))))
+    }
+}

@@ -1,0 +1,122 @@
+//! `pillion manager`: the webhooks and controllers of a cluster, as a process.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::client::ClientBuilder;
+use pillion_manager::{Certificates, Config, Manager, Metrics, Part, WebhookAddress};
+use pillion_serve::Server;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::args::{ClusterArgs, LogFormat, ManagerArgs};
+use crate::{Failure, chain, connect};
+
+/// The port of the Service.
+const SERVICE_PORT: u16 = 443;
+/// How long requests may go on after the shutdown delay.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Runs until a signal asks it to end.
+pub(crate) fn run(args: &ManagerArgs) -> Result<(), Failure> {
+    log(args)?;
+    // An error means that a provider has been installed already, which is as good.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let outcome = runtime.block_on(manage(args));
+    // A watch that hangs must not hold up the end.
+    runtime.shutdown_background();
+    outcome
+}
+
+fn log(args: &ManagerArgs) -> Result<(), Failure> {
+    let filter = EnvFilter::try_new(&args.log_level)
+        .map_err(|error| Failure::misuse(format!("--log-level {}: {error}", args.log_level)))?;
+    // stderr that is gone must not end the manager.
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).log_internal_errors(false);
+    // An error means that there is a subscriber already, as in tests.
+    let _ = match args.log_format {
+        LogFormat::Text => log.try_init(),
+        LogFormat::Json => log.json().try_init(),
+    };
+    Ok(())
+}
+
+async fn manage(args: &ManagerArgs) -> Result<(), Failure> {
+    let metrics = Metrics::default();
+    let webhooks = bind("--bind-address", args.bind_address)?;
+    let health = bind("--health-address", args.health_address)?;
+    let manager = Manager::new(config(args, metrics).await?);
+    let health = Server::new(health, manager.health())?;
+    let serving_health = tokio::spawn(health.run());
+    let delay = Duration::from_secs(args.shutdown_delay);
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let stop = async {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        tracing::info!("ending: requests are drained, and Leases are given back");
+        manager.stop();
+        // Longer than everything that has to end may take.
+        tokio::time::sleep(delay + 2 * GRACE).await;
+        tracing::warn!("not everything ended in time");
+    };
+    let serves = args.controllers.contains(&Part::Webhook);
+    let work = async {
+        tokio::select! {
+            started = manager.start() => started?,
+            () = manager.stopped() => return Ok(()),
+        }
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), controllers = ?args.controllers, "started");
+        let serve = async { if serves { manager.serve(webhooks, delay, GRACE).await } else { Ok(()) } };
+        tokio::try_join!(serve, manager.run()).map(drop)
+    };
+    let outcome = tokio::select! {
+        outcome = work => outcome.map_err(|error: pillion_manager::Error| Failure::no(chain(&error))),
+        () = stop => Ok(()),
+    };
+    serving_health.abort();
+    outcome
+}
+
+async fn config(args: &ManagerArgs, metrics: Metrics) -> Result<Config, Failure> {
+    let cluster = ClusterArgs { kubeconfig: args.kubeconfig.clone(), context: args.context.clone(), namespace: None };
+    let client = ClientBuilder::try_from(connect::config(&cluster).await?)
+        .map_err(|error| Failure::misuse(chain(&error)))?
+        .with_layer(&metrics.count_requests())
+        .build();
+    let address = match &args.webhook_url {
+        Some(url) => WebhookAddress::Url(url.clone()),
+        None => WebhookAddress::Service {
+            namespace: args.namespace.clone(),
+            name: args.service_name.clone(),
+            port: SERVICE_PORT,
+        },
+    };
+    let certificates = match args.certificates.as_str() {
+        "self" => Certificates::default(),
+        folder => Certificates::Folder(folder.into()),
+    };
+    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
+    Ok(Config {
+        namespace: args.namespace.clone(),
+        revisions_namespace: args.revisions_namespace.clone(),
+        certificates,
+        gates: args.gates.gates(),
+        parts: args.controllers.clone(),
+        // A process that starts again on the same host is another candidate.
+        identity: Some(format!("{host}_{:016x}", fastrand::u64(..))),
+        installs_definition: false,
+        metrics,
+        ..Config::new(client, Arc::new(Timestamp::now), address)
+    })
+}
+
+fn bind(flag: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address)
+        .map_err(|error| Failure::misuse(format!("{flag} {address}: cannot listen: {}", crate::io_reason(&error))))
+}

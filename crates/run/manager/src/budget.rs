@@ -1,0 +1,177 @@
+//! How much the webhooks take on at once. What is too much is refused, with a reason, instead of waiting for ever.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use futures::StreamExt as _;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// Bytes of requests that are held at the same time.
+const BYTES: usize = 160 * 1024 * 1024;
+/// Reviews that are decided at the same time. Most of them take less than a millisecond; those that wait for a SidecarSet take a second.
+const REVIEWS: usize = 512;
+/// Conversions that run at the same time: each may hold every SidecarSet of the cluster.
+const CONVERSIONS: usize = 2;
+/// How long to wait for room. The API server waits three seconds for a pod.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a body may take to arrive.
+const LONGEST_BODY: Duration = Duration::from_secs(15);
+
+/// What there is room for.
+pub(crate) struct Budget {
+    bytes: Semaphore,
+    reviews: Semaphore,
+    conversions: Semaphore,
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget {
+            bytes: Semaphore::new(BYTES),
+            reviews: Semaphore::new(REVIEWS),
+            conversions: Semaphore::new(CONVERSIONS),
+        }
+    }
+}
+
+/// A body, and the room that it takes.
+#[derive(Debug)]
+pub(crate) struct Held<'a> {
+    pub(crate) bytes: Bytes,
+    _room: Option<SemaphorePermit<'a>>,
+}
+
+/// Why a request is not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Refused {
+    #[error("the body is larger than {limit} bytes")]
+    TooLarge { limit: usize },
+    #[error("the body did not arrive")]
+    Incomplete,
+    #[error("the manager has too much to do; try again, and look at its CPU limit and its number of replicas")]
+    Overloaded,
+}
+
+impl Refused {
+    pub(crate) fn into_response(self) -> Response {
+        let status = match self {
+            Refused::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Refused::Incomplete => StatusCode::REQUEST_TIMEOUT,
+            Refused::Overloaded => StatusCode::TOO_MANY_REQUESTS,
+        };
+        let mut response = (status, self.to_string()).into_response();
+        if self == Refused::Overloaded {
+            response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+impl Budget {
+    /// Reads a body of at most `limit` bytes. Only what has arrived takes room, so that clients who send slowly hold little.
+    pub(crate) async fn read(&self, headers: &HeaderMap, body: Body, limit: usize) -> Result<Held<'_>, Refused> {
+        let announced =
+            headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        if announced.is_some_and(|length| usize::try_from(length).map_or(true, |length| length > limit)) {
+            return Err(Refused::TooLarge { limit });
+        }
+        let read = tokio::time::timeout(LONGEST_BODY, self.collect(body, limit)).await;
+        read.unwrap_or(Err(Refused::Incomplete))
+    }
+
+    async fn collect(&self, body: Body, limit: usize) -> Result<Held<'_>, Refused> {
+        let mut chunks = body.into_data_stream();
+        let mut room: Option<SemaphorePermit<'_>> = None;
+        let mut first = Bytes::new();
+        let mut all = Vec::new();
+        let mut length = 0;
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk.map_err(|_| Refused::Incomplete)?;
+            length += chunk.len();
+            if length > limit {
+                return Err(Refused::TooLarge { limit });
+            }
+            let more = wait(&self.bytes, chunk.len()).await?;
+            match &mut room {
+                Some(room) => room.merge(more),
+                None => room = Some(more),
+            }
+            // Most bodies are one chunk, and need not be copied.
+            if first.is_empty() && all.is_empty() {
+                first = chunk;
+            } else {
+                if all.is_empty() {
+                    all.extend_from_slice(&std::mem::take(&mut first));
+                }
+                all.extend_from_slice(&chunk);
+            }
+        }
+        let bytes = if all.is_empty() { first } else { Bytes::from(all) };
+        Ok(Held { bytes, _room: room })
+    }
+
+    /// Room for one review.
+    pub(crate) async fn review(&self) -> Result<SemaphorePermit<'_>, Refused> {
+        wait(&self.reviews, 1).await
+    }
+
+    /// Room for one conversion.
+    pub(crate) async fn conversion(&self) -> Result<SemaphorePermit<'_>, Refused> {
+        wait(&self.conversions, 1).await
+    }
+}
+
+async fn wait(room: &Semaphore, size: usize) -> Result<SemaphorePermit<'_>, Refused> {
+    let size = u32::try_from(size).map_err(|_| Refused::Overloaded)?;
+    match tokio::time::timeout(PATIENCE, room.acquire_many(size)).await {
+        Ok(Ok(permit)) => Ok(permit),
+        _ => Err(Refused::Overloaded),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+
+    use super::*;
+
+    fn chunks(sizes: &[usize]) -> Body {
+        let chunks: Vec<Result<Bytes, std::io::Error>> =
+            sizes.iter().map(|size| Ok(vec![b'a'; *size].into())).collect();
+        Body::from_stream(stream::iter(chunks))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_is_bounded_with_and_without_its_length() {
+        let budget = Budget::default();
+        let mut headers = HeaderMap::new();
+        assert_eq!(budget.read(&headers, chunks(&[3, 4, 3]), 10).await.unwrap().bytes.len(), 10);
+        assert_eq!(budget.read(&headers, chunks(&[3, 4, 4]), 10).await.unwrap_err(), Refused::TooLarge { limit: 10 });
+        headers.insert(header::CONTENT_LENGTH, 11.into());
+        let never = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
+        assert_eq!(budget.read(&headers, never, 10).await.unwrap_err(), Refused::TooLarge { limit: 10 });
+        assert_eq!(budget.bytes.available_permits(), BYTES);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_arrive_is_given_up() {
+        let budget = Budget::default();
+        let rest = stream::pending::<Result<Bytes, std::io::Error>>();
+        let body = Body::from_stream(stream::iter([Ok(Bytes::from_static(b"{"))]).chain(rest));
+        assert_eq!(budget.read(&HeaderMap::new(), body, 10).await.unwrap_err(), Refused::Incomplete);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_there_is_no_room_for_is_refused_and_told_when_to_come_back() {
+        let budget = Budget::default();
+        let all = budget.bytes.acquire_many(u32::try_from(BYTES).unwrap()).await.unwrap();
+        let refused = budget.read(&HeaderMap::new(), chunks(&[1]), 10).await.unwrap_err();
+        assert_eq!(refused, Refused::Overloaded);
+        let response = refused.into_response();
+        assert_eq!((response.status().as_u16(), &response.headers()["retry-after"]), (429, &"1".parse().unwrap()));
+        drop(all);
+        budget.read(&HeaderMap::new(), chunks(&[1]), 10).await.unwrap();
+    }
+}

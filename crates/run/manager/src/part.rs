@@ -1,0 +1,69 @@
+//! The parts of a manager, each of which may run in a process of its own.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A part of the manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// Serves the webhooks and has API servers call them.
+    Webhook,
+    /// Finds pods that have been created without their sidecars.
+    Repair,
+}
+
+impl Part {
+    /// All parts.
+    pub const ALL: [Part; 2] = [Part::Webhook, Part::Repair];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Webhook => "webhook",
+            Part::Repair => "repair",
+        }
+    }
+
+    /// The Lease that its leader holds. Each part has its own, so that parts may run in different processes.
+    pub fn lease(self) -> &'static str {
+        match self {
+            Part::Webhook => "pillion-webhook",
+            Part::Repair => "pillion-repair",
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Part {
+    type Err = UnknownPart;
+
+    fn from_str(name: &str) -> Result<Part, UnknownPart> {
+        Part::ALL.into_iter().find(|part| part.name() == name).ok_or_else(|| UnknownPart { name: name.to_owned() })
+    }
+}
+
+/// The name of no part.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no controller {name:?}; the controllers are {}", Part::ALL.map(Part::name).join(", "))]
+pub struct UnknownPart {
+    name: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_known_by_their_names() {
+        for part in Part::ALL {
+            assert_eq!(part.to_string().parse(), Ok(part));
+        }
+        let error = "rolout".parse::<Part>().unwrap_err();
+        assert_eq!(error.to_string(), r#"there is no controller "rolout"; the controllers are webhook, repair"#);
+    }
+}
