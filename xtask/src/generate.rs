@@ -1,4 +1,5 @@
-//! Files that are written by the code: CRDs, schemas that programs carry, the reference of the command line, and the table of Kubernetes' types.
+//! Files that are written by the code: CRDs, manifests, the Helm chart, schemas that programs carry, the reference of the command line, and the
+//! table of Kubernetes' types.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -9,6 +10,7 @@ use pillion::render;
 use pillion_api::sidecarset::crd;
 use pillion_api::vpa;
 
+use crate::chart;
 use crate::command::{output, root};
 
 /// Writes the generated files.
@@ -69,7 +71,8 @@ fn files() -> anyhow::Result<Vec<(PathBuf, String)>> {
         (root().join("docs/cli.md"), pillion::cli_reference_markdown()),
         differences()?,
     ];
-    autoscaler.chain(others.map(Ok)).collect()
+    let chart = chart::files()?.into_iter().chain([chart::plain()?]);
+    autoscaler.chain(others.into_iter().chain(chart).map(Ok)).collect()
 }
 
 /// The page on the embedded API server, with its table of known differences.

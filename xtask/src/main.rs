@@ -4,6 +4,7 @@
 
 mod alone;
 mod bench;
+mod chart;
 mod circles;
 mod command;
 mod fuzz;
@@ -31,7 +32,7 @@ enum Command {
     Fuzz(fuzz::Fuzz),
     /// Kills a writing store and a whole `pillion up` again and again, and checks what they acknowledged.
     Kill(kill::Kill),
-    /// Writes the generated files: CRDs and the reference of the command line.
+    /// Writes the generated files: CRDs, manifests, the Helm chart, the reference of the command line.
     Gen(generate::Gen),
     /// Draws the picture of `pillion up` that is in the README.
     Screenshot(screenshot::Screenshot),

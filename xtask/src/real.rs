@@ -8,8 +8,8 @@ use crate::generate;
 
 /// The tests of these tiers, by name. `test = false` in their manifests keeps them out of `cargo test`; a name is of one crate only, so
 /// that they are compiled with the features, and with the dependencies, of the whole workspace.
-pub(crate) const TESTS: [&str; 7] =
-    [LEAVES_NOTHING_BEHIND, "record", "generated", "sessions", "real", "quantity", "running"];
+pub(crate) const TESTS: [&str; 8] =
+    [LEAVES_NOTHING_BEHIND, "record", "generated", "sessions", "real", "quantity", "running", "install"];
 const LEAVES_NOTHING_BEHIND: &str = "leaves_nothing_behind";
 
 /// Why there can be no cluster here, in one line.
@@ -62,6 +62,8 @@ fn run_on_whole_cluster(cluster: &Cluster) -> anyhow::Result<()> {
         // They mostly wait for the cluster.
         test(Some(cluster), &["real", "quantity"], &["--test-threads", "8"]),
         test(Some(cluster), &["running"], &[]),
+        // A cluster has one installation, and the program in its image is the one that was just built.
+        test(Some(cluster), &["install"], &["--test-threads", "1"]),
     ])
 }
 

@@ -66,7 +66,12 @@ const TIERS: &[Tier] = &[
         },
     },
     Tier { name: "alone", what: "each crate compiles by itself", missing: always, run: alone::check },
-    Tier { name: "generated", what: "CRDs and CLI reference are up to date", missing: always, run: generate::check },
+    Tier {
+        name: "generated",
+        what: "CRDs, manifests, chart and CLI reference are up to date",
+        missing: always,
+        run: generate::check,
+    },
     Tier {
         name: "kill",
         what: "`pillion up` and its store, killed 40 times at random moments",

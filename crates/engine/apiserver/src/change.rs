@@ -52,9 +52,11 @@ pub(crate) async fn change(
         let live = versioned::decode(call.inner(), &call.endpoint, &stored).await?;
         check_uid(source, &live, &storage::registry_key(&key), call)?;
         let new = source.make(Some(&live))?;
-        let Some(new) = prepare(call, part, options, new, &live).await? else {
+        let new = prepare(call, part, options, new, &live).await?;
+        // An object that is stored in an older version is written even if nothing changes: that is how objects are migrated.
+        if same(&new, &live) && !versioned::is_stale(&call.endpoint, &stored)? {
             return Ok((live, false));
-        };
+        }
         if should_delete(&new, &live) && part_may_delete(call, &new) {
             if options.dry_run || delete::remove(call, &key, stored.resource_version).await? {
                 return Ok((new, false));
@@ -111,14 +113,8 @@ fn check_uid(source: &(dyn Source + Sync), live: &Value, key: &str, call: &Call<
     }
 }
 
-/// Admission and checks. `None` when the change changes nothing.
-async fn prepare(
-    call: &Call<'_>,
-    part: Part,
-    options: &WriteOptions,
-    mut new: Value,
-    live: &Value,
-) -> Result<Option<Value>> {
+/// Admission and checks.
+async fn prepare(call: &Call<'_>, part: Part, options: &WriteOptions, mut new: Value, live: &Value) -> Result<Value> {
     create::ensure_namespace(call, &mut new)?;
     check_name(call, &new)?;
     let attributes = Attributes::new(call, Operation::Update, options.dry_run, &options.shown, "UpdateOptions");
@@ -133,16 +129,11 @@ async fn prepare(
     apply::keep_times(live, &mut new);
     admission::validate(&attributes, Some(&new), Some(live)).await?;
     storage::reread(call.inner(), &call.endpoint, &mut new).await?;
-    Ok((!same(&new, live)).then_some(new))
+    Ok(new)
 }
 
 /// As [`prepare`], where admission sees the Scale and not the object.
-async fn prepare_scale(
-    call: &Call<'_>,
-    attributes: Attributes<'_>,
-    mut new: Value,
-    live: &Value,
-) -> Result<Option<Value>> {
+async fn prepare_scale(call: &Call<'_>, attributes: Attributes<'_>, mut new: Value, live: &Value) -> Result<Value> {
     let old_scale = scale::of(call, live)?;
     let mut new_scale = scale::of(call, &new)?;
     admission::mutate(&attributes, &mut new_scale, Some(&old_scale)).await?;
@@ -152,7 +143,7 @@ async fn prepare_scale(
     apply::keep_times(live, &mut new);
     admission::validate(&attributes, Some(&scale::of(call, &new)?), Some(&old_scale)).await?;
     storage::reread(call.inner(), &call.endpoint, &mut new).await?;
-    Ok((!same(&new, live)).then_some(new))
+    Ok(new)
 }
 
 /// Whether two objects are the same, whatever the order of their fields.

@@ -45,6 +45,16 @@ pub(crate) async fn decode_all(inner: &Inner, endpoint: &Endpoint, stored: &[Sto
     Ok(objects)
 }
 
+/// Whether an object is stored in another version than it would be written in now.
+pub(crate) fn is_stale(endpoint: &Endpoint, stored: &Stored) -> Result<bool> {
+    match endpoint {
+        Endpoint::Custom(custom) if !custom.shown_as_stored() => {
+            Ok(stored::parse(stored)?["apiVersion"] != custom.storage_api_version())
+        }
+        _ => Ok(false),
+    }
+}
+
 /// Whether what the store keeps is what the endpoint shows, byte for byte.
 pub(crate) fn shown_as_stored(endpoint: &Endpoint) -> bool {
     match endpoint {

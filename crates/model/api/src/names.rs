@@ -75,6 +75,10 @@ pub const SIMULATE: &str = "pillion.dev/simulate";
 pub const PODS_INJECTED: &str = "PodsInjected";
 /// Condition of a SidecarSet with `failurePolicy: Fail`: whether its pods are refused while the webhook is down.
 pub const FAILURE_POLICY_ENFORCED: &str = "FailurePolicyEnforced";
+/// The label with the program that an object was installed by.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Pod label of our own, `"true"`: the pod with which `pillion install` checks admission. It is never stored.
+pub const INSTALL_CHECK: &str = "pillion.dev/install-check";
 
 /// Annotation of the Secret with the webhooks' authority: when that authority expires.
 pub const AUTHORITY_NOT_AFTER: &str = "pillion.dev/authority-not-after";

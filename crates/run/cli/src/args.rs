@@ -3,7 +3,10 @@
 // Documentation of arguments is what `--help` prints: words in it stand without backticks.
 #![allow(clippy::doc_markdown)]
 
+mod install;
 mod reading;
+
+pub use install::{InstallArgs, ToClusterArgs, UninstallArgs};
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -103,6 +106,20 @@ pub enum Command {
     /// cpu or memory.
     #[command(subcommand)]
     Expr(ExprCommand),
+    /// Install Pillion on a cluster, or upgrade it
+    ///
+    /// Applies the manager with least privilege, in two replicas, and returns when a SidecarSet and a pod have been admitted
+    /// through it: a SidecarSet named pillion-install-check is created for a moment, and a pod that it selects is created as a
+    /// dry run. Objects that are not part of an installation are never overwritten: they are reported, and nothing is
+    /// changed.
+    #[command(after_help = INSTALL_EXAMPLES)]
+    Install(Box<InstallArgs>),
+    /// Uninstall Pillion from a cluster
+    ///
+    /// SidecarSets, their revisions and their definition stay unless --all is given. They are stored in one version first, so
+    /// that they can be read and edited without Pillion's conversion webhook. Pods keep the sidecars that they have.
+    #[command(after_help = UNINSTALL_EXAMPLES)]
+    Uninstall(UninstallArgs),
     /// Print the CustomResourceDefinition of SidecarSet
     #[command(after_help = CRDS_EXAMPLES)]
     Crds(CrdsArgs),
@@ -546,6 +563,20 @@ Examples:
 
   # As a picture
   pillion expr plot 'memory/4 + 64Mi' --from 128Mi --to 2Gi -o memory.svg";
+
+const INSTALL_EXAMPLES: &str = "\
+Examples:
+  pillion install
+  pillion install --image registry.example.com/pillion:0.1.0 --replicas 3
+
+  # Review it first, or commit it
+  pillion install --print > pillion.yaml
+  kubectl apply --server-side -f pillion.yaml";
+
+const UNINSTALL_EXAMPLES: &str = "\
+Examples:
+  pillion uninstall
+  pillion uninstall --all --yes     # with every SidecarSet";
 
 const CRDS_EXAMPLES: &str = "\
 Examples:

@@ -16,6 +16,7 @@
 //!                          ├─ preview ┘  cluster ──▶ known, fleet ──▶ pillion-preview ───────┘
 //!                          ├─ expr ───── pillion-expr ──▶ text, or plot ──▶ terminal, SVG, PNG
 //!                          ├─ crds ───── pillion-api ───▶ render
+//!                          ├─ install, uninstall ── pillion-install ──▶ an API server
 //!                          ├─ manager ── pillion-manager ──▶ a cluster
 //!                          └─ up ─────── pillion-embedded + pillion-manager ──▶ view ──▶ screen, or lines
 //! ```
@@ -30,6 +31,7 @@ mod cluster;
 mod connect;
 mod expr;
 pub mod inject;
+mod install;
 mod manager;
 pub mod manifest;
 pub mod offline;
@@ -136,6 +138,8 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Expr(ExprCommand::Eval(args)) => print(&expr::eval(&args)?),
         Command::Expr(ExprCommand::Check(args)) => print(&expr::check(&args)?),
         Command::Expr(ExprCommand::Plot(args)) => print_coloured(&expr::plot(&args)?),
+        Command::Install(args) => install::install(&args),
+        Command::Uninstall(args) => install::uninstall(&args),
         Command::Crds(CrdsArgs { output }) => print(&match output {
             ObjectOutput::Yaml => crds_yaml()?,
             ObjectOutput::Json => render::json_text(&crd::sidecarset(&Conversion::None)),

@@ -27,11 +27,19 @@ const ETCD_VERSION: &str = "3.6.8";
 /// The oldest one that will do: all supported versions of Kubernetes ask for 3.5 at least.
 const ETCD_OLDEST: (u32, u32) = (3, 5);
 
+const HELM: &str = "helm";
+const HELM_PACKAGE: &str = "helm.sh/helm/v4/cmd/helm";
+/// The version that is built; `go/helm/go.mod` requires the same.
+const HELM_VERSION: &str = "4.3.1";
+
 /// The modules as they are kept in this repository. In the program itself, so that the build needs no checkout.
 const KUBERNETES_MODULE: [(&str, &str); 2] =
     [("go.mod", include_str!("../go/kubernetes/go.mod")), ("go.sum", include_str!("../go/kubernetes/go.sum"))];
 const ETCD_MODULE: [(&str, &str); 2] =
     [("go.mod", include_str!("../go/etcd/go.mod")), ("go.sum", include_str!("../go/etcd/go.sum"))];
+
+const HELM_MODULE: [(&str, &str); 2] =
+    [("go.mod", include_str!("../go/helm/go.mod")), ("go.sum", include_str!("../go/helm/go.sum"))];
 
 /// Programs by name.
 pub(crate) type Programs = BTreeMap<String, PathBuf>;
@@ -131,6 +139,20 @@ fn build_etcd(version: KubernetesVersion) -> anyhow::Result<()> {
         write_module(module, &ETCD_MODULE)?;
         go_build(module, &programs.join(ETCD), "-s -w", ETCD_PACKAGE, &format!("etcd {ETCD_VERSION}"))
     })
+}
+
+/// Helm in the pinned version, built first if it is not there. No cluster needs it; tests of the chart do.
+pub fn helm() -> anyhow::Result<PathBuf> {
+    let finished = folder::cache()?.join(HELM).join(HELM_VERSION);
+    if !is_program(&finished.join(HELM)) {
+        let title = format!("Helm {HELM_VERSION}");
+        build(&title, &finished, |module, programs| {
+            write_module(module, &HELM_MODULE)?;
+            let version = format!("-s -w -X helm.sh/helm/v4/internal/version.version=v{HELM_VERSION}");
+            go_build(module, &programs.join(HELM), &version, HELM_PACKAGE, &title)
+        })?;
+    }
+    Ok(finished.join(HELM))
 }
 
 fn build_kubernetes(version: KubernetesVersion) -> anyhow::Result<()> {
@@ -294,6 +316,11 @@ mod tests {
     #[test]
     fn the_pinned_etcd_is_the_one_that_its_module_requires() {
         assert!(ETCD_MODULE[0].1.contains(&format!("\t{ETCD_PACKAGE} v{ETCD_VERSION} // indirect\n")));
+    }
+
+    #[test]
+    fn the_pinned_helm_is_the_one_that_its_module_requires() {
+        assert!(HELM_MODULE[0].1.contains(&format!("\thelm.sh/helm/v4 v{HELM_VERSION} // indirect\n")));
     }
 
     #[test]

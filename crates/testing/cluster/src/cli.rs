@@ -58,10 +58,12 @@ pub struct UpArguments {
     install: bool,
 }
 
-/// Build the images that tests use as OCI tarballs, and give them to the cluster if one is up.
+/// Build images as OCI tarballs, without Docker, and give them to the cluster if one is up.
+///
+/// Without options these are the images that tests use. `skopeo copy oci-archive:FILE docker://…` pushes one to a registry.
 #[derive(Debug, Args)]
 pub struct ImageCommand {
-    /// Build the programs with optimizations
+    /// Build the images that users install: optimized, and linked statically
     #[arg(long)]
     release: bool,
     /// Where to put the tarballs [default: images/ in cargo's target directory]
@@ -103,7 +105,8 @@ pub fn image(command: &ImageCommand) -> anyhow::Result<ExitCode> {
     };
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let cluster = Cluster::current()?.filter(|cluster| cluster.node_name().is_some());
-    for image in images::basic()?.into_iter().chain(images::of_programs(command.release)?) {
+    let basic = if command.release { Vec::new() } else { images::basic()?.to_vec() };
+    for image in basic.into_iter().chain(images::of_programs(command.release)?) {
         let tarball = folder.join(images::tarball_name(&image.name));
         image.write(&tarball)?;
         if let Some(cluster) = &cluster {

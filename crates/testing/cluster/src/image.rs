@@ -54,6 +54,8 @@ pub struct ImageSpec {
     pub env: Vec<String>,
     /// The user and group, such as `65532:65532`; root when empty.
     pub user: String,
+    /// What registries and scanners show.
+    pub labels: BTreeMap<String, String>,
 }
 
 impl ImageSpec {
@@ -79,7 +81,7 @@ impl ImageSpec {
             &json!({
                 "architecture": architecture(),
                 "os": "linux",
-                "config": { "Entrypoint": self.entrypoint, "Env": self.env, "User": self.user },
+                "config": { "Entrypoint": self.entrypoint, "Env": self.env, "User": self.user, "Labels": self.labels },
                 "rootfs": { "type": "layers", "diff_ids": [layer.digest()] },
             }),
         );
@@ -257,6 +259,7 @@ mod tests {
             entrypoint: vec!["/usr/bin/program".to_owned()],
             env: vec!["A=b".to_owned()],
             user: "65532:65532".to_owned(),
+            labels: [("org.opencontainers.image.title".to_owned(), "sample".to_owned())].into(),
         }
     }
 
@@ -294,7 +297,10 @@ mod tests {
         let config: Value = serde_json::from_slice(blob(&layout, &manifest["config"])).unwrap();
         assert_eq!(
             config["config"],
-            json!({ "Entrypoint": ["/usr/bin/program"], "Env": ["A=b"], "User": "65532:65532" })
+            json!({
+                "Entrypoint": ["/usr/bin/program"], "Env": ["A=b"], "User": "65532:65532",
+                "Labels": { "org.opencontainers.image.title": "sample" },
+            })
         );
         // The layer is not compressed, so its digest is also that of its contents.
         assert_eq!(config["rootfs"]["diff_ids"][0], manifest["layers"][0]["digest"]);

@@ -1,5 +1,6 @@
-//! The images that tests use: what is in each.
+//! The images: what is in each.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -9,8 +10,30 @@ use serde_json::Value;
 use crate::image::{Content, ImageSpec, PAUSE, PILLION, SCENARIOS, SHELL};
 use crate::packages::find_program;
 
-/// Programs of this workspace that have an image: the image's name, and the package, which names the binary as well.
-const PROGRAMS: [(&str, &str); 2] = [(PILLION, "pillion"), (SCENARIOS, "pillion-scenarios")];
+/// An image of programs of this workspace.
+struct Programs {
+    image: &'static str,
+    about: &'static str,
+    /// Packages that have a binary of the same name. The first one is what a container runs.
+    packages: &'static [&'static str],
+    /// Whether it is for users; the others are for tests.
+    is_published: bool,
+}
+
+const PROGRAMS: [Programs; 2] = [
+    Programs {
+        image: PILLION,
+        about: "Sidecars done properly on Kubernetes: the manager and the command line",
+        packages: &["pillion"],
+        is_published: true,
+    },
+    Programs {
+        image: SCENARIOS,
+        about: "What the pods of Pillion's tests run",
+        packages: &["pillion-scenarios"],
+        is_published: false,
+    },
+];
 
 /// A pod's first process: it stays, and ends what was left to it, which is every orphan of a pod that shares one
 /// process namespace.
@@ -37,27 +60,45 @@ pub(crate) fn basic() -> anyhow::Result<[ImageSpec; 2]> {
     Ok([pause, shell])
 }
 
-/// The images of the programs of this workspace, which cargo builds first.
+/// The images of the programs of this workspace, which cargo builds first: for tests all of them, as they are compiled already; for a release
+/// those that are published, optimised and linked statically.
 pub(crate) fn of_programs(release: bool) -> anyhow::Result<Vec<ImageSpec>> {
-    let messages = cargo_build(release)?;
-    PROGRAMS
-        .iter()
-        .map(|(name, package)| {
-            let path = format!("/usr/bin/{package}");
+    let images: Vec<&Programs> = PROGRAMS.iter().filter(|image| image.is_published || !release).collect();
+    let packages: Vec<&str> = images.iter().flat_map(|image| image.packages).copied().collect();
+    let messages = cargo_build(release, &packages)?;
+    images
+        .into_iter()
+        .map(|programs| {
+            let path = |package: &str| format!("/usr/bin/{package}");
             let mut image = ImageSpec {
-                name: (*name).to_owned(),
-                entrypoint: vec![path.clone()],
+                name: programs.image.to_owned(),
+                entrypoint: programs.packages.iter().take(1).map(|package| path(package)).collect(),
                 env: vec!["PATH=/usr/bin".to_owned()],
                 // A number, so that `runAsNonRoot` can be checked.
                 user: "65532:65532".to_owned(),
+                labels: labels(programs),
                 ..ImageSpec::default()
             };
-            let program =
-                executable(&messages, package).with_context(|| format!("cargo built no program {package}"))?;
-            image.add_program(&path, &program)?;
+            for package in programs.packages {
+                let program =
+                    executable(&messages, package).with_context(|| format!("cargo built no program {package}"))?;
+                image.add_program(&path(package), &program)?;
+            }
             Ok(image)
         })
         .collect()
+}
+
+fn labels(programs: &Programs) -> BTreeMap<String, String> {
+    [
+        ("title", programs.packages.first().copied().unwrap_or_default()),
+        ("description", programs.about),
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("source", env!("CARGO_PKG_REPOSITORY")),
+        ("licenses", env!("CARGO_PKG_LICENSE")),
+    ]
+    .map(|(key, value)| (format!("org.opencontainers.image.{key}"), value.to_owned()))
+    .into()
 }
 
 /// The file name of an image's tarball: its name without registry and tag.
@@ -68,13 +109,16 @@ pub(crate) fn tarball_name(image: &str) -> String {
 
 /// Builds the programs, and gives cargo's messages. What is built for tests has the features of the whole workspace: with features of its
 /// own every dependency would be compiled once more.
-fn cargo_build(release: bool) -> anyhow::Result<String> {
+fn cargo_build(release: bool, packages: &[&str]) -> anyhow::Result<String> {
     let mut command = cargo();
     command.args(["build", "--message-format=json-render-diagnostics"]);
     if release {
-        command.arg("--release").args(PROGRAMS.iter().flat_map(|(_, package)| ["--package", package]));
+        let linking = Static::here()?;
+        command.args(["--release", "--target", &linking.target]);
+        command.envs(linking.flags.map(|flags| ("RUSTFLAGS", flags)));
+        command.args(packages.iter().flat_map(|package| ["--package", package]));
     } else {
-        command.arg("--workspace").args(PROGRAMS.iter().flat_map(|(_, package)| ["--bin", package]));
+        command.arg("--workspace").args(packages.iter().flat_map(|package| ["--bin", package]));
     }
     let output = command.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
     if !output.status.success() {
@@ -83,7 +127,35 @@ fn cargo_build(release: bool) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The program that cargo's messages tell of.
+/// How a program is linked so that it needs no library of its image.
+struct Static {
+    target: String,
+    flags: Option<&'static str>,
+}
+
+impl Static {
+    /// With musl, where its target (`rustup target add`) and its compiler (Debian's `musl-tools`) are installed; otherwise with the static
+    /// form of the system's own C library.
+    fn here() -> anyhow::Result<Static> {
+        let arch = std::env::consts::ARCH;
+        let musl = format!("{arch}-unknown-linux-musl");
+        let libraries = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
+            .args(["--print", "target-libdir", "--target", &musl])
+            .output()
+            .context("cannot run rustc")?;
+        let has_target = Path::new(String::from_utf8_lossy(&libraries.stdout).trim()).is_dir();
+        if has_target && find_program("musl-gcc").is_some() {
+            return Ok(Static { target: musl, flags: None });
+        }
+        eprintln!(
+            "image: linking with glibc, because musl is missing: rustup target add {musl}, and the package musl-tools"
+        );
+        // Flags for a named target are not for build scripts and macros, which cannot be linked like this.
+        Ok(Static { target: format!("{arch}-unknown-linux-gnu"), flags: Some("-C target-feature=+crt-static") })
+    }
+}
+
+/// The program that cargo's messages name.
 fn executable(messages: &str, name: &str) -> Option<PathBuf> {
     messages
         .lines()

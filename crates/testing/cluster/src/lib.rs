@@ -50,6 +50,7 @@ mod state;
 mod supervisor;
 mod version;
 
+pub use binaries::helm;
 pub use cluster::{Cluster, Options, down, is_ci};
 pub use image::ImageSpec;
 pub use prerequisites::{Missing, prerequisites};

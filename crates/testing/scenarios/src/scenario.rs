@@ -10,6 +10,7 @@ pub mod disruptions;
 pub mod environment;
 pub mod init_containers;
 pub mod injection;
+pub mod installation;
 pub mod job_failures;
 pub mod jobs;
 pub mod namespaces;

@@ -1,0 +1,101 @@
+//! The arguments of `pillion install` and `pillion uninstall`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use pillion_install::{Certificates, IMAGE, NAMESPACE, Options, Part};
+
+/// Which cluster a command talks to, where it does not look into one namespace.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Cluster")]
+pub struct ToClusterArgs {
+    /// The kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the service account of the pod]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: its current context]
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+/// `pillion install`
+#[derive(Debug, Args)]
+pub struct InstallArgs {
+    /// Print the manifests instead of applying them; this needs no cluster
+    #[arg(long)]
+    pub print: bool,
+    /// The namespace of the manager, created if it is missing
+    #[arg(short, long, value_name = "NAME", default_value = NAMESPACE)]
+    namespace: String,
+    /// The namespace of the revisions of SidecarSets, created if it is missing
+    #[arg(long, value_name = "NAME", default_value_t = Options::default().revisions_namespace)]
+    revisions_namespace: String,
+    /// The image of the manager
+    #[arg(long, value_name = "IMAGE", default_value = IMAGE)]
+    image: String,
+    /// How many replicas the manager has: all serve webhooks, one leads the controllers
+    #[arg(long, value_name = "NUMBER", default_value_t = Options::default().replicas)]
+    replicas: u32,
+    /// The parts of the manager that run; each has rights of its own
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values_t = Part::ALL)]
+    controllers: Vec<Part>,
+    /// A Secret in the manager's namespace with tls.crt, tls.key and ca.crt, as cert-manager writes it
+    ///
+    /// Without it the manager makes, shares and renews its certificates itself.
+    #[arg(long, value_name = "NAME")]
+    certificate_secret: Option<String>,
+    /// Features of the manager to switch on or off: a comma-separated list of NAME=true or NAME=false
+    #[arg(long, value_name = "GATES", default_value = "", hide_default_value = true)]
+    feature_gates: String,
+    /// How the manager writes its log
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
+    log_format: String,
+    /// Serve the objects of an installed Kruise or VerticalPodAutoscaler instead of it
+    #[arg(long, value_name = "NAME", value_parser = ["kruise", "vpa"])]
+    take_over: Option<String>,
+    /// How many seconds the manager may take until it answers
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub timeout: u64,
+    /// Where to install.
+    #[command(flatten)]
+    pub cluster: ToClusterArgs,
+}
+
+impl InstallArgs {
+    /// The installation that the arguments describe.
+    pub fn options(&self) -> Options {
+        Options {
+            namespace: self.namespace.clone(),
+            revisions_namespace: self.revisions_namespace.clone(),
+            image: self.image.clone(),
+            replicas: self.replicas,
+            controllers: self.controllers.clone(),
+            certificates: self.certificate_secret.clone().map_or(Certificates::SelfMade, Certificates::Secret),
+            feature_gates: self.feature_gates.clone(),
+            log_format: self.log_format.clone(),
+            take_over: self.take_over.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// `pillion uninstall`
+#[derive(Debug, Args)]
+pub struct UninstallArgs {
+    /// Delete every SidecarSet, their revisions and their definition, too
+    #[arg(long)]
+    pub all: bool,
+    /// Do not ask before everything is deleted
+    #[arg(long)]
+    pub yes: bool,
+    /// Only stop the manager and make SidecarSets independent of it; the Helm chart runs this before it is uninstalled
+    #[arg(long, conflicts_with = "all")]
+    pub prepare: bool,
+    /// The namespace of the manager that --prepare stops
+    #[arg(short, long, value_name = "NAME", default_value = NAMESPACE, requires = "prepare")]
+    pub namespace: String,
+    /// How many seconds each thing that is deleted may take until it is gone
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub timeout: u64,
+    /// Where it is installed.
+    #[command(flatten)]
+    pub cluster: ToClusterArgs,
+}

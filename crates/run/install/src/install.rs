@@ -1,0 +1,83 @@
+//! From manifests to a manager that answers.
+
+use std::time::Duration;
+
+use kube::Client;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::error::Error;
+use crate::manifests::{MANAGER, manifests};
+use crate::objects::{Manager, Place, Say, installed, manager_of};
+use crate::options::Options;
+use crate::{check, ready};
+
+/// Installs Pillion, or brings an installation to these options, and returns when an admission has gone through the manager.
+///
+/// `say` gets a line for each step. Nothing is changed if an object is in the way that is not part of an installation.
+///
+/// # Errors
+/// The API server refuses, an object is in the way, or the manager does not answer in time.
+pub async fn install(client: &Client, options: &Options, timeout: Duration, say: Say<'_>) -> Result<(), Error> {
+    let wanted = manifests(options);
+    let existing_namespaces = check_what_is_there(client, options, &wanted).await?;
+    for manifest in &wanted {
+        let place = Place::of(manifest);
+        if !existing_namespaces.contains(&place) {
+            place.apply(client, manifest, say).await?;
+        }
+    }
+    prune(client, &wanted, say).await?;
+    let deadline = Instant::now() + timeout;
+    ready::wait(client, options, deadline, timeout, say).await?;
+    check::admission(client, options, deadline, timeout, say).await
+}
+
+/// Refuses to go on if anything would be overwritten. Gives the namespaces that somebody else manages: they are used as they are.
+async fn check_what_is_there(client: &Client, options: &Options, wanted: &[Value]) -> Result<Vec<Place>, Error> {
+    let (mut namespaces, mut foreign, mut has_definition) = (Vec::new(), Vec::new(), false);
+    for place in wanted.iter().map(Place::of) {
+        let Some(live) = place.get(client).await? else { continue };
+        let manager = match manager_of(&live) {
+            Manager::Ours => continue,
+            Manager::Helm(release) if place.is("Deployment") => return Err(Error::Helm { release }),
+            _ if place.is("Namespace") => {
+                namespaces.push(place);
+                continue;
+            }
+            _ if place.is("CustomResourceDefinition") && options.take_over == "kruise" => continue,
+            Manager::Helm(release) => format!("Helm release {release:?}"),
+            Manager::Other(Some(name)) => format!("{name:?}"),
+            Manager::Other(None) => "an unknown manager".to_owned(),
+        };
+        has_definition |= place.is("CustomResourceDefinition");
+        foreign.push(format!("{place} (of {manager})"));
+    }
+    if !foreign.is_empty() {
+        return Err(Error::Foreign { objects: foreign, has_definition });
+    }
+    elsewhere(client, options).await?;
+    Ok(namespaces)
+}
+
+/// The webhook configurations and the roles of the cluster exist once.
+async fn elsewhere(client: &Client, options: &Options) -> Result<(), Error> {
+    let here = Place::new("apps/v1", "Deployment", Some(&options.namespace), MANAGER);
+    let other = installed(client).await?.into_iter().find(|place| place.is("Deployment") && *place != here);
+    match other.and_then(|other| other.namespace) {
+        Some(namespace) => Err(Error::Elsewhere { namespace }),
+        None => Ok(()),
+    }
+}
+
+/// Deletes what an earlier installation had and this one has not. Namespaces and definitions hold what belongs to users.
+async fn prune(client: &Client, wanted: &[Value], say: Say<'_>) -> Result<(), Error> {
+    let wanted: Vec<Place> = wanted.iter().map(Place::of).collect();
+    for place in installed(client).await? {
+        let holds_others = place.is("Namespace") || place.is("CustomResourceDefinition");
+        if !holds_others && !wanted.contains(&place) {
+            place.delete(client, say).await?;
+        }
+    }
+    Ok(())
+}

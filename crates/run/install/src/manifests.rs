@@ -1,0 +1,142 @@
+//! The objects of an installation.
+
+mod access;
+mod definitions;
+mod removal;
+mod workload;
+
+use pillion_api::names::MANAGED_BY;
+use serde_json::{Value, json};
+
+use crate::options::Options;
+
+/// The name of the Deployment, the ServiceAccount and what belongs to them.
+pub(crate) const MANAGER: &str = "pillion-manager";
+/// The name of the Service of the webhooks.
+pub(crate) const SERVICE: &str = "pillion-webhook";
+/// The Secret in which the manager keeps the certificates that it makes.
+pub(crate) const CERTIFICATE_SECRET: &str = "pillion-webhook-certificate";
+/// The name of both webhook configurations, in which the manager registers its webhooks.
+pub(crate) const CONFIGURATION: &str = "pillion";
+
+/// The value of `app.kubernetes.io/managed-by` on everything that is installed.
+pub(crate) const OURS: &str = "pillion";
+/// Finds everything that is installed.
+pub(crate) const SELECTOR: &str = "app.kubernetes.io/name=pillion,app.kubernetes.io/managed-by=pillion";
+
+/// The component of the revisions' namespace, which outlives an installation.
+pub(crate) const REVISIONS: &str = "revisions";
+
+/// The objects of an installation, in the order in which they are applied.
+pub fn manifests(options: &Options) -> Vec<Value> {
+    let mut objects = definitions::objects(options);
+    objects.extend(access::objects(options));
+    objects.extend(workload::objects(options));
+    objects
+}
+
+/// The objects with which a Helm release prepares its own removal: a Job that runs `pillion uninstall --prepare`, and its rights.
+pub fn removal(options: &Options) -> Vec<Value> {
+    removal::objects(options)
+}
+
+/// The metadata of an object. Without a namespace it belongs to the whole cluster.
+fn metadata(name: &str, namespace: Option<&str>, component: &str) -> Value {
+    let mut metadata = json!({"name": name});
+    if let Some(namespace) = namespace {
+        metadata["namespace"] = json!(namespace);
+    }
+    metadata["labels"] = json!({
+        "app.kubernetes.io/name": "pillion",
+        "app.kubernetes.io/component": component,
+        MANAGED_BY: OURS,
+    });
+    metadata
+}
+
+/// The labels by which the manager's pods are found.
+pub(crate) fn pod_labels() -> Value {
+    json!({"app.kubernetes.io/name": "pillion", "app.kubernetes.io/component": "manager"})
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_manager::Part;
+
+    use super::*;
+    use crate::options::Certificates;
+
+    fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> Vec<&'a Value> {
+        objects.iter().filter(|object| object["kind"] == kind && object["metadata"]["name"] == name).collect()
+    }
+
+    #[test]
+    fn every_object_can_be_found_again_by_its_labels() {
+        for object in manifests(&Options::default()) {
+            let labels = &object["metadata"]["labels"];
+            for label in SELECTOR.split(',') {
+                let (key, value) = label.split_once('=').unwrap();
+                assert_eq!(labels[key], value, "{object}");
+            }
+        }
+    }
+
+    #[test]
+    fn there_is_no_wildcard_and_no_right_to_secrets_of_the_whole_cluster() {
+        for object in manifests(&Options::default()).into_iter().chain(removal(&Options::default())) {
+            for rule in object["rules"].as_array().into_iter().flatten() {
+                assert!(!rule.to_string().contains('*'), "{object}");
+                let names_secrets = rule["resources"].as_array().unwrap().contains(&json!("secrets"));
+                assert!(!names_secrets || object["kind"] == "Role", "{object}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_controller_that_does_not_run_has_no_rights() {
+        let options = Options { controllers: vec![Part::Webhook], ..Options::default() };
+        let objects = manifests(&options);
+        assert!(find(&objects, "ClusterRole", "pillion-repair").is_empty());
+        assert!(find(&objects, "ClusterRoleBinding", "pillion-repair").is_empty());
+        assert_eq!(find(&objects, "ClusterRole", "pillion-webhook").len(), 1);
+    }
+
+    #[test]
+    fn with_certificates_of_somebody_else_no_secret_can_be_read() {
+        let options = Options { certificates: Certificates::Secret("mine".to_owned()), ..Options::default() };
+        let objects = manifests(&options);
+        assert!(!objects.iter().any(|object| object["rules"].to_string().contains("secrets")));
+        let pod = &find(&objects, "Deployment", MANAGER)[0]["spec"]["template"]["spec"];
+        assert_eq!(pod["volumes"][0]["secret"]["secretName"], "mine");
+        let manager = &pod["containers"][0];
+        let folder = manager["volumeMounts"][0]["mountPath"].as_str().unwrap();
+        assert!(manager["args"].as_array().unwrap().contains(&json!(format!("--certificates={folder}"))));
+    }
+
+    #[test]
+    fn one_namespace_can_hold_the_manager_and_the_revisions() {
+        let options = Options { revisions_namespace: "pillion-system".to_owned(), ..Options::default() };
+        let objects = manifests(&options);
+        assert_eq!(objects.iter().filter(|object| object["kind"] == "Namespace").count(), 1);
+        let mut names: Vec<String> = objects
+            .iter()
+            .map(|object| {
+                format!("{} {} {}", object["kind"], object["metadata"]["namespace"], object["metadata"]["name"])
+            })
+            .collect();
+        let all = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+
+    #[test]
+    fn what_the_manager_writes_is_left_to_it() {
+        let objects = manifests(&Options::default());
+        for kind in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
+            assert!(find(&objects, kind, CONFIGURATION)[0].get("webhooks").is_none());
+        }
+        let definition = find(&objects, "CustomResourceDefinition", "sidecarsets.apps.kruise.io")[0];
+        assert!(definition["spec"].get("conversion").is_none());
+    }
+}

@@ -1,0 +1,137 @@
+//! Who may do what: a role for each part of the manager, all bound to one ServiceAccount.
+//!
+//! The roles are separate so that an installation that runs the parts apart can bind them to accounts of their own.
+
+use pillion_api::names;
+use pillion_manager::Part;
+use serde_json::{Value, json};
+
+use super::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER, metadata};
+use crate::options::{Certificates, Options};
+
+const READ: [&str; 3] = ["get", "list", "watch"];
+/// An object that exists already is read and changed; none is created.
+const KEEP: [&str; 5] = ["get", "list", "watch", "patch", "update"];
+
+pub(super) fn objects(options: &Options) -> Vec<Value> {
+    let home = options.namespace.as_str();
+    let account = json!({
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": metadata(MANAGER, Some(home), "manager"),
+    });
+    let mut objects = vec![account];
+    for controller in &options.controllers {
+        objects.extend(leader(*controller, home));
+        objects.extend(match controller {
+            Part::Webhook => webhook(options),
+            Part::Repair => repair(home),
+        });
+    }
+    objects
+}
+
+/// Of all replicas that run a part one leads it.
+fn leader(controller: Part, home: &str) -> Vec<Value> {
+    let lease = [
+        named(rule("coordination.k8s.io", &["leases"], &["get", "list", "watch", "update"]), controller.lease()),
+        // The name of an object that is created is not known to the authorizer.
+        rule("coordination.k8s.io", &["leases"], &["create"]),
+    ];
+    let name = format!("pillion-{controller}-leader");
+    grant(&name, Some(home), home, controller.name(), &lease)
+}
+
+fn webhook(options: &Options) -> Vec<Value> {
+    const NAME: &str = "pillion-webhook";
+    let (home, component) = (options.namespace.as_str(), "webhook");
+    let cluster = [
+        rule(names::GROUP, &["sidecarsets"], &READ),
+        rule("", &["namespaces"], &READ),
+        named(
+            rule(
+                "admissionregistration.k8s.io",
+                &["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+                &KEEP,
+            ),
+            CONFIGURATION,
+        ),
+        named(
+            rule("apiextensions.k8s.io", &["customresourcedefinitions"], &KEEP),
+            &format!("sidecarsets.{}", names::GROUP),
+        ),
+        events(),
+    ];
+    let revisions = [
+        rule("apps", &["controllerrevisions"], &READ),
+        named(rule("", &["configmaps"], &["get"]), names::CONFIGURATION_CONFIG_MAP),
+    ];
+    let mut objects = grant(NAME, None, home, component, &cluster);
+    objects.extend(grant("pillion-revisions", Some(&options.revisions_namespace), home, component, &revisions));
+    if options.certificates == Certificates::SelfMade {
+        let certificate = [
+            named(rule("", &["secrets"], &["get", "list", "watch", "update"]), CERTIFICATE_SECRET),
+            rule("", &["secrets"], &["create"]),
+        ];
+        objects.extend(grant("pillion-certificate", Some(home), home, component, &certificate));
+    }
+    objects
+}
+
+fn repair(home: &str) -> Vec<Value> {
+    let rules = [
+        rule(names::GROUP, &["sidecarsets"], &READ),
+        rule(names::GROUP, &["sidecarsets/status"], &["get", "patch", "update"]),
+        rule("", &["namespaces", "pods"], &READ),
+        rule("", &["pods/eviction"], &["create"]),
+        events(),
+    ];
+    grant("pillion-repair", None, home, "repair", &rules)
+}
+
+fn events() -> Value {
+    rule("", &["events"], &["create", "patch"])
+}
+
+pub(super) fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
+    json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
+}
+
+/// The same rule for one object.
+pub(super) fn named(mut rule: Value, name: &str) -> Value {
+    rule["resourceNames"] = json!([name]);
+    rule
+}
+
+/// A role, in a namespace or in the whole cluster, and its binding to the manager's account in the namespace `home`.
+fn grant(name: &str, namespace: Option<&str>, home: &str, component: &str, rules: &[Value]) -> Vec<Value> {
+    grant_to(MANAGER, name, namespace, home, component, rules)
+}
+
+pub(super) fn grant_to(
+    account: &str,
+    name: &str,
+    namespace: Option<&str>,
+    home: &str,
+    component: &str,
+    rules: &[Value],
+) -> Vec<Value> {
+    let (role, binding) =
+        if namespace.is_some() { ("Role", "RoleBinding") } else { ("ClusterRole", "ClusterRoleBinding") };
+    let metadata = metadata(name, namespace, component);
+    vec![
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": role,
+            "metadata": metadata,
+            "rules": rules,
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": binding,
+            "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": home}],
+        }),
+    ]
+}

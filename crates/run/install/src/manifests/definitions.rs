@@ -1,0 +1,46 @@
+//! Namespaces, the CustomResourceDefinition, and the configurations in which the manager registers its webhooks.
+
+use pillion_api::sidecarset::crd::{self, Conversion};
+use serde_json::{Value, json};
+
+use super::{CONFIGURATION, REVISIONS, metadata};
+use crate::options::Options;
+
+pub(super) fn objects(options: &Options) -> Vec<Value> {
+    let mut objects = vec![home(&options.namespace)];
+    if options.revisions_namespace != options.namespace {
+        objects.push(json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": metadata(&options.revisions_namespace, None, REVISIONS),
+        }));
+    }
+    objects.push(definition());
+    objects.extend(["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"].map(|kind| {
+        // The manager adds the webhooks, with its certificates; without any the API server calls nobody.
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind,
+            "metadata": metadata(CONFIGURATION, None, "webhook"),
+        })
+    }));
+    objects
+}
+
+/// The manager needs nothing that the strictest Pod Security Standard forbids, and nothing else is in its namespace.
+fn home(namespace: &str) -> Value {
+    let mut metadata = metadata(namespace, None, "manager");
+    metadata["labels"]["pod-security.kubernetes.io/enforce"] = json!("restricted");
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+}
+
+/// The definition without a conversion: the manager sets that to its webhook, and applying this again must not take it back.
+fn definition() -> Value {
+    let mut definition = crd::sidecarset(&Conversion::None);
+    let name = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    definition["metadata"] = metadata(&name, None, "webhook");
+    if let Some(spec) = definition["spec"].as_object_mut() {
+        spec.shift_remove("conversion");
+    }
+    definition
+}

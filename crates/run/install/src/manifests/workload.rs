@@ -1,0 +1,162 @@
+//! What runs, and what is around it: Service, NetworkPolicy, PodDisruptionBudget, Deployment.
+
+use pillion_manager::Part;
+use serde_json::{Value, json};
+
+use super::{MANAGER, SERVICE, metadata, pod_labels};
+use crate::options::{Certificates, Options};
+
+const WEBHOOK_PORT: u16 = 9443;
+const HEALTH_PORT: u16 = 8080;
+const CERTIFICATES_FOLDER: &str = "/etc/pillion/certificates";
+
+pub(super) fn objects(options: &Options) -> Vec<Value> {
+    vec![service(options), network_policy(options), disruption_budget(options), deployment(options)]
+}
+
+fn service(options: &Options) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(SERVICE, Some(&options.namespace), "manager"),
+        "spec": {
+            "selector": pod_labels(),
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": "webhook"}],
+        },
+    })
+}
+
+/// The API server and the kubelet are outside the pod network, and no selector describes them: the ports are open, and all others closed.
+/// Where the API server is reached differs between clusters, so that what the manager may connect to is not limited.
+fn network_policy(options: &Options) -> Value {
+    json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata(MANAGER, Some(&options.namespace), "manager"),
+        "spec": {
+            "podSelector": {"matchLabels": pod_labels()},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"ports": [
+                {"port": "webhook", "protocol": "TCP"},
+                {"port": "health", "protocol": "TCP"},
+            ]}],
+        },
+    })
+}
+
+/// A pod that is not ready protects nobody, and may always be evicted.
+fn disruption_budget(options: &Options) -> Value {
+    json!({
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": metadata(MANAGER, Some(&options.namespace), "manager"),
+        "spec": {
+            "maxUnavailable": 1,
+            "selector": {"matchLabels": pod_labels()},
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+    })
+}
+
+fn deployment(options: &Options) -> Value {
+    let mut metadata = metadata(MANAGER, Some(&options.namespace), "manager");
+    metadata["labels"]["app.kubernetes.io/version"] = json!(env!("CARGO_PKG_VERSION"));
+    let mut pod = json!({
+        "serviceAccountName": MANAGER,
+        "securityContext": pod_security_context(),
+        "terminationGracePeriodSeconds": 30,
+        "topologySpreadConstraints": spread(),
+        "containers": [container(options)],
+    });
+    if let Certificates::Secret(name) = &options.certificates {
+        pod["volumes"] = json!([{"name": "certificates", "secret": {"secretName": name}}]);
+    }
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata,
+        "spec": {
+            "replicas": options.replicas,
+            "selector": {"matchLabels": pod_labels()},
+            // A replica ends only after its successor is ready: there is always one that answers.
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "template": {"metadata": {"labels": pod_labels()}, "spec": pod},
+        },
+    })
+}
+
+fn container(options: &Options) -> Value {
+    let controllers: Vec<&str> = options.controllers.iter().copied().map(Part::name).collect();
+    let certificates = match options.certificates {
+        Certificates::SelfMade => "self",
+        Certificates::Secret(_) => CERTIFICATES_FOLDER,
+    };
+    let mut args = vec![
+        "manager".to_owned(),
+        format!("--namespace={}", options.namespace),
+        format!("--controllers={}", controllers.join(",")),
+        format!("--revisions-namespace={}", options.revisions_namespace),
+        format!("--service-name={SERVICE}"),
+        format!("--bind-address=0.0.0.0:{WEBHOOK_PORT}"),
+        format!("--health-address=0.0.0.0:{HEALTH_PORT}"),
+        format!("--certificates={certificates}"),
+        format!("--log-format={}", options.log_format),
+    ];
+    for (flag, value) in [("--feature-gates", &options.feature_gates), ("--take-over", &options.take_over)] {
+        if !value.is_empty() {
+            args.push(format!("{flag}={value}"));
+        }
+    }
+    let probe = |path: &str| json!({"httpGet": {"path": path, "port": "health"}});
+    let mut container = json!({
+        "name": "manager",
+        "image": options.image,
+        "imagePullPolicy": "IfNotPresent",
+        "args": args,
+        "ports": [
+            {"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"},
+            {"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"},
+        ],
+        "livenessProbe": probe("/healthz"),
+        "readinessProbe": probe("/readyz"),
+        // Memory grows with SidecarSets and pods; 50,000 of the former and 100,000 of the latter fit.
+        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}},
+        "securityContext": container_security_context(),
+    });
+    for (probe, period, failures) in [("livenessProbe", 10, 6), ("readinessProbe", 2, 3)] {
+        container[probe]["periodSeconds"] = json!(period);
+        container[probe]["timeoutSeconds"] = json!(5);
+        container[probe]["failureThreshold"] = json!(failures);
+    }
+    if let Certificates::Secret(_) = options.certificates {
+        container["volumeMounts"] =
+            json!([{"name": "certificates", "mountPath": CERTIFICATES_FOLDER, "readOnly": true}]);
+    }
+    container
+}
+
+/// On different nodes and in different zones where there are any.
+fn spread() -> Vec<Value> {
+    let over = |topology: &str| {
+        json!({
+            "maxSkew": 1,
+            "topologyKey": topology,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": pod_labels()},
+            "matchLabelKeys": ["pod-template-hash"],
+        })
+    };
+    ["kubernetes.io/hostname", "topology.kubernetes.io/zone"].map(over).to_vec()
+}
+
+pub(super) fn pod_security_context() -> Value {
+    json!({"runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532, "seccompProfile": {"type": "RuntimeDefault"}})
+}
+
+pub(super) fn container_security_context() -> Value {
+    json!({
+        "allowPrivilegeEscalation": false,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": true,
+    })
+}

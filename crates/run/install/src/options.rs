@@ -1,0 +1,55 @@
+//! What an installation can be told.
+
+use pillion_api::names;
+use pillion_manager::{NAMESPACE, Part};
+
+/// The settings of an installation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The namespace of the manager.
+    pub namespace: String,
+    /// The namespace of the ControllerRevisions of SidecarSets.
+    pub revisions_namespace: String,
+    /// The image of the manager.
+    pub image: String,
+    /// How many replicas the manager has.
+    pub replicas: u32,
+    /// The parts of the manager that run.
+    pub controllers: Vec<Part>,
+    /// Where the certificates of the webhooks come from.
+    pub certificates: Certificates,
+    /// The manager's `--feature-gates`; the defaults when empty.
+    pub feature_gates: String,
+    /// The manager's `--log-format`.
+    pub log_format: String,
+    /// The manager's `--take-over`; nothing when empty.
+    pub take_over: String,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            namespace: NAMESPACE.to_owned(),
+            revisions_namespace: names::DEFAULT_SYSTEM_NAMESPACE.to_owned(),
+            image: IMAGE.to_owned(),
+            replicas: 2,
+            controllers: Part::ALL.to_vec(),
+            certificates: Certificates::SelfMade,
+            feature_gates: String::new(),
+            log_format: "text".to_owned(),
+            take_over: String::new(),
+        }
+    }
+}
+
+/// The default image of the manager.
+pub const IMAGE: &str = concat!("pillion.dev/pillion:", env!("CARGO_PKG_VERSION"));
+
+/// Where the certificates of the webhooks come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Certificates {
+    /// The manager makes, shares and renews them.
+    SelfMade,
+    /// A Secret in the manager's namespace with `tls.crt`, `tls.key` and `ca.crt`, as cert-manager writes it.
+    Secret(String),
+}

@@ -1,0 +1,84 @@
+//! Waiting for the manager's replicas.
+
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ListParams};
+use kube::{Client, ResourceExt as _};
+use tokio::time::Instant;
+
+use crate::error::Error;
+use crate::manifests::{MANAGER, pod_labels};
+use crate::objects::{Say, TICK};
+use crate::options::Options;
+
+/// Returns when every replica runs the current template and is available.
+pub(crate) async fn wait(
+    client: &Client,
+    options: &Options,
+    deadline: Instant,
+    timeout: Duration,
+    say: Say<'_>,
+) -> Result<(), Error> {
+    let deployments: Api<Deployment> = Api::namespaced(client.clone(), &options.namespace);
+    let mut said = String::new();
+    loop {
+        let deployment = deployments.get(MANAGER).await.map_err(Error::api("read the Deployment of the manager"))?;
+        let is_available = is_available(&deployment);
+        let state = state(client, &options.namespace, &deployment).await?;
+        if state != said {
+            say(&state);
+            said = state;
+        }
+        if is_available {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            let (seconds, namespace) = (timeout.as_secs(), options.namespace.clone());
+            return Err(Error::NotAvailable { seconds, state: said, namespace });
+        }
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+/// As `kubectl rollout status` decides it.
+fn is_available(deployment: &Deployment) -> bool {
+    let Some(status) = &deployment.status else { return false };
+    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    status.observed_generation >= deployment.metadata.generation
+        && status.updated_replicas.unwrap_or_default() >= wanted
+        && status.replicas.unwrap_or_default() == status.updated_replicas.unwrap_or_default()
+        && status.available_replicas.unwrap_or_default() >= wanted
+}
+
+/// How far it is, and which containers cannot start.
+async fn state(client: &Client, namespace: &str, deployment: &Deployment) -> Result<String, Error> {
+    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    let available = deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or_default();
+    let mut state = format!("{available} of {wanted} replicas of the manager are available");
+    for pod in pods(client, namespace).await? {
+        let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+        let waiting = statuses.filter_map(|status| status.state.as_ref()?.waiting.as_ref());
+        for waiting in waiting.filter(|waiting| waiting.reason.as_deref() != Some("ContainerCreating")) {
+            let (reason, message) = (waiting.reason.as_deref(), waiting.message.as_deref());
+            let words: Vec<&str> = [reason, message].into_iter().flatten().collect();
+            state = format!("{state}; pod {}: {}", pod.name_any(), words.join(": "));
+        }
+    }
+    Ok(state)
+}
+
+/// The pods of the manager.
+pub(crate) async fn pods(client: &Client, namespace: &str) -> Result<Vec<Pod>, Error> {
+    let labels = pod_labels();
+    let labels: Vec<String> = labels
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
+        .collect();
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let listed = pods.list(&ListParams::default().labels(&labels.join(","))).await;
+    Ok(listed.map_err(Error::api(format!("list the pods of the manager in namespace {namespace}")))?.items)
+}

@@ -1,0 +1,179 @@
+//! Taking an installation away.
+//!
+//! ```text
+//!  configurations ─▶ SidecarSets in one stored version ─▶ manager ─▶ conversion ─▶ the rest ─▶ (all: SidecarSets, revisions, definition)
+//! ```
+
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use kube::Client;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use pillion_api::names;
+use pillion_manager::Part;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::error::Error;
+use crate::manifests::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER, REVISIONS};
+use crate::objects::{Manager, Place, Say, TICK, installed, manager_of};
+use crate::{check, migrate, ready};
+
+/// Removes an installation. With `all`, SidecarSets, their revisions and their definition go too; otherwise they stay, readable and
+/// editable without the manager.
+///
+/// What is not there needs no removal: an uninstallation that was interrupted is completed by the next one.
+///
+/// # Errors
+/// The API server refuses, Helm has installed Pillion, or something does not go away in time.
+pub async fn uninstall(client: &Client, all: bool, timeout: Duration, say: Say<'_>) -> Result<(), Error> {
+    refuse_a_release_of_helm(client).await?;
+    let installed = installed(client).await?;
+    let definition = migrate::definition(client).await?;
+    // First of all nobody waits for the manager any more.
+    for place in installed.iter().filter(|place| is_configuration(place)) {
+        place.delete(client, say).await?;
+    }
+    if let Some(definition) = &definition {
+        check::clean_up(client).await?;
+        if !all {
+            migrate::to_storage_version(client, definition, say).await?;
+        }
+    }
+    for deployment in installed.iter().filter(|place| place.is("Deployment")) {
+        deployment.delete(client, say).await?;
+    }
+    let accounts = installed.iter().filter(|place| place.is("ServiceAccount"));
+    for home in accounts.filter_map(|account| account.namespace.as_deref()) {
+        stopped(client, home, timeout).await?;
+        // The manager made these itself.
+        Place::new("v1", "Secret", Some(home), CERTIFICATE_SECRET).delete(client, say).await?;
+        for controller in Part::ALL {
+            Place::new("coordination.k8s.io/v1", "Lease", Some(home), controller.lease()).delete(client, say).await?;
+        }
+    }
+    if let Some(definition) = &definition {
+        migrate::without_webhook(client, definition, say).await?;
+    }
+    let mut kept = Vec::new();
+    // The account that says where the manager was goes after what is found by it, and namespaces go last.
+    for place in installed.iter().rev() {
+        if place.is("CustomResourceDefinition") || holds_revisions(client, place).await? {
+            kept.push(place);
+        } else {
+            place.delete(client, say).await?;
+        }
+    }
+    for place in installed.iter().filter(|place| place.is("Namespace") && !kept.contains(place)) {
+        place.is_gone(client, timeout).await?;
+    }
+    if all {
+        remove_what_users_have(client, &kept, timeout, say).await?;
+    }
+    Ok(())
+}
+
+/// What must happen before a Helm release is deleted: SidecarSets are stored in one version, the manager is stopped, and conversion needs no
+/// webhook.
+///
+/// # Errors
+/// The API server refuses, or the manager does not stop in time.
+pub async fn prepare(client: &Client, namespace: &str, timeout: Duration, say: Say<'_>) -> Result<(), Error> {
+    let Some(definition) = migrate::definition(client).await? else { return Ok(()) };
+    migrate::to_storage_version(client, &definition, say).await?;
+    let manager = Place::new("apps/v1", "Deployment", Some(namespace), MANAGER);
+    if manager.get(client).await?.is_some() {
+        let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
+        let what = Error::api(format!("stop {manager}"));
+        manager.api(client).patch_scale(MANAGER, &PatchParams::default(), &none).await.map_err(what)?;
+        stopped(client, namespace, timeout).await?;
+        say("the manager is stopped");
+    }
+    migrate::without_webhook(client, &definition, say).await
+}
+
+fn is_configuration(place: &Place) -> bool {
+    place.is("MutatingWebhookConfiguration") || place.is("ValidatingWebhookConfiguration")
+}
+
+/// Helm keeps a record of what it has installed.
+async fn refuse_a_release_of_helm(client: &Client) -> Result<(), Error> {
+    let kind = "MutatingWebhookConfiguration";
+    let configuration = Place::new("admissionregistration.k8s.io/v1", kind, None, CONFIGURATION);
+    match configuration.get(client).await?.as_ref().map(manager_of) {
+        Some(Manager::Helm(release)) => Err(Error::Helm { release }),
+        _ => Ok(()),
+    }
+}
+
+/// Waits until no replica of the manager runs: one that does sets the conversion webhook again.
+async fn stopped(client: &Client, namespace: &str, timeout: Duration) -> Result<(), Error> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        let pods = ready::pods(client, namespace).await?;
+        let Some(pod) = pods.first() else { return Ok(()) };
+        if Instant::now() >= deadline {
+            let what = format!("pod {}", pod.metadata.name.as_deref().unwrap_or_default());
+            return Err(Error::NotGone { what, seconds: timeout.as_secs() });
+        }
+        tokio::time::sleep(TICK).await;
+    }
+}
+
+/// Whether a namespace was made for revisions.
+async fn holds_revisions(client: &Client, place: &Place) -> Result<bool, Error> {
+    if !place.is("Namespace") {
+        return Ok(false);
+    }
+    let labels = place.get(client).await?.and_then(|live| live.metadata.labels).unwrap_or_default();
+    Ok(labels.get("app.kubernetes.io/component").is_some_and(|component| component == REVISIONS))
+}
+
+/// SidecarSets, their revisions, their definition, and the namespace of the revisions. A definition of somebody else stays, with what it
+/// defines.
+async fn remove_what_users_have(
+    client: &Client,
+    kept: &[&Place],
+    timeout: Duration,
+    say: Say<'_>,
+) -> Result<(), Error> {
+    let definitions = || kept.iter().filter(|place| place.is("CustomResourceDefinition"));
+    for place in definitions() {
+        if let Some(definition) = migrate::definition(client).await? {
+            let deleted = migrate::delete_all(client, &definition).await?;
+            say(&format!("{deleted} SidecarSets deleted"));
+        }
+        place.delete(client, say).await?;
+        place.is_gone(client, timeout).await?;
+    }
+    if definitions().next().is_some() {
+        delete_revisions(client, say).await?;
+    } else if migrate::definition(client).await?.is_some() {
+        say("the definition of SidecarSet is not part of the installation: it stays, and its SidecarSets with it");
+    }
+    for place in kept.iter().filter(|place| place.is("Namespace")) {
+        place.delete(client, say).await?;
+        place.is_gone(client, timeout).await?;
+    }
+    Ok(())
+}
+
+async fn delete_revisions(client: &Client, say: Say<'_>) -> Result<(), Error> {
+    let all: Api<ControllerRevision> = Api::all(client.clone());
+    let of_sets = ListParams::default().labels(names::REVISION_OWNER);
+    let found = all.list(&of_sets).await.map_err(Error::api("list the revisions of SidecarSets"))?;
+    for revision in &found.items {
+        let (namespace, name) = (&revision.metadata.namespace, revision.metadata.name.as_deref().unwrap_or_default());
+        let revisions: Api<ControllerRevision> =
+            Api::namespaced(client.clone(), namespace.as_deref().unwrap_or_default());
+        match revisions.delete(name, &DeleteParams::background()).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            Err(error) => return Err(Error::api(format!("delete ControllerRevision {name:?}"))(error)),
+        }
+    }
+    if !found.items.is_empty() {
+        say(&format!("{} revisions of SidecarSets deleted", found.items.len()));
+    }
+    Ok(())
+}

@@ -1,0 +1,253 @@
+//! Installations on an embedded cluster, with its controllers and simulated pods, in virtual time. The manager is the real one.
+// Helpers of tests are tests as well.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, ResourceExt as _};
+use pillion_embedded::{Config, Embedded};
+use pillion_install::{Error, Options, Part, install, manifests, uninstall};
+use pillion_manager::{Manager, WebhookAddress};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+const TIMEOUT: Duration = Duration::from_mins(5);
+
+/// A cluster, and the lines that were said.
+struct Cluster {
+    engine: Embedded,
+    said: Mutex<Vec<String>>,
+}
+
+impl Cluster {
+    async fn start() -> Cluster {
+        let engine = Embedded::start(Config::simulated("2026-01-01T00:00:00Z".parse().unwrap())).await.unwrap();
+        // Until the controllers have made what every namespace has.
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        Cluster { engine, said: Mutex::default() }
+    }
+
+    fn client(&self) -> Client {
+        self.engine.client()
+    }
+
+    async fn install(&self, options: &Options) -> Result<(), Error> {
+        self.said.lock().unwrap().clear();
+        install(&self.client(), options, TIMEOUT, &|line| self.said.lock().unwrap().push(line.to_owned())).await
+    }
+
+    async fn uninstall(&self, all: bool) -> Result<(), Error> {
+        uninstall(&self.client(), all, TIMEOUT, &|line| self.said.lock().unwrap().push(line.to_owned())).await
+    }
+
+    fn said(&self) -> Vec<String> {
+        self.said.lock().unwrap().clone()
+    }
+
+    /// What the pods of the Deployment would do.
+    fn manager(&self) -> JoinHandle<()> {
+        let (server, client, clock) = (self.engine.server().clone(), self.client(), self.engine.server().clock());
+        tokio::spawn(async move {
+            let deployments = kind(&client, "apps/v1", "Deployment");
+            let exists = |live: Option<&DynamicObject>| live.is_some();
+            kube::runtime::wait::await_condition(
+                Api::<DynamicObject>::namespaced_with(client.clone(), "pillion-system", &deployments.1),
+                "pillion-manager",
+                exists,
+            )
+            .await
+            .unwrap();
+            let address = WebhookAddress::Service {
+                namespace: "pillion-system".into(),
+                name: "pillion-webhook".into(),
+                port: 443,
+            };
+            let config = pillion_manager::Config::new(client, Arc::new(move || clock.now()), address);
+            let manager = Manager::new(pillion_manager::Config { installs_definition: false, ..config });
+            server.register_webhook("https://pillion-webhook.pillion-system.svc:443", manager.webhooks());
+            manager.start().await.unwrap();
+            manager.register().await.unwrap();
+            std::future::pending::<()>().await;
+        })
+    }
+
+    /// Everything in the cluster that is not made by its own controllers, with its generation.
+    async fn everything(&self) -> BTreeMap<String, Value> {
+        let mut found = BTreeMap::new();
+        let mut kinds: Vec<(String, String)> = manifests(&Options::default())
+            .iter()
+            .map(|object| (object["apiVersion"].as_str().unwrap().into(), object["kind"].as_str().unwrap().into()))
+            .collect();
+        kinds.extend(
+            [("v1", "Pod"), ("v1", "Secret"), ("coordination.k8s.io/v1", "Lease"), ("apps/v1", "ControllerRevision")]
+                .map(|(version, kind)| (version.to_owned(), kind.to_owned())),
+        );
+        for (version, name) in kinds {
+            let (api, _) = kind(&self.client(), &version, &name);
+            for object in api.list(&ListParams::default()).await.unwrap() {
+                let place = format!("{name} {} {}", object.namespace().unwrap_or_default(), object.name_any());
+                found.insert(place, json!(object.metadata.resource_version));
+            }
+        }
+        // Renewed all the time.
+        found.retain(|place, _| !place.starts_with("Lease kube-node-lease"));
+        found
+    }
+}
+
+fn kind(client: &Client, api_version: &str, kind: &str) -> (Api<DynamicObject>, ApiResource) {
+    let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    (Api::all_with(client.clone(), &resource), resource)
+}
+
+fn sets(client: &Client, version: &str) -> Api<DynamicObject> {
+    kind(client, &format!("apps.kruise.io/{version}"), "SidecarSet").0
+}
+
+fn set(version: &str, name: &str) -> DynamicObject {
+    serde_json::from_value(json!({
+        "apiVersion": format!("apps.kruise.io/{version}"), "kind": "SidecarSet", "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "containers": [{"name": "proxy", "image": "envoy"}]},
+    }))
+    .unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_installation_answers_admissions_and_a_second_one_changes_nothing() {
+    let cluster = Cluster::start().await;
+    let manager = cluster.manager();
+    cluster.install(&Options::default()).await.unwrap();
+    let said = cluster.said();
+    assert!(
+        said.iter().any(|line| line == "deployment.apps/pillion-manager in namespace pillion-system created"),
+        "{said:?}"
+    );
+    assert_eq!(said.last().unwrap(), "a pod was admitted through the manager");
+    assert!(sets(&cluster.client(), "v1beta1").list(&ListParams::default()).await.unwrap().items.is_empty());
+
+    let before = cluster.everything().await;
+    cluster.install(&Options::default()).await.unwrap();
+    assert_eq!(cluster.everything().await, before);
+    let said = cluster.said();
+    assert!(!said.iter().any(|line| line.ends_with("created") || line.ends_with("configured")), "{said:?}");
+
+    // An upgrade: what is not part of it any more goes.
+    let options = Options { controllers: vec![Part::Webhook], ..Options::default() };
+    cluster.install(&options).await.unwrap();
+    let gone = "clusterrole.rbac.authorization.k8s.io/pillion-repair deleted";
+    assert!(cluster.said().iter().any(|line| line == gone), "{:?}", cluster.said());
+    manager.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_manager_that_answers_the_installation_fails_and_says_why() {
+    let cluster = Cluster::start().await;
+    let error = cluster.install(&Options::default()).await.unwrap_err();
+    assert!(matches!(error, Error::NotAdmitted { .. }), "{error}");
+    assert!(error.to_string().contains("a SidecarSet was stored without the manager's defaults"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_somebody_else_are_reported_and_nothing_is_changed() {
+    let cluster = Cluster::start().await;
+    let (client, post) = (cluster.client(), PostParams::default());
+    for (version, name) in [("v1", "Namespace"), ("rbac.authorization.k8s.io/v1", "ClusterRole")] {
+        let object =
+            json!({"metadata": {"name": if name == "Namespace" { "kruise-system" } else { "pillion-webhook" }}});
+        let mut object: DynamicObject = serde_json::from_value(object).unwrap();
+        let (api, resource) = kind(&client, version, name);
+        object.types = Some(kube::core::TypeMeta { api_version: version.into(), kind: resource.kind });
+        api.create(&post, &object).await.unwrap();
+    }
+    let before = cluster.everything().await;
+    let error = cluster.install(&Options::default()).await.unwrap_err();
+    assert!(
+        error.to_string().contains("clusterrole.rbac.authorization.k8s.io/pillion-webhook (of an unknown manager)"),
+        "{error}"
+    );
+    assert!(!error.to_string().contains("kruise-system"), "a namespace is shared: {error}");
+    assert_eq!(cluster.everything().await, before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_installations_do_not_fight() {
+    let cluster = Cluster::start().await;
+    let manager = cluster.manager();
+    cluster.install(&Options::default()).await.unwrap();
+    let other = Options { namespace: "elsewhere".to_owned(), ..Options::default() };
+    let error = cluster.install(&other).await.unwrap_err();
+    assert!(matches!(&error, Error::Elsewhere { namespace } if namespace == "pillion-system"), "{error}");
+    manager.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_stays_after_an_uninstallation_can_be_read_in_every_version_and_edited() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client();
+    // Stored before v1beta1 was.
+    let definitions = kind(&client, "apiextensions.k8s.io/v1", "CustomResourceDefinition").0;
+    let mut definition =
+        manifests(&Options::default()).into_iter().find(|object| object["kind"] == "CustomResourceDefinition").unwrap();
+    for version in definition["spec"]["versions"].as_array_mut().unwrap() {
+        version["storage"] = json!(version["name"] == "v1alpha1");
+    }
+    let apply = PatchParams::apply("pillion-install");
+    definitions.patch("sidecarsets.apps.kruise.io", &apply, &Patch::Apply(definition)).await.unwrap();
+    let mut old = set("v1alpha1", "old");
+    old.data["spec"]["namespace"] = json!("default");
+    sets(&client, "v1alpha1").create(&PostParams::default(), &old).await.unwrap();
+
+    let manager = cluster.manager();
+    cluster.install(&Options::default()).await.unwrap();
+    let stored = definitions.get("sidecarsets.apps.kruise.io").await.unwrap();
+    assert_eq!(stored.data["status"]["storedVersions"], json!(["v1alpha1", "v1beta1"]));
+    assert_eq!(stored.data["spec"]["conversion"]["strategy"], "Webhook");
+
+    manager.abort();
+    cluster.uninstall(false).await.unwrap();
+    let stored = definitions.get("sidecarsets.apps.kruise.io").await.unwrap();
+    assert_eq!(stored.data["status"]["storedVersions"], json!(["v1beta1"]));
+    assert_eq!(stored.data["spec"]["conversion"], json!({"strategy": "None"}));
+    let mut kept = sets(&client, "v1beta1").get("old").await.unwrap();
+    let selector = json!({"matchLabels": {"kubernetes.io/metadata.name": "default"}});
+    assert_eq!(kept.data["spec"]["namespaceSelector"], selector, "converted while the webhook was there");
+    kept.data["spec"]["containers"][0]["image"] = json!("envoy:2");
+    sets(&client, "v1beta1").replace("old", &PostParams::default(), &kept).await.unwrap();
+    assert!(sets(&client, "v1alpha1").get("old").await.is_ok());
+    let left = cluster.everything().await;
+    let ours = |place: &String| place.contains("pillion") || place.contains("kruise");
+    assert_eq!(
+        left.into_keys().filter(ours).collect::<Vec<_>>(),
+        [
+            "CustomResourceDefinition  sidecarsets.apps.kruise.io",
+            "Namespace  kruise-system",
+            "ServiceAccount kruise-system default"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn uninstalling_all_leaves_nothing_and_can_be_repeated() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client();
+    let before: Vec<String> = cluster.everything().await.into_keys().collect();
+    let manager = cluster.manager();
+    cluster.install(&Options::default()).await.unwrap();
+    sets(&client, "v1beta1").create(&PostParams::default(), &set("v1beta1", "mesh")).await.unwrap();
+    let revision = json!({
+        "metadata": {"name": "mesh-1", "labels": {"kruise.io/sidecarset-name": "mesh"}}, "revision": 1, "data": {}
+    });
+    let revisions: Api<k8s_openapi::api::apps::v1::ControllerRevision> = Api::namespaced(client, "kruise-system");
+    revisions.create(&PostParams::default(), &serde_json::from_value(revision).unwrap()).await.unwrap();
+    manager.abort();
+    for _ in 0..2 {
+        cluster.uninstall(true).await.unwrap();
+        assert_eq!(cluster.everything().await.into_keys().collect::<Vec<_>>(), before);
+    }
+    assert!(cluster.said().iter().any(|line| line == "1 SidecarSets deleted"), "{:?}", cluster.said());
+}

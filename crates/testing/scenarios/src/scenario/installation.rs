@@ -1,0 +1,220 @@
+//! Pillion as users install it: `pillion install`, Helm, and what either leaves behind. For the real cluster: the manager runs in pods.
+
+mod access;
+mod commands;
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context as _, ensure};
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Pod};
+use kube::ResourceExt as _;
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::discovery::{Discovery, verbs};
+use serde_json::{Value, json};
+
+use super::custom_resources::{self, DEFINITION};
+use super::{A_WHILE, UNTIL_TERM, is_ready, job_is, shell, sidecar};
+use crate::{Namespace, wait};
+use commands::{helm, kubectl, pillion};
+
+const HOME: &str = "pillion-system";
+const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../deploy/helm/pillion");
+
+/// Two replicas, every kind of workload is injected, the account may do what it must and nothing else, and no trace is left.
+pub async fn pillion_installs_and_uninstalls(namespace: &Namespace) -> anyhow::Result<()> {
+    let _mine = DEFINITION.lock().await;
+    clear(namespace).await?;
+    let before = everything(namespace).await?;
+
+    let said = pillion(&["install"]).await?;
+    ensure!(said.contains("a pod was admitted through the manager"), "it said {said}");
+    let manager = managers(namespace).get("pillion-manager").await?;
+    let ready = manager.status.and_then(|status| status.ready_replicas);
+    ensure!(ready == Some(2), "{ready:?} replicas are ready");
+    access::is_what_is_needed_and_nothing_else(&namespace.client()).await?;
+    injects_every_workload(namespace).await?;
+
+    let said = pillion(&["install"]).await?;
+    ensure!(
+        !said.contains("created") && !said.contains("configured"),
+        "a second installation changed something: {said}"
+    );
+
+    pillion(&["uninstall"]).await?;
+    stays_usable(namespace).await?;
+
+    pillion(&["install"]).await?;
+    pillion(&["uninstall", "--all", "--yes"]).await?;
+    is_as_before(namespace, &before).await
+}
+
+/// The same with Helm. What it uninstalls stays usable without the conversion webhook.
+pub async fn helm_installs_and_uninstalls(namespace: &Namespace) -> anyhow::Result<()> {
+    let _mine = DEFINITION.lock().await;
+    clear(namespace).await?;
+    let release = ["pillion", CHART, "--namespace", HOME, "--wait", "--timeout", "3m"];
+    helm(&[&["install", "--create-namespace"][..], &release].concat()).await?;
+    custom_resources::create(namespace, &set(namespace)).await?;
+    is_injected(namespace).await?;
+
+    // What the manager has registered survives an upgrade, in which one of its rights goes.
+    helm(&[&["upgrade", "--set", "controllers={webhook}"][..], &release].concat()).await?;
+    is_injected(namespace).await?;
+    let refused = pillion(&["uninstall"]).await.err().context("pillion has uninstalled a release of Helm")?;
+    ensure!(format!("{refused:#}").contains("helm uninstall"), "{refused:#}");
+
+    helm(&["uninstall", "pillion", "--namespace", HOME, "--wait", "--timeout", "3m"]).await?;
+    stays_usable(namespace).await?;
+    clear(namespace).await
+}
+
+fn managers(namespace: &Namespace) -> Api<Deployment> {
+    Api::namespaced(namespace.client(), HOME)
+}
+
+fn set(namespace: &Namespace) -> Value {
+    json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": namespace.name()},
+        "spec": {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace.name()}},
+            "selector": {"matchLabels": {"mesh": "on"}}, "initContainers": [sidecar("proxy", UNTIL_TERM)]
+        }
+    })
+}
+
+/// A workload whose pods the set selects.
+fn workload(name: &str, line: &str, spec: Value) -> Value {
+    let labels = json!({"mesh": "on", "app": name});
+    let pod = json!({"terminationGracePeriodSeconds": 1, "containers": [shell("main", line)]});
+    let mut spec = super::with(json!({"template": {"metadata": {"labels": labels}, "spec": pod}}), spec);
+    if name == "job" {
+        spec["template"]["spec"]["restartPolicy"] = json!("Never");
+    } else {
+        spec["selector"] = json!({"matchLabels": {"app": name}});
+    }
+    json!({"metadata": {"name": name}, "spec": spec})
+}
+
+async fn injects_every_workload(namespace: &Namespace) -> anyhow::Result<()> {
+    custom_resources::create(namespace, &set(namespace)).await?;
+    is_injected(namespace).await?;
+    namespace.create::<Deployment>(workload("deployment", UNTIL_TERM, json!({}))).await?;
+    namespace.create::<StatefulSet>(workload("stateful-set", UNTIL_TERM, json!({"serviceName": "none"}))).await?;
+    namespace.create::<DaemonSet>(workload("daemon-set", UNTIL_TERM, json!({}))).await?;
+    namespace.create::<Job>(workload("job", A_WHILE, json!({"backoffLimit": 0}))).await?;
+    job_is(namespace, "job", "Complete").await?;
+    for name in ["deployment", "stateful-set", "daemon-set", "job"] {
+        let pods = ListParams::default().labels(&format!("app={name}"));
+        let is_fine = |pod: &Pod| has_proxy(pod) && (name == "job" || is_ready(pod));
+        wait::until(&format!("a pod of the {name} with a sidecar"), async || {
+            let pods = namespace.api::<Pod>().list(&pods).await?.items;
+            let uninjected: Vec<String> = pods.iter().filter(|pod| !has_proxy(pod)).map(|pod| pod.name_any()).collect();
+            ensure!(uninjected.is_empty(), "pods without a sidecar: {uninjected:?}");
+            Ok((!pods.is_empty() && pods.iter().all(is_fine)).then_some(()))
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+fn has_proxy(pod: &Pod) -> bool {
+    let containers = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    containers.into_iter().any(|container| container.name == "proxy")
+}
+
+/// Every replica has seen the set: a dry run often enough for all of them to be asked.
+async fn is_injected(namespace: &Namespace) -> anyhow::Result<()> {
+    let pod = json!({"metadata": {"name": "try", "labels": {"mesh": "on"}}, "spec": {"containers": [shell("main", A_WHILE)]}});
+    let pod: Pod = serde_json::from_value(pod)?;
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    wait::until("pods that are injected", async || {
+        for _ in 0..10 {
+            if !has_proxy(&namespace.api::<Pod>().create(&dry_run, &pod).await?) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(()))
+    })
+    .await
+}
+
+/// kubectl reads and edits SidecarSets, in both versions, though nobody serves webhooks.
+async fn stays_usable(namespace: &Namespace) -> anyhow::Result<()> {
+    ensure!(managers(namespace).get_opt("pillion-manager").await?.is_none(), "the manager is still there");
+    let definition = custom_resources::definitions(namespace.client()).get(custom_resources::NAME).await?;
+    let strategy = definition.spec.conversion.map(|conversion| conversion.strategy);
+    ensure!(strategy.as_deref() == Some("None"), "conversion is {strategy:?}");
+    for (version, image) in [("v1alpha1", "one"), ("v1beta1", "two")] {
+        let resource = format!("sidecarsets.{version}.apps.kruise.io");
+        let name = namespace.name();
+        let edit = json!([{"op": "replace", "path": "/spec/initContainers/0/image", "value": image}]).to_string();
+        kubectl(&["patch", &resource, name, "--type=json", "--patch", &edit]).await?;
+        let path = "jsonpath={.spec.initContainers[0].image}";
+        let read = kubectl(&["get", &resource, name, "--output", path]).await?;
+        ensure!(read == image, "{resource} has image {read:?} instead of {image:?}");
+    }
+    Ok(())
+}
+
+/// Deletes what other scenarios have left: the definition of SidecarSet is there once in a cluster.
+async fn clear(namespace: &Namespace) -> anyhow::Result<()> {
+    let (definitions, delete) = (custom_resources::definitions(namespace.client()), DeleteParams::default());
+    let namespaces: Api<KubeNamespace> = Api::all(namespace.client());
+    wait::until("the end of what was there", async || {
+        let mut is_gone = true;
+        if definitions.get_opt(custom_resources::NAME).await?.is_some() {
+            is_gone = false;
+            not_found_is_fine(definitions.delete(custom_resources::NAME, &delete).await)?;
+        }
+        for name in [HOME, "kruise-system"] {
+            if namespaces.get_opt(name).await?.is_some() {
+                is_gone = false;
+                not_found_is_fine(namespaces.delete(name, &delete).await)?;
+            }
+        }
+        Ok(is_gone.then_some(()))
+    })
+    .await
+}
+
+fn not_found_is_fine<T>(outcome: kube::Result<T>) -> anyhow::Result<()> {
+    match outcome {
+        Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
+        other => Ok(other.map(drop)?),
+    }
+}
+
+/// The names of all objects outside the scenario's namespace. Events expire, and nodes renew their Leases.
+async fn everything(namespace: &Namespace) -> anyhow::Result<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    let discovery = Discovery::new(namespace.client()).run().await?;
+    for group in discovery.groups() {
+        for (resource, capabilities) in group.recommended_resources() {
+            if !capabilities.supports_operation(verbs::LIST)
+                || ["events", "componentstatuses"].contains(&resource.plural.as_str())
+            {
+                continue;
+            }
+            let objects: Api<DynamicObject> = Api::all_with(namespace.client(), &resource);
+            for object in objects.list_metadata(&ListParams::default()).await? {
+                let place = object.namespace().unwrap_or_default();
+                if place != namespace.name() && object.name_any() != namespace.name() {
+                    names.insert(format!("{}.{} {place}/{}", resource.plural, resource.group, object.name_any()));
+                }
+            }
+        }
+    }
+    Ok(names)
+}
+
+async fn is_as_before(namespace: &Namespace, before: &BTreeSet<String>) -> anyhow::Result<()> {
+    let mut left = Vec::new();
+    let gone = wait::until("the end of everything that was installed", async || {
+        left = everything(namespace).await?.difference(before).cloned().collect();
+        Ok(left.is_empty().then_some(()))
+    })
+    .await;
+    gone.with_context(|| format!("still there: {left:?}"))
+}

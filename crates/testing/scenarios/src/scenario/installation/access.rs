@@ -1,0 +1,103 @@
+//! What the manager's account may do.
+
+use anyhow::ensure;
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use kube::Client;
+use kube::api::{Api, PostParams};
+use serde_json::json;
+
+/// A verb, a resource as `resource.group/subresource`, a namespace (all of them when empty) and a name (any when empty).
+type Right = (&'static str, &'static str, &'static str, &'static str);
+
+const NEEDED: &[Right] = &[
+    ("list", "sidecarsets.apps.kruise.io", "", ""),
+    ("watch", "sidecarsets.apps.kruise.io", "", ""),
+    ("patch", "sidecarsets.apps.kruise.io/status", "", "any"),
+    ("watch", "namespaces", "", ""),
+    ("watch", "pods", "", ""),
+    ("create", "pods/eviction", "default", "any"),
+    ("create", "events", "default", ""),
+    ("patch", "events", "default", "any"),
+    ("watch", "controllerrevisions.apps", "kruise-system", ""),
+    ("get", "configmaps", "kruise-system", "kruise-configuration"),
+    ("create", "secrets", "pillion-system", ""),
+    ("update", "secrets", "pillion-system", "pillion-webhook-certificate"),
+    ("watch", "secrets", "pillion-system", "pillion-webhook-certificate"),
+    ("create", "leases.coordination.k8s.io", "pillion-system", ""),
+    ("update", "leases.coordination.k8s.io", "pillion-system", "pillion-webhook"),
+    ("update", "leases.coordination.k8s.io", "pillion-system", "pillion-repair"),
+    ("patch", "mutatingwebhookconfigurations.admissionregistration.k8s.io", "", "pillion"),
+    ("patch", "validatingwebhookconfigurations.admissionregistration.k8s.io", "", "pillion"),
+    ("patch", "customresourcedefinitions.apiextensions.k8s.io", "", "sidecarsets.apps.kruise.io"),
+];
+
+const REFUSED: &[Right] = &[
+    ("list", "secrets", "", ""),
+    ("get", "secrets", "default", "any"),
+    ("get", "secrets", "kube-system", "any"),
+    ("get", "secrets", "pillion-system", "any"),
+    ("list", "secrets", "pillion-system", ""),
+    ("delete", "secrets", "pillion-system", "pillion-webhook-certificate"),
+    ("create", "secrets", "default", ""),
+    ("create", "pods", "default", ""),
+    ("update", "pods", "default", "any"),
+    ("patch", "pods", "default", "any"),
+    ("delete", "pods", "default", "any"),
+    ("create", "pods/exec", "default", "any"),
+    ("get", "pods/log", "default", "any"),
+    ("patch", "pods/status", "default", "any"),
+    ("create", "sidecarsets.apps.kruise.io", "", ""),
+    ("update", "sidecarsets.apps.kruise.io", "", "any"),
+    ("patch", "sidecarsets.apps.kruise.io", "", "any"),
+    ("delete", "sidecarsets.apps.kruise.io", "", "any"),
+    ("watch", "controllerrevisions.apps", "default", ""),
+    ("get", "configmaps", "kruise-system", "any"),
+    ("list", "configmaps", "kruise-system", ""),
+    ("get", "configmaps", "default", "any"),
+    ("update", "leases.coordination.k8s.io", "pillion-system", "any"),
+    ("update", "leases.coordination.k8s.io", "kube-system", "kube-scheduler"),
+    ("create", "mutatingwebhookconfigurations.admissionregistration.k8s.io", "", ""),
+    ("patch", "mutatingwebhookconfigurations.admissionregistration.k8s.io", "", "any"),
+    ("delete", "mutatingwebhookconfigurations.admissionregistration.k8s.io", "", "pillion"),
+    ("create", "customresourcedefinitions.apiextensions.k8s.io", "", ""),
+    ("patch", "customresourcedefinitions.apiextensions.k8s.io", "", "any"),
+    ("delete", "customresourcedefinitions.apiextensions.k8s.io", "", "sidecarsets.apps.kruise.io"),
+    ("create", "deployments.apps", "pillion-system", ""),
+    ("patch", "deployments.apps", "default", "any"),
+    ("create", "serviceaccounts/token", "pillion-system", "pillion-manager"),
+    ("create", "clusterrolebindings.rbac.authorization.k8s.io", "", ""),
+    ("escalate", "clusterroles.rbac.authorization.k8s.io", "", "pillion-webhook"),
+    ("bind", "clusterroles.rbac.authorization.k8s.io", "", "cluster-admin"),
+    ("impersonate", "users", "", "any"),
+    ("list", "nodes", "", ""),
+    ("patch", "namespaces", "", "any"),
+];
+
+/// Fails with every right that the account lacks or has too much.
+pub(super) async fn is_what_is_needed_and_nothing_else(client: &Client) -> anyhow::Result<()> {
+    let mut wrong = Vec::new();
+    for (rights, expected) in [(NEEDED, true), (REFUSED, false)] {
+        for right in rights {
+            if may(client, right).await? != expected {
+                wrong.push(format!("{right:?} should be {}", if expected { "allowed" } else { "refused" }));
+            }
+        }
+    }
+    ensure!(wrong.is_empty(), "the rights of the manager: {}", wrong.join("; "));
+    Ok(())
+}
+
+async fn may(client: &Client, (verb, resource, namespace, name): &Right) -> anyhow::Result<bool> {
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
+    let review = json!({"metadata": {}, "spec": {
+        "user": "system:serviceaccount:pillion-system:pillion-manager",
+        "groups": ["system:serviceaccounts", "system:serviceaccounts:pillion-system", "system:authenticated"],
+        "resourceAttributes": {
+            "verb": verb, "group": group, "resource": resource, "subresource": subresource, "namespace": namespace, "name": name,
+        },
+    }});
+    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+    let answer = reviews.create(&PostParams::default(), &serde_json::from_value(review)?).await?;
+    Ok(answer.status.is_some_and(|status| status.allowed))
+}

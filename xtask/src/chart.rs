@@ -1,0 +1,222 @@
+//! The Helm chart, made from the manifests of `pillion install`: what differs between installations becomes an expression.
+//!
+//! ```text
+//!  manifests(options with marks) ─▶ YAML with marks ─▶ marks become expressions ─▶ templates
+//!  schema ─▶ values.schema.json, and values.yaml with the defaults and descriptions of it
+//! ```
+
+mod template;
+mod values;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, ensure};
+use pillion::render;
+use pillion_install::{Certificates, Options, Part, manifests, removal};
+use serde_json::{Value, json};
+
+use crate::command::root;
+use template::Template;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const CERTIFICATE_SECRET: &str = ".Values.certificates.secretName";
+
+/// The files of the chart.
+pub(crate) fn files() -> anyhow::Result<Vec<(PathBuf, String)>> {
+    let folder = root().join("deploy/helm/pillion");
+    let mut files = vec![
+        (folder.join("Chart.yaml"), generated(&render::yaml(&chart())?)),
+        (folder.join("values.yaml"), generated(&values::yaml()?)),
+        (folder.join("values.schema.json"), render::json_text(&values::schema())),
+        (folder.join("templates/NOTES.txt"), NOTES.to_owned()),
+    ];
+    for (name, text) in templates()? {
+        files.push((folder.join("templates").join(name), text));
+    }
+    Ok(files)
+}
+
+const NOTES: &str = "\
+Pillion {{ .Chart.AppVersion }} is installed in namespace {{ .Release.Namespace }}.
+
+  kubectl --namespace={{ .Release.Namespace }} rollout status deployment/pillion-manager
+
+SidecarSets, their revisions and their definition stay when this release is uninstalled.
+";
+
+fn generated(text: &str) -> String {
+    format!("# Made by `cargo xtask gen`; do not edit.\n{text}")
+}
+
+fn chart() -> Value {
+    json!({
+        "apiVersion": "v2",
+        "name": "pillion",
+        "description": "Sidecars done properly on Kubernetes",
+        "type": "application",
+        "version": VERSION,
+        "appVersion": VERSION,
+        "kubeVersion": ">=1.30.0-0",
+        "home": env!("CARGO_PKG_REPOSITORY"),
+    })
+}
+
+/// The templates by the names of their files.
+fn templates() -> anyhow::Result<Vec<(&'static str, String)>> {
+    let mut template = Template::default();
+    let options = options(&mut template);
+    let own_certificates = Options { certificates: Certificates::SelfMade, ..options.clone() };
+    // The Deployment with the volume for certificates, and the rights that making them needs: conditions leave out one or the other.
+    let mut objects = manifests(&own_certificates);
+    objects.retain(|object| object["kind"] != "Deployment");
+    objects.extend(manifests(&options).into_iter().filter(|object| object["kind"] == "Deployment"));
+    // Helm creates the namespace of a release, or not, as its user says.
+    objects.retain(|object| object["metadata"]["name"] != options.namespace);
+    let mut files: Vec<(&'static str, String)> = Vec::new();
+    let mut add = |file: &'static str, document: String| match files.iter_mut().find(|(name, _)| *name == file) {
+        Some((_, text)) => {
+            text.push_str("---\n");
+            text.push_str(&document);
+        }
+        None => files.push((file, format!("{{{{- /* Made by `cargo xtask gen`; do not edit. */ -}}}}\n{document}"))),
+    };
+    for object in objects {
+        let (file, condition) = (file_of(&object)?, condition(&object, &own_certificates, &options));
+        let object = fill(object, &mut template);
+        add(file, template.document(&object, condition.as_deref())?);
+    }
+    for (weight, object) in removal(&options).into_iter().enumerate() {
+        let object = hook(object, weight, &mut template);
+        add("removal.yaml", template.document(&object, None)?);
+    }
+    Ok(files)
+}
+
+/// Options whose texts are marks.
+fn options(template: &mut Template) -> Options {
+    let image = "printf \"%s:%s\" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion)";
+    Options {
+        namespace: template.text(".Release.Namespace"),
+        revisions_namespace: template.text(".Values.revisionsNamespace"),
+        image: template.text(image),
+        // This one has the volume; without a Secret it is left out.
+        certificates: Certificates::Secret(template.text(CERTIFICATE_SECRET)),
+        feature_gates: template.argument(".Values.featureGates"),
+        take_over: template.argument(".Values.takeOver"),
+        log_format: template.text(".Values.logFormat"),
+        ..Options::default()
+    }
+}
+
+/// When an object is part of a release: it is not among the manifests of options that leave it out.
+fn condition(object: &Value, own_certificates: &Options, options: &Options) -> Option<String> {
+    match object["kind"].as_str() {
+        Some("CustomResourceDefinition") => return Some(".Values.crds.enabled".to_owned()),
+        Some("Namespace") => {
+            let other = "ne .Values.revisionsNamespace .Release.Namespace";
+            return Some(format!("and .Values.createRevisionsNamespace ({other})"));
+        }
+        // It names its controllers, and is there with any of them.
+        Some("Deployment") => return None,
+        _ => {}
+    }
+    let mut conditions = Vec::new();
+    for controller in Part::ALL {
+        let others = Part::ALL.into_iter().filter(|other| *other != controller).collect();
+        if !manifests(&Options { controllers: others, ..own_certificates.clone() }).contains(object) {
+            conditions.push(format!("has \"{controller}\" .Values.controllers"));
+        }
+    }
+    if !manifests(options).contains(object) {
+        conditions.push(format!("not {CERTIFICATE_SECRET}"));
+    }
+    match conditions.as_slice() {
+        [] => None,
+        [one] => Some(one.clone()),
+        all => Some(format!("and ({})", all.join(") ("))),
+    }
+}
+
+fn file_of(object: &Value) -> anyhow::Result<&'static str> {
+    Ok(match object["kind"].as_str().unwrap_or_default() {
+        "CustomResourceDefinition" => "crds.yaml",
+        "Namespace" => "namespace.yaml",
+        "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => "webhooks.yaml",
+        "ServiceAccount" | "ClusterRole" | "ClusterRoleBinding" | "Role" | "RoleBinding" => "access.yaml",
+        "Service" => "service.yaml",
+        "NetworkPolicy" => "network-policy.yaml",
+        "PodDisruptionBudget" => "disruption-budget.yaml",
+        "Deployment" => "deployment.yaml",
+        other => anyhow::bail!("no template of the chart is for objects of kind {other}"),
+    })
+}
+
+/// The object with the marks and annotations of Helm in it.
+fn fill(mut object: Value, template: &mut Template) -> Value {
+    label(&mut object, template);
+    let keeps = object["kind"] == "CustomResourceDefinition" || object["kind"] == "Namespace";
+    if keeps {
+        object["metadata"]["annotations"] = json!({"helm.sh/resource-policy": "keep"});
+    }
+    if object["kind"] != "Deployment" {
+        return object;
+    }
+    object["metadata"]["labels"]["app.kubernetes.io/version"] = json!(template.text(".Chart.AppVersion"));
+    object["spec"]["replicas"] = json!(template.plain(".Values.replicas"));
+    let pod = &mut object["spec"]["template"];
+    pod["metadata"]["annotations"] = json!(template.optional(".Values.podAnnotations"));
+    let pod = &mut pod["spec"];
+    fill_pod(pod, template);
+    template.only_if(pod, "volumes", CERTIFICATE_SECRET);
+    let manager = &mut pod["containers"][0];
+    manager["resources"] = json!(template.block(".Values.resources"));
+    template.only_if(manager, "volumeMounts", CERTIFICATE_SECRET);
+    for argument in manager["args"].as_array_mut().into_iter().flatten() {
+        let text = argument.as_str().unwrap_or_default();
+        if text.starts_with("--controllers=") {
+            *argument = json!(format!("--controllers={}", template.text("join \",\" .Values.controllers")));
+        } else if let Some(folder) = text.strip_prefix("--certificates=") {
+            let place = format!("ternary \"{folder}\" \"self\" (not (empty {CERTIFICATE_SECRET}))");
+            *argument = json!(format!("--certificates={}", template.text(&place)));
+        }
+    }
+    object
+}
+
+/// What is the same for every pod of a release.
+fn fill_pod(pod: &mut Value, template: &mut Template) {
+    for name in ["imagePullSecrets", "priorityClassName", "nodeSelector", "tolerations", "affinity"] {
+        pod[name] = json!(template.optional(&format!(".Values.{name}")));
+    }
+    pod["containers"][0]["imagePullPolicy"] = json!(template.text(".Values.image.pullPolicy"));
+}
+
+/// An object of the hook that runs before a release is deleted.
+fn hook(mut object: Value, weight: usize, template: &mut Template) -> Value {
+    label(&mut object, template);
+    if object["kind"] == "Job" {
+        fill_pod(&mut object["spec"]["template"]["spec"], template);
+    }
+    object["metadata"]["annotations"] = json!({
+        "helm.sh/hook": "pre-delete",
+        "helm.sh/hook-weight": weight.to_string(),
+        "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded",
+    });
+    object
+}
+
+fn label(object: &mut Value, template: &mut Template) {
+    let labels = &mut object["metadata"]["labels"];
+    labels["app.kubernetes.io/managed-by"] = json!(template.text(".Release.Service"));
+    labels["helm.sh/chart"] = json!(template.text("printf \"%s-%s\" .Chart.Name .Chart.Version"));
+}
+
+/// `deploy/pillion.yaml`: what `pillion install --print` prints, without the definitions, which are in `deploy/crds`.
+pub(crate) fn plain() -> anyhow::Result<(PathBuf, String)> {
+    let objects = manifests(&Options::default());
+    let (definitions, others): (Vec<Value>, Vec<Value>) =
+        objects.into_iter().partition(|object| object["kind"] == "CustomResourceDefinition");
+    ensure!(definitions.len() == 1, "deploy/crds has one definition for each of the installation");
+    let text = render::yaml_stream(&others).context("cannot write deploy/pillion.yaml")?;
+    Ok((root().join("deploy/pillion.yaml"), generated(&text)))
+}
