@@ -42,6 +42,18 @@ enum Beside {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// What one admission over HTTPS costs the manager, beside a server that only decodes.
+    Webhook {
+        /// For pillion-load.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// What it costs the manager to hold 50,000 SidecarSets, their revisions and 100,000 pods.
+    Manager {
+        /// For pillion-load.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// 100,000 simulated pods in one process: memory, time until all run, and a rollout in virtual time.
     Simulate {
         /// For pillion-load.
@@ -56,6 +68,8 @@ impl Bench {
             let mut command = cargo(["run", "--release", "--quiet", "--package", "pillion-load", "--"]);
             match beside {
                 Beside::Apiserver { arguments } => command.args(arguments),
+                Beside::Webhook { arguments } => command.arg("webhook").args(arguments),
+                Beside::Manager { arguments } => command.arg("manager").args(arguments),
                 Beside::Simulate { arguments } => command.arg("simulate").args(arguments),
             };
             run(command)?;

@@ -15,10 +15,14 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use kube::client::ConfigExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
+
+use crate::manage::Ready;
 
 /// Where the load goes, and who sends it.
 #[derive(Clone)]
@@ -53,6 +57,25 @@ impl Target {
             authority: authority.to_string(),
             tls: TlsConnector::from(Arc::new(tls)),
             authorization,
+        })
+    }
+
+    /// A webhook on loopback.
+    pub(crate) fn webhook(ready: &Ready) -> anyhow::Result<Target> {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(ready.authority.as_bytes()) {
+            roots.add(certificate?)?;
+        }
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(Target {
+            authority: format!("127.0.0.1:{}", ready.port),
+            server_name: ServerName::try_from("127.0.0.1")?,
+            tls: TlsConnector::from(Arc::new(tls)),
+            authorization: None,
         })
     }
 

@@ -14,6 +14,7 @@
 
 mod client;
 mod list;
+mod manage;
 mod measure;
 mod pods;
 mod process;
@@ -21,6 +22,7 @@ mod serve;
 mod server;
 mod simulate;
 mod watch;
+mod webhook;
 mod write;
 
 use std::path::PathBuf;
@@ -55,6 +57,22 @@ enum Command {
         /// Where to keep objects, instead of in memory.
         data: Option<PathBuf>,
     },
+    /// Manages the cluster of a kubeconfig until it is killed.
+    #[command(hide = true)]
+    Manage {
+        /// The kubeconfig.
+        kubeconfig: PathBuf,
+    },
+    /// Decodes reviews and answers them with what is in a file, until it is killed.
+    #[command(hide = true)]
+    Decode {
+        /// The answer.
+        answer: PathBuf,
+    },
+    /// What one admission costs, among few and many SidecarSets.
+    Webhook(webhook::Webhook),
+    /// What it costs the manager to hold a large cluster.
+    Manager(webhook::Large),
     /// Many simulated pods in one process, in virtual time.
     Simulate(simulate::Simulate),
 }
@@ -108,8 +126,18 @@ fn main() -> anyhow::Result<ExitCode> {
     // An error means that it was told before, which is as good.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    if let Some(Command::Serve { kubeconfig, data }) = arguments.command {
-        runtime.block_on(serve::serve(&kubeconfig, data.as_deref()))?;
+    if let Some(command) = arguments.command {
+        runtime.block_on(async {
+            match command {
+                Command::Serve { kubeconfig, data } => serve::serve(&kubeconfig, data.as_deref()).await,
+                Command::Manage { kubeconfig } => manage::manage(&kubeconfig).await,
+                Command::Decode { answer } => manage::decode(&answer).await,
+                Command::Webhook(webhook) => webhook.run().await,
+                Command::Manager(large) => large.run().await,
+                // It has a runtime of its own.
+                Command::Simulate(_) => Ok(()),
+            }
+        })?;
         return Ok(ExitCode::SUCCESS);
     }
     let load = arguments.load.quickly();
