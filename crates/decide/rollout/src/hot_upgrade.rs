@@ -79,6 +79,13 @@ impl<'p> Pair<'p> {
     }
 }
 
+/// The containers of a sidecar that do its work: of a pair whose upgrade is not finished, not the one that is about to be put to rest.
+pub(crate) fn in_service<'p>(sidecar: &Sidecar, pod: &'p PodView) -> impl Iterator<Item = &'p ContainerView> {
+    let pair = sidecar.hot.as_ref().and_then(|hot| Some((hot, Pair::of(sidecar, hot, pod)?)));
+    let leaving = pair.filter(|(hot, pair)| pair.is_unfinished(hot)).map(|(_, pair)| &pair.idle.name);
+    sidecar.containers().filter_map(|name| pod.container(name)).filter(move |it| Some(&it.name) != leaving)
+}
+
 /// The pairs whose idle container can be put to rest now: everything else in the pod is updated and ready.
 pub(crate) fn resettable<'p, 's>(
     sidecars: &'s [Sidecar],

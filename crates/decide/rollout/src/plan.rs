@@ -130,7 +130,7 @@ pub fn plan<'p>(snapshot: &Snapshot<'_>, pods: impl IntoIterator<Item = &'p PodV
 
     let is_used = |name: &str| tally.in_use.contains(name) || (snapshot.is_used_elsewhere)(name);
     let (trimmed, above_limit) = history.trim(set, is_used);
-    let next_look = [progress.late_at, tally.next_failure.filter(|_| hold == Hold::None)];
+    let next_look = [progress.late_at, tally.next_look.filter(|_| hold == Hold::None)];
     let next_look = next_look.into_iter().flatten().min();
     Plan {
         updates: updates(target, &history.latest, &tally, &chosen, hold),

@@ -162,6 +162,7 @@ impl Fleet {
         let Some(object) = self.pods.get_mut(&update.name) else { return };
         let change = target.change(update, &Pod::new(object.clone()).unwrap(), self.now);
         assert!(change.notes.is_empty(), "{:?}", change.notes);
+        let is_killed = is_killed && !change.patch.0.is_empty();
         if !change.patch.0.is_empty() {
             json_patch::patch(object, &change.patch).unwrap();
             self.version += 1;
