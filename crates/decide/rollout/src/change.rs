@@ -84,9 +84,8 @@ impl Target {
         });
         draft.set_annotation(names::HASH, records.to_string());
         let mut updates = in_place_updates(pod);
-        let is_waited_for = |name: &str| {
-            view.container(name).is_some_and(|container| !waiting::is_done(container, view, in_place))
-        };
+        let is_waited_for =
+            |name: &str| view.container(name).is_some_and(|container| !waiting::is_done(container, view, in_place));
         updates.start(self.name(), &self.hash, health.is_ready, now, is_waited_for);
         self.record_images(&mut updates, view, injected, &images);
         draft.set_annotation(names::IN_PLACE_UPDATE_STATE, updates.to_string());

@@ -23,8 +23,12 @@ impl Health {
     pub(crate) fn of(target: &Target, pod: &PodView, injected: &InjectedSet) -> Health {
         let in_place = injected.in_place.as_deref();
         let is_in_form = *injected.hash_without_image == target.hash_without_image;
-        let mut health =
-            Health { is_done: pod.is_reported, is_ready: pod.is_running_and_ready(), is_in_flight: false, are_sidecars_ready: true };
+        let mut health = Health {
+            is_done: pod.is_reported,
+            is_ready: pod.is_running_and_ready(),
+            is_in_flight: false,
+            are_sidecars_ready: true,
+        };
         for sidecar in &target.sidecars {
             for container in sidecar.containers().filter_map(|name| pod.container(name)) {
                 let is_done = pod.is_reported && is_done(container, pod, in_place);

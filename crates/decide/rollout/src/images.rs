@@ -31,7 +31,11 @@ pub(crate) enum PairChange {
 }
 
 /// The images that bring a pod to the latest revision, and what becomes of its hot-upgrade pairs.
-pub(crate) fn update(target: &Target, pod: &PodView, in_place: Option<&InPlaceView>) -> (Vec<ImageChange>, Vec<PairChange>) {
+pub(crate) fn update(
+    target: &Target,
+    pod: &PodView,
+    in_place: Option<&InPlaceView>,
+) -> (Vec<ImageChange>, Vec<PairChange>) {
     let mut images = Vec::new();
     let mut pairs = Vec::new();
     for sidecar in &target.sidecars {
@@ -61,7 +65,11 @@ fn upgrade<'p>(sidecar: &Sidecar, hot: &Hot, pod: &'p PodView, in_place: Option<
 }
 
 /// The images that put the idle containers of a pod to rest.
-pub(crate) fn reset(target: &Target, pod: &PodView, in_place: Option<&InPlaceView>) -> (Vec<ImageChange>, Vec<PairChange>) {
+pub(crate) fn reset(
+    target: &Target,
+    pod: &PodView,
+    in_place: Option<&InPlaceView>,
+) -> (Vec<ImageChange>, Vec<PairChange>) {
     let pairs = hot_upgrade::resettable(&target.sidecars, pod, in_place);
     let image = |(hot, pair): &(&Hot, hot_upgrade::Pair<'_>)| ImageChange::new(pair.idle, &hot.empty_image);
     let change = |(_, pair): &(&Hot, hot_upgrade::Pair<'_>)| PairChange::Reset {

@@ -30,7 +30,12 @@ struct Turn {
 }
 
 impl<'p> Candidate<'p> {
-    pub(crate) fn new(target: &Target, pod: &'p PodView, is_available: bool, scatter: Vec<Option<&'p str>>) -> Candidate<'p> {
+    pub(crate) fn new(
+        target: &Target,
+        pod: &'p PodView,
+        is_available: bool,
+        scatter: Vec<Option<&'p str>>,
+    ) -> Candidate<'p> {
         // Nothing sorts before every time here, and after every time where the order is turned round.
         let recent = |time: Option<jiff::Timestamp>| Reverse(Some(time.map_or(i64::MAX, jiff::Timestamp::as_second)));
         let restarts = |is_native| {

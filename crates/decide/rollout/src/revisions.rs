@@ -99,7 +99,8 @@ impl<'r> History<'r> {
     /// The revision that new pods get, if the set pins one that is not the latest.
     fn pinned(&self, set: &SidecarSet) -> Option<&'r str> {
         let pinned = set.spec.pinned_revision()?;
-        let has_version = |stored: &&Stored<'r>| label(stored.object, names::CUSTOM_VERSION) == pinned.custom_version.as_deref();
+        let has_version =
+            |stored: &&Stored<'r>| label(stored.object, names::CUSTOM_VERSION) == pinned.custom_version.as_deref();
         let found = match &pinned.revision_name {
             Some(name) => self.older.iter().find(|stored| stored.name == name),
             // The newest revision with this version is meant, and that is the latest one.
@@ -123,9 +124,12 @@ impl<'r> History<'r> {
                     fields.insert(name.to_owned());
                     continue;
                 };
-                let keys = |object: &Value| object.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect::<Vec<_>>();
+                let keys = |object: &Value| {
+                    object.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect::<Vec<_>>()
+                };
                 let differs = |key: &String| key != "image" && old[key.as_str()] != new[key.as_str()];
-                fields.extend(keys(old).into_iter().chain(keys(new)).filter(differs).map(|key| format!("{name}.{key}")));
+                fields
+                    .extend(keys(old).into_iter().chain(keys(new)).filter(differs).map(|key| format!("{name}.{key}")));
             }
         }
         Some(fields)
@@ -139,10 +143,8 @@ fn containers(list: &Value) -> impl Iterator<Item = &Value> {
 /// The label that the stored revision should have and does not. Clearing `customVersion` leaves the label, as in Kruise.
 fn custom_version(set: &SidecarSet, stored: &Stored<'_>) -> Option<RevisionWrite> {
     let wanted = set.spec.custom_version.as_ref().filter(|version| !version.is_empty())?;
-    (label(stored.object, names::CUSTOM_VERSION) != Some(wanted)).then(|| RevisionWrite::SetCustomVersion {
-        name: stored.name.to_owned(),
-        custom_version: wanted.clone(),
-    })
+    (label(stored.object, names::CUSTOM_VERSION) != Some(wanted))
+        .then(|| RevisionWrite::SetCustomVersion { name: stored.name.to_owned(), custom_version: wanted.clone() })
 }
 
 /// Whether a ControllerRevision belongs to the set: by its label, and by its owner unless it has none.

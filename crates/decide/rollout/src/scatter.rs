@@ -105,9 +105,8 @@ impl<'p> Scatter<'p> {
 
     /// Kruise's steps: groups of pods with and without the label take turns, and the last pod with it is updated last of all.
     fn spread_term(&self, term: Term<'_>, candidates: &mut Vec<Candidate<'p>>) {
-        let has_label = |candidate: &Candidate<'p>| {
-            candidate.scatter.get(term.0).copied().flatten().unwrap_or_default() == term.1
-        };
+        let has_label =
+            |candidate: &Candidate<'p>| candidate.scatter.get(term.0).copied().flatten().unwrap_or_default() == term.1;
         let matched = candidates.iter().filter(|candidate| has_label(candidate)).count();
         if matched <= 1 || candidates.len() - matched <= 1 {
             return;

@@ -10,7 +10,8 @@ use crate::order::Candidate;
 use crate::pod_names::PodNames;
 use crate::scatter::Scatter;
 use crate::target::Target;
-use crate::view::{InjectedSet, PodView};
+use crate::view::{InjectedSet, PodView, Trouble};
+use crate::waiting::is_done;
 
 /// What one pass over the pods of a set has found.
 #[derive(Debug)]
@@ -136,8 +137,14 @@ impl<'p> Tally<'p> {
         now: Timestamp,
     ) {
         let mut containers = target.sidecars.iter().flat_map(|sidecar| hot_upgrade::in_service(sidecar, pod));
-        let trouble = containers
-            .find_map(|container| container.trouble.map(|trouble| format!("{}: {trouble}", container.name)));
+        let trouble = containers.find_map(|container| {
+            // A container that crashes with the image before it was updated is no reason to stop.
+            let is_about_image = |it: &Trouble| {
+                *it != Trouble::CrashLoopBackOff || is_done(container, pod, injected.in_place.as_deref())
+            };
+            let trouble = container.trouble.filter(|trouble| pod.is_observed && is_about_image(trouble));
+            trouble.map(|trouble| format!("{}: {trouble}", container.name))
+        });
         let in_place = injected.in_place.as_deref().filter(|update| update.revision == injected.hash);
         let is_updated = target.is_updated(injected);
         let detail = trouble.clone().unwrap_or_default();
@@ -158,7 +165,8 @@ impl<'p> Tally<'p> {
         if !is_updated {
             return;
         }
-        let is_overdue = excused_until.is_some() && !is_excused;
+        // A pod that became unready later has reasons of its own.
+        let is_overdue = !is_excused && excused_until.is_some_and(|until| pod.ready_since.is_none_or(|it| it < until));
         if let Some(why) = trouble.or_else(|| is_overdue.then(|| "not ready since it was updated".to_owned())) {
             self.failing.add(pod, why);
             self.failing_in_place += usize::from(in_place.is_some());

@@ -69,6 +69,8 @@ pub struct PodView {
     pub is_deleting: bool,
     /// Whether the kubelet has reported on every container.
     pub is_reported: bool,
+    /// Whether what the kubelet has reported is about the pod as it is. Kubelets before 1.33 do not say, and are believed.
+    pub is_observed: bool,
     /// Whether the record of updates in place cannot be read.
     pub is_in_place_unreadable: bool,
     /// Its containers and native sidecars.
@@ -146,6 +148,7 @@ impl PodView {
             is_assigned: !text(&value["spec"]["nodeName"]).is_empty(),
             is_deleting: !metadata["deletionTimestamp"].is_null(),
             is_reported,
+            is_observed: is_observed(metadata, status),
             is_in_place_unreadable: in_place.is_err(),
             containers,
             injected: injected(pod, &in_place.unwrap_or_default(), texts),
@@ -226,6 +229,11 @@ fn owner(metadata: &Value, texts: &mut Texts) -> Option<Owner> {
     let owners = metadata["ownerReferences"].as_array()?;
     let owner = owners.iter().find(|owner| owner["controller"] == true)?;
     Some(Owner { kind: texts.get(text(&owner["kind"])), name: texts.get(text(&owner["name"])) })
+}
+
+fn is_observed(metadata: &Value, status: &Value) -> bool {
+    let generation = metadata["generation"].as_i64().unwrap_or_default();
+    status["observedGeneration"].as_i64().is_none_or(|observed| observed >= generation)
 }
 
 fn phase(status: &Value) -> Phase {

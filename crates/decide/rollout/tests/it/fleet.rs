@@ -167,6 +167,7 @@ impl Fleet {
             json_patch::patch(object, &change.patch).unwrap();
             self.version += 1;
             object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+            object["metadata"]["generation"] = json!(object["metadata"]["generation"].as_i64().unwrap_or(1) + 1);
             self.pod_writes += 1;
         }
         if let Some(condition) = change.condition.filter(|_| !is_killed) {
@@ -203,9 +204,10 @@ impl Fleet {
                     status["image"] = json!(format!("docker.io/library/{image}"));
                     status["imageID"] = json!(mk_image_id(image));
                 }
-                let waiting = if runs { image.contains("crash").then_some("CrashLoopBackOff") } else { Some("ImagePullBackOff") };
+                let waiting =
+                    if runs { image.contains("crash").then_some("CrashLoopBackOff") } else { Some("ImagePullBackOff") };
                 status["state"] = match waiting {
-                    Some(reason) => json!({"waiting": {"reason": reason}}),
+                    Some(reason) => json!({"waiting": {"reason": reason, "message": format!("back-off {image:?}")}}),
                     None => json!({"running": {}}),
                 };
                 let is_app = container["name"] == "app";
@@ -214,6 +216,7 @@ impl Fleet {
                 is_ready &= ready;
             }
         }
+        pod["status"]["observedGeneration"] = pod["metadata"]["generation"].clone();
         let status = if is_ready { "True" } else { "False" };
         for condition in pod["status"]["conditions"].as_array_mut().unwrap() {
             if condition["type"] == "Ready" && condition["status"] != status {
@@ -233,13 +236,14 @@ impl Fleet {
 
     /// Rounds until nothing is written any more.
     pub(crate) fn settle(&mut self) -> Plan {
+        let mut is_settled = false;
         for _ in 0..500 {
             let plan = self.round();
-            self.kubelets();
-            let next = self.plan();
-            if Fleet::writes(&next).is_empty() && Fleet::writes(&plan).is_empty() {
-                return next;
+            let was_settled = std::mem::replace(&mut is_settled, Fleet::writes(&plan).is_empty());
+            if is_settled && was_settled {
+                return plan;
             }
+            self.kubelets();
         }
         panic!("the rollout does not come to an end: {:#?}", self.plan());
     }
@@ -273,7 +277,8 @@ pub(crate) fn counts(plan: &Plan) -> [i32; 4] {
 pub(crate) fn steps(plan: &Plan) -> Vec<String> {
     let show = |update: &PodUpdate| {
         let images = |images: &[pillion_rollout::ImageChange]| {
-            let shown: Vec<String> = images.iter().map(|it| format!("{} {} → {}", it.container, it.from, it.to)).collect();
+            let shown: Vec<String> =
+                images.iter().map(|it| format!("{} {} → {}", it.container, it.from, it.to)).collect();
             shown.join(", ")
         };
         match &update.step {

@@ -51,7 +51,10 @@ fn what_changes_nothing_that_is_injected_makes_no_revision() {
     fleet.edit(|set| set["spec"]["updateStrategy"]["partition"] = json!(3));
     assert_eq!(fleet.plan().revisions, []);
     fleet.edit(|set| set["spec"]["volumes"] = json!([{"name": "tmp", "emptyDir": {}}]));
-    assert!(matches!(&fleet.plan().revisions[..], [RevisionWrite::Create(_)]), "a volume is not hashed, and is injected");
+    assert!(
+        matches!(&fleet.plan().revisions[..], [RevisionWrite::Create(_)]),
+        "a volume is not hashed, and is injected"
+    );
 }
 
 #[test]
@@ -121,7 +124,8 @@ fn the_oldest_revisions_go_unless_a_pod_has_them() {
         assert_eq!(fleet.revisions.len() - plan.trimmed.len(), left, "{in_use} in use");
         if in_use == 8 {
             let trimmed = |it: &&Value| plan.trimmed.iter().any(|name| it["metadata"]["name"] == name.as_str());
-            let gone: Vec<i64> = fleet.revisions.iter().filter(trimmed).filter_map(|it| it["revision"].as_i64()).collect();
+            let gone: Vec<i64> =
+                fleet.revisions.iter().filter(trimmed).filter_map(|it| it["revision"].as_i64()).collect();
             assert_eq!(gone, [9, 10, 11, 12, 13]);
         }
     }

@@ -28,7 +28,10 @@ fn the_idle_container_takes_over_and_the_other_is_put_to_rest() {
     let mut fleet = upgrading("mesh:2");
     assert_eq!(versions(&fleet), "1/0 0/1");
     let first = fleet.round();
-    assert_eq!((counts(&first), fleet.images(POD)), ([1, 0, 1, 0], vec!["proxy-1=mesh:1".into(), "proxy-2=mesh:2".into()]));
+    assert_eq!(
+        (counts(&first), fleet.images(POD)),
+        ([1, 0, 1, 0], vec!["proxy-1=mesh:1".into(), "proxy-2=mesh:2".into()])
+    );
     assert_eq!(fleet.annotation(POD, names::WORKING_HOT_UPGRADE_CONTAINER), r#"{"proxy":"proxy-2"}"#);
     assert_eq!(versions(&fleet), "1/100 100/1");
 
@@ -98,7 +101,9 @@ fn a_paused_rollout_does_not_touch_a_pair_and_one_that_paused_itself_finishes_it
     assert_eq!(fleet.plan().updates, []);
     fleet.edit(|set| set["spec"]["updateStrategy"]["paused"] = json!(false));
     let latest = fleet.plan().status.latest_revision.unwrap();
-    fleet.edit(|set| set["status"] = json!({"matchedPods": 3, "updatedPods": 2, "readyPods": 1, "pausedRevision": latest}));
+    fleet.edit(|set| {
+        set["status"] = json!({"matchedPods": 3, "updatedPods": 2, "readyPods": 1, "pausedRevision": latest});
+    });
     let steps = steps(&fleet.plan());
     assert_eq!(steps.len(), 2, "{steps:?}");
     assert!(steps.iter().all(|step| step.contains(": reset ")), "{steps:?}");

@@ -112,7 +112,9 @@ fn pods_of_a_newer_readiness_go_first_and_equal_ones_by_name() {
 
 fn order(labels: &[(&str, &str)], strategy: Value) -> Vec<String> {
     let mut fleet = fleet(labels.len(), 0, 0, json!({"maxUnavailable": "100%"}));
-    fleet.edit(|set| set["spec"]["updateStrategy"].as_object_mut().unwrap().extend(strategy.as_object().unwrap().clone()));
+    fleet.edit(|set| {
+        set["spec"]["updateStrategy"].as_object_mut().unwrap().extend(strategy.as_object().unwrap().clone());
+    });
     for (pod, (key, value)) in fleet.pods.values_mut().zip(labels) {
         if !key.is_empty() {
             pod["metadata"]["labels"][key] = json!(value);
@@ -123,7 +125,8 @@ fn order(labels: &[(&str, &str)], strategy: Value) -> Vec<String> {
 
 #[test]
 fn weights_add_up_and_the_heaviest_goes_first() {
-    let term = |weight: i32, key: &str, value: &str| json!({"weight": weight, "matchSelector": {"matchLabels": {key: value}}});
+    let term =
+        |weight: i32, key: &str, value: &str| json!({"weight": weight, "matchSelector": {"matchLabels": {key: value}}});
     let strategy = json!({"priorityStrategy": {"weightPriority": [
         term(20, "tier", "a"), term(50, "tier", "b"), term(40, "app", "web"),
     ]}});
@@ -159,7 +162,8 @@ fn a_star_spreads_every_value() {
 #[test]
 fn more_values_than_steps_are_spread_evenly() {
     let values: Vec<String> = (0..40).map(|i| format!("v{:02}", i / 2)).collect();
-    let mut fleet = fleet(40, 0, 0, json!({"maxUnavailable": "100%", "scatterStrategy": [{"key": "zone", "value": "*"}]}));
+    let mut fleet =
+        fleet(40, 0, 0, json!({"maxUnavailable": "100%", "scatterStrategy": [{"key": "zone", "value": "*"}]}));
     for (pod, value) in fleet.pods.values_mut().zip(&values) {
         pod["metadata"]["labels"]["zone"] = json!(value);
     }
@@ -175,7 +179,9 @@ fn a_metadata_patch_follows_the_next_update_of_an_image() {
     let mut fleet = fleet(2, 0, 0, json!({"maxUnavailable": 2}));
     fleet.set_image("envoy:1");
     fleet.settle();
-    fleet.edit(|set| set["spec"]["patchPodMetadata"] = json!([{"annotations": {"team": "net"}, "patchPolicy": "Retain"}]));
+    fleet.edit(|set| {
+        set["spec"]["patchPodMetadata"] = json!([{"annotations": {"team": "net"}, "patchPolicy": "Retain"}]);
+    });
     let plan = fleet.settle();
     assert_eq!((counts(&plan), fleet.annotation("web-000", "team")), ([2, 2, 2, 2], ""));
     fleet.set_image("envoy:2");

@@ -26,7 +26,9 @@ enum Fate {
 enum Event {
     Create(Fate),
     /// The controller's cache catches up and counts; the swap may be lost to another writer first.
-    Count { is_stale: bool },
+    Count {
+        is_stale: bool,
+    },
     Delete(usize),
     Wait(i64),
     Limit(usize),
@@ -64,7 +66,10 @@ struct Views {
 
 impl Views {
     fn of(&self, places: &BTreeSet<String>) -> Vec<PodView> {
-        places.iter().map(|place| PodView { quota_place: Some(place.as_str().into()), ..self.template.clone() }).collect()
+        places
+            .iter()
+            .map(|place| PodView { quota_place: Some(place.as_str().into()), ..self.template.clone() })
+            .collect()
     }
 }
 
@@ -115,7 +120,8 @@ impl World {
 
     fn wait(&mut self, seconds: i64) {
         self.now += SignedDuration::from_secs(seconds);
-        let arrived: Vec<String> = self.slow.iter().filter(|(_, at)| **at <= self.now).map(|(id, _)| id.clone()).collect();
+        let arrived: Vec<String> =
+            self.slow.iter().filter(|(_, at)| **at <= self.now).map(|(id, _)| id.clone()).collect();
         for id in arrived {
             self.slow.remove(&id);
             self.version += 1;
@@ -124,7 +130,8 @@ impl World {
     }
 
     fn count(&mut self, is_stale: bool) {
-        let (pods, version, as_of) = if is_stale { self.old_cache.clone() } else { (self.pods.clone(), self.version, self.now) };
+        let (pods, version, as_of) =
+            if is_stale { self.old_cache.clone() } else { (self.pods.clone(), self.version, self.now) };
         let views = self.views.of(&pods);
         let revision = self.places.revision().to_owned();
         self.places.observe(&Observed::new("mesh", &revision, &views, version, as_of));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use pillion_api::pod::Pod;
+use pillion_api::sidecarset::SidecarContainer;
 use pillion_rollout::{PodView, Step, Texts};
 use proptest::prelude::*;
 use serde_json::json;
@@ -67,9 +68,8 @@ impl Observer {
     /// the update's fault.
     fn look(&mut self, fleet: &Fleet) {
         let is_late = |at: Timestamp| fleet.now.duration_since(at).as_secs() >= 600;
-        self.taken_down.retain(|name, at| {
-            fleet.pods.contains_key(name) && !Observer::is_available(fleet, name) && !is_late(*at)
-        });
+        self.taken_down
+            .retain(|name, at| fleet.pods.contains_key(name) && !Observer::is_available(fleet, name) && !is_late(*at));
     }
 
     fn write(&mut self, fleet: &mut Fleet, plan: &pillion_rollout::Plan, write: &Write, is_killed: bool) {
@@ -85,7 +85,7 @@ impl Observer {
             let last = self.updated_to.insert(update.uid.clone(), hash.clone());
             assert_ne!(last, Some(hash), "{} was updated twice", update.name);
         }
-        let is_hot = fleet.set.spec.containers.first().is_some_and(|it| it.is_hot_upgrade());
+        let is_hot = fleet.set.spec.containers.first().is_some_and(SidecarContainer::is_hot_upgrade);
         if was_available && !is_hot && fleet.images(&update.name) != before {
             self.taken_down.insert(update.name.clone(), fleet.now);
         }
@@ -163,7 +163,7 @@ fn play(kind: Kind, pods: usize, max_unavailable: i32, events: &[Event]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 2000, ..ProptestConfig::with_cases(400) })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 2000, ..ProptestConfig::default() })]
 
     #[test]
     fn no_rollout_breaks_a_limit_and_every_one_ends(

@@ -13,7 +13,10 @@ fn end(fleet: &Fleet) -> Value {
         let view = PodView::new(&Pod::new(pod.clone()).unwrap(), &mut Texts::default());
         let injected = view.injected("mesh").unwrap();
         let working = fleet.annotation(name, names::WORKING_HOT_UPGRADE_CONTAINER);
-        (name.clone(), json!([fleet.images(name), *injected.hash, injected.revision.as_deref(), injected.is_upgradable, working]))
+        (
+            name.clone(),
+            json!([fleet.images(name), *injected.hash, injected.revision.as_deref(), injected.is_upgradable, working]),
+        )
     };
     let pods: serde_json::Map<String, Value> = fleet.pods.iter().map(pod).collect();
     let revisions: Vec<&Value> = fleet.revisions.iter().map(|it| &it["metadata"]["name"]).collect();
@@ -95,9 +98,18 @@ fn a_patch_is_refused_when_the_pod_has_changed() {
     let pod = Pod::new(fleet.pods["web-000"].clone()).unwrap();
     let change = fleet.target().change(&plan.updates[0], &pod, fleet.now);
     let patch = serde_json::to_value(&change.patch).unwrap();
-    assert_eq!(patch[0], json!({"op": "add", "path": "/metadata/resourceVersion", "value": pod.as_value()["metadata"]["resourceVersion"]}));
+    assert_eq!(
+        patch[0],
+        json!({"op": "add", "path": "/metadata/resourceVersion", "value": pod.as_value()["metadata"]["resourceVersion"]})
+    );
     let paths: Vec<&str> = patch.as_array().unwrap().iter().skip(1).filter_map(|it| it["path"].as_str()).collect();
-    insta::assert_debug_snapshot!(paths, @r#""#);
+    insta::assert_debug_snapshot!(paths, @r#"
+    [
+        "/metadata/annotations/kruise.io~1sidecarset-hash",
+        "/metadata/annotations/kruise.io~1sidecarset-inplace-update-state",
+        "/spec/containers/0/image",
+    ]
+    "#);
 }
 
 #[test]
@@ -128,7 +140,8 @@ fn a_container_that_still_starts_with_the_image_before_is_not_taken_for_the_new_
     assert!(fleet.images("web-000").contains(&"proxy=mesh:3".to_owned()));
     // The kubelet was about to start the one before.
     proxy(&mut fleet, &|it| {
-        (it["image"], it["imageID"], it["ready"]) = (json!("mesh:2"), json!("registry.test/mesh@sha256:mesh:2"), json!(true));
+        (it["image"], it["imageID"], it["ready"]) =
+            (json!("mesh:2"), json!("registry.test/mesh@sha256:mesh:2"), json!(true));
     });
     assert_eq!(fleet.plan().status.updated_ready_pods, Some(0));
     fleet.kubelet("web-000");
@@ -173,7 +186,9 @@ fn a_plan_sees_what_was_written_before_the_watch_does() {
     assert_eq!(seen, written.iter().collect::<Vec<_>>());
     own.add(cached[0].clone());
     assert_eq!(own.newest(&cached[0]), &written[0], "an older answer changes nothing");
-    written.iter().for_each(|view| own.observe(view));
+    for view in &written {
+        own.observe(view);
+    }
     assert!(own.is_empty());
     own.add(written[0].clone());
     own.remove(&written[0].uid);

@@ -25,7 +25,8 @@ fn views(texts: &mut Texts) -> Vec<PodView> {
         pod["metadata"]["namespace"] = json!(format!("namespace-{}", i % 100));
         pod["metadata"]["uid"] = json!(format!("3f2c1a5e-0000-4000-8000-{i:012}"));
         pod["metadata"]["resourceVersion"] = json!(i.to_string());
-        pod["metadata"]["ownerReferences"] = json!([{"kind": "ReplicaSet", "name": "web-5d9c7f6b8", "controller": true}]);
+        pod["metadata"]["ownerReferences"] =
+            json!([{"kind": "ReplicaSet", "name": "web-5d9c7f6b8", "controller": true}]);
         PodView::new(&Pod::new(pod).unwrap(), texts)
     };
     // Reading a pod is not what is measured, so most are copies of one that was read.
@@ -63,7 +64,6 @@ fn each_of_a_hundred_thousand_pods_is_looked_at_once_and_takes_less_than_a_kilob
     let views = views(&mut Texts::default());
     let mut shared = HashSet::new();
     let total: usize = views.iter().map(|view| bytes(view, &mut shared)).sum();
-    println!("{} bytes for each pod", total / PODS);
     assert!(total / PODS < 1024, "{} bytes for each pod", total / PODS);
 
     let strategy = json!({
