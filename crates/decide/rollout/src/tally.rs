@@ -138,7 +138,7 @@ impl<'p> Tally<'p> {
     ) {
         let mut containers = target.sidecars.iter().flat_map(|sidecar| hot_upgrade::in_service(sidecar, pod));
         let trouble = containers.find_map(|container| {
-            // A container that crashes with the image before it was updated is no reason to stop.
+            // A container that crashes with the image before it was updated is no failure of the update.
             let is_about_image = |it: &Trouble| {
                 *it != Trouble::CrashLoopBackOff || is_done(container, pod, injected.in_place.as_deref())
             };
@@ -149,14 +149,12 @@ impl<'p> Tally<'p> {
         let is_updated = target.is_updated(injected);
         let detail = trouble.clone().unwrap_or_default();
         self.unavailable.add(pod, &detail);
-        // Until then an update counts as the reason why a pod that was ready is not.
-        let excused_until = in_place.filter(|update| update.was_ready).and_then(|update| update.updated_at);
-        let excused_until = excused_until.map(|at| at.checked_add(deadline).unwrap_or(Timestamp::MAX));
+        let excused_until = in_place.and_then(|update| update.excused_until(deadline));
         let is_excused = excused_until.is_some_and(|until| until > now);
         if is_excused {
             self.next_look = self.next_look.into_iter().chain(excused_until).min();
         }
-        // A pod of an older revision that is unavailable for reasons of its own takes no part of what the rollout may make unavailable.
+        // A pod of an older revision that is unavailable for other reasons does not count towards maxUnavailable.
         let is_incomplete = in_place.is_some() && !(health.is_done && health.are_sidecars_ready);
         if is_updated || is_incomplete || is_excused {
             self.busy.add(pod, &detail);
@@ -165,7 +163,7 @@ impl<'p> Tally<'p> {
         if !is_updated {
             return;
         }
-        // A pod that became unready later has reasons of its own.
+        // A pod that became unready later than that has other reasons.
         let is_overdue = !is_excused && excused_until.is_some_and(|until| pod.ready_since.is_none_or(|it| it < until));
         if let Some(why) = trouble.or_else(|| is_overdue.then(|| "not ready since it was updated".to_owned())) {
             self.failing.add(pod, why);

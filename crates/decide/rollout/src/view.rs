@@ -2,7 +2,7 @@
 
 mod container;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use pillion_api::names;
 use pillion_api::pod::Pod;
 use pillion_api::record::hot_upgrade::Working;
@@ -107,7 +107,7 @@ pub struct InPlaceView {
     pub revision: Text,
     /// When.
     pub updated_at: Option<Timestamp>,
-    /// Whether the pod was ready then.
+    /// Whether the pod was ready then, or an earlier update was the reason why it was not.
     pub was_ready: bool,
     /// What the containers had before.
     pub before: Box<[BeforeView]>,
@@ -122,6 +122,18 @@ pub struct BeforeView {
     pub image_id: Text,
     /// An image that was replaced before its container had started.
     pub superseded: Option<Text>,
+}
+
+impl InPlaceView {
+    /// Until when the update counts as the reason why a pod that was ready before it is not.
+    pub(crate) fn excused_until(&self, deadline: SignedDuration) -> Option<Timestamp> {
+        let at = self.updated_at.filter(|_| self.was_ready)?;
+        Some(at.checked_add(deadline).unwrap_or(Timestamp::MAX))
+    }
+
+    pub(crate) fn is_excused(&self, deadline: SignedDuration, now: Timestamp) -> bool {
+        self.excused_until(deadline).is_some_and(|until| until > now)
+    }
 }
 
 impl PodView {

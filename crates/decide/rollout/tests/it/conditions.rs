@@ -110,7 +110,7 @@ fn one_bad_pod_of_many_does_not_stop_a_rollout() {
 }
 
 #[test]
-fn failures_do_not_stop_a_rollout_that_is_told_to_go_on() {
+fn failures_do_not_stop_a_rollout_without_pause_on_failure() {
     let mut fleet = rolling(3, json!({"maxUnavailable": 1, "pauseOnFailure": false}));
     fleet.set_image("crash:2");
     fleet.round();

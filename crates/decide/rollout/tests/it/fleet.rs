@@ -19,16 +19,17 @@ pub(crate) enum Kind {
     Cold,
     Native,
     Hot,
+    HotNative,
 }
 
 /// The spec of a set with one sidecar.
 pub(crate) fn spec(kind: Kind, image: &str, strategy: Value) -> Value {
     let mut container = json!({"name": "proxy", "image": image});
-    if kind == Kind::Hot {
+    if matches!(kind, Kind::Hot | Kind::HotNative) {
         container["upgradeStrategy"] = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": EMPTY});
     }
     let mut spec = json!({"updateStrategy": strategy});
-    if kind == Kind::Native {
+    if matches!(kind, Kind::Native | Kind::HotNative) {
         container["restartPolicy"] = json!("Always");
         spec["initContainers"] = json!([container]);
     } else {
@@ -187,7 +188,7 @@ impl Fleet {
         plan
     }
 
-    /// The kubelet does what the spec of a pod says. The name of an image says how it fares: `bad` cannot be pulled, `crash` ends at once,
+    /// The kubelet does what the spec of a pod says. The name of an image decides what happens: `bad` cannot be pulled, `crash` ends at once,
     /// `unready` runs and does not become ready.
     pub(crate) fn kubelet(&mut self, name: &str) {
         let is_app_ready = !self.unready_apps.iter().any(|unready| unready == name);

@@ -24,7 +24,7 @@ fn upgrading(to: &str) -> Fleet {
 
 /// `TestUpdateHotUpgradeSidecar`: the status at the start of each round.
 #[test]
-fn the_idle_container_takes_over_and_the_other_is_put_to_rest() {
+fn the_idle_container_takes_over_and_the_other_is_reset() {
     let mut fleet = upgrading("mesh:2");
     assert_eq!(versions(&fleet), "1/0 0/1");
     let first = fleet.round();
@@ -41,7 +41,7 @@ fn the_idle_container_takes_over_and_the_other_is_put_to_rest() {
     let third = fleet.round();
     assert_eq!((counts(&third), steps(&third)), ([1, 1, 0, 0], vec![format!("{POD}: reset proxy-1 mesh:1 → {EMPTY}")]));
     assert_eq!(versions(&fleet), "0/100 100/0");
-    assert_eq!(counts(&fleet.round()), [1, 1, 0, 0], "the kubelet has not put it to rest");
+    assert_eq!(counts(&fleet.round()), [1, 1, 0, 0], "the kubelet has not restarted it");
     fleet.kubelets();
     assert_eq!(counts(&fleet.round()), [1, 1, 1, 1]);
 
@@ -64,7 +64,7 @@ fn a_third_image_replaces_one_that_does_not_start() {
 
 /// In Kruise the pod never becomes ready again.
 #[test]
-fn the_way_back_lets_the_container_work_that_never_stopped() {
+fn a_rollback_returns_to_the_container_that_never_stopped() {
     for broken in ["bad:2", "crash:2", "unready:2"] {
         let mut fleet = upgrading(broken);
         fleet.round();

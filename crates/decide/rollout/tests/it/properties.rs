@@ -85,7 +85,7 @@ impl Observer {
             let last = self.updated_to.insert(update.uid.clone(), hash.clone());
             assert_ne!(last, Some(hash), "{} was updated twice", update.name);
         }
-        let is_hot = fleet.set.spec.containers.first().is_some_and(SidecarContainer::is_hot_upgrade);
+        let is_hot = fleet.set.sidecars().any(SidecarContainer::is_hot_upgrade);
         if was_available && !is_hot && fleet.images(&update.name) != before {
             self.taken_down.insert(update.name.clone(), fleet.now);
         }
@@ -163,11 +163,11 @@ fn play(kind: Kind, pods: usize, max_unavailable: i32, events: &[Event]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 2000, ..ProptestConfig::with_cases(2000) })]
 
     #[test]
     fn no_rollout_breaks_a_limit_and_every_one_ends(
-        kind in prop::sample::select(vec![Kind::Cold, Kind::Native, Kind::Hot]),
+        kind in prop::sample::select(vec![Kind::Cold, Kind::Native, Kind::Hot, Kind::HotNative]),
         pods in 0..8_usize,
         max_unavailable in 1..4_i32,
         events in events(),
