@@ -210,3 +210,14 @@ fn a_set_that_adds_a_container_keeps_its_pods_and_says_that_they_must_be_recreat
     assert_eq!((counts(&fleet.plan()), updated(&fleet)), ([2, 0, 2, 0], 0));
     assert_eq!(fleet.plan().status.not_upgradable_pods, Some(2));
 }
+
+/// The keys and their order are those that Go writes; `wasReady` is ours.
+#[test]
+fn what_is_written_on_a_pod_can_be_read_by_kruise() {
+    let mut fleet = fleet(1, 0, 0, json!({}));
+    fleet.set.metadata.annotations.as_mut().unwrap().insert(names::HASH.to_owned(), "h2".to_owned());
+    fleet.round();
+    insta::assert_snapshot!(fleet.annotation("web-000", names::HASH), @r#"{"mesh":{"updateTimestamp":"1970-01-01T00:16:40Z","hash":"h2","sidecarSetName":"mesh","sidecarList":["proxy"],"controllerRevision":"mesh-6547dc98d5"}}"#);
+    insta::assert_snapshot!(fleet.annotation("web-000", names::IN_PLACE_UPDATE_STATE), @r#"{"mesh":{"revision":"h2","updateTimestamp":"1970-01-01T00:16:40Z","lastContainerStatuses":{"proxy":{"imageID":"registry.test/envoy@sha256:envoy:1"}},"wasReady":true}}"#);
+    insta::assert_snapshot!(fleet.pods["web-000"]["status"]["conditions"][1], @r#"{"type":"SidecarSetUpgradable","status":"True","lastProbeTime":null,"lastTransitionTime":"1970-01-01T00:16:40Z","reason":"AllSidecarsetUpgradable","message":"{\"mesh\":true}"}"#);
+}
