@@ -1,6 +1,7 @@
 //! Which revision of a set a new pod gets.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use pillion_api::names;
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::{InjectRevisionPolicy, SidecarSet};
 use pillion_note::{Denied, Draft, Draw, Note, Reason, Subject};
@@ -22,6 +23,10 @@ pub(crate) fn choose<'c>(entry: &'c Entry, draft: &mut Draft<'_>, draw: &Draw) -
         if takes_pinned { format!("the pinned revision {}", pin.wanted) } else { "the latest revision".to_owned() };
     let message = format!("gets {which}: {why}");
     draft.note(Note::info(Subject::sidecar_set(set.name()), Reason::Revision, message));
+    let is_granted = draw.quota.get(set.name()) == Some(&true);
+    if let Some(place) = draw.place.as_ref().filter(|_| is_granted && takes_pinned) {
+        draft.set_annotation(names::QUOTA_PLACE, place.as_str());
+    }
     Ok(if takes_pinned { pinned } else { &entry.latest })
 }
 

@@ -10,4 +10,6 @@ pub struct Draw {
     /// For each SidecarSet with `policy: Quota`, whether this pod was granted a place in its partition. A set that is not
     /// listed is decided as for its first pod: granted if its partition keeps any pod at all.
     pub quota: BTreeMap<String, bool>,
+    /// The id under which places were granted. It is written on a pod that takes one, so that the watch can confirm the place.
+    pub place: Option<String>,
 }

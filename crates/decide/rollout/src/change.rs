@@ -19,6 +19,7 @@ use serde_json::Value;
 use crate::health::Health;
 use crate::images::{self, ImageChange, PairChange};
 use crate::plan::{PodUpdate, Step};
+use crate::progress;
 use crate::target::Target;
 use crate::text::Texts;
 use crate::view::{InjectedSet, PodView, condition};
@@ -86,7 +87,9 @@ impl Target {
         let mut updates = in_place_updates(pod);
         let is_waited_for =
             |name: &str| view.container(name).is_some_and(|container| !waiting::is_done(container, view, in_place));
-        updates.start(self.name(), &self.hash, health.is_ready, now, is_waited_for);
+        let was_ready =
+            health.is_ready || in_place.is_some_and(|update| update.is_excused(progress::deadline(&self.set), now));
+        updates.start(self.name(), &self.hash, was_ready, now, is_waited_for);
         self.record_images(&mut updates, view, injected, &images);
         draft.set_annotation(names::IN_PLACE_UPDATE_STATE, updates.to_string());
         self.write_pairs(&mut draft, &pairs);

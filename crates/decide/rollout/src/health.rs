@@ -1,6 +1,6 @@
 //! How a pod of the set is doing.
 
-use crate::hot_upgrade::Pair;
+use crate::hot_upgrade::{Pair, in_service};
 use crate::target::Target;
 use crate::view::{InjectedSet, PodView};
 use crate::waiting::is_done;
@@ -15,7 +15,7 @@ pub(crate) struct Health {
     pub(crate) is_ready: bool,
     /// Whether an update is under way in a container that still runs with the image before.
     pub(crate) is_in_flight: bool,
-    /// Whether every sidecar is ready.
+    /// Whether every sidecar that is in service is ready.
     pub(crate) are_sidecars_ready: bool,
 }
 
@@ -34,8 +34,8 @@ impl Health {
                 let is_done = pod.is_reported && is_done(container, pod, in_place);
                 health.is_done &= is_done;
                 health.is_in_flight |= container.is_ready && !is_done;
-                health.are_sidecars_ready &= container.is_ready;
             }
+            health.are_sidecars_ready &= in_service(sidecar, pod).all(|container| container.is_ready);
             // A pod of another form was injected with another empty image, which is right for it.
             let Some(hot) = sidecar.hot.as_ref().filter(|_| is_in_form) else { continue };
             let pair = Pair::of(sidecar, hot, pod);

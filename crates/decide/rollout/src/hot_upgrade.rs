@@ -1,10 +1,10 @@
-//! The pair of containers of a hot upgrade: which one works, which one takes the new image, and when the old one is put to rest.
+//! The pair of containers of a hot upgrade: which one works, which one gets the new image, and when the old one is reset to the empty image.
 //!
 //! ```text
 //!            working W: v1, idle O: empty image
 //!                 │  upgrade: O gets v2 and is now the one that works
 //!                 ▼
-//!            working O: v2, idle W: v1          a new image, or a way back, is possible here too
+//!            working O: v2, idle W: v1          another image, or a rollback, is possible here too
 //!                 │  reset: O is ready, W gets the empty image
 //!                 ▼
 //!            working O: v2, idle W: empty image
@@ -47,7 +47,7 @@ impl<'p> Pair<'p> {
         })
     }
 
-    /// Whether the idle container still has an image to be put to rest. Without an empty image nothing is.
+    /// Whether the idle container still has to be reset. Without an empty image nothing is reset.
     pub(crate) fn is_unfinished(&self, hot: &Hot) -> bool {
         !hot.empty_image.is_empty() && *self.idle.image != *hot.empty_image
     }
@@ -66,7 +66,7 @@ impl<'p> Pair<'p> {
         let next = if !is_empty(self.idle) && is_working_worse { self.working } else { self.idle };
         let other = if std::ptr::eq(next, self.idle) { self.working } else { self.idle };
         if *other.image == *sidecar.image {
-            // The image that is wanted still runs: the way back is to let it work, and to put the other one to rest.
+            // The image that is wanted still runs: its container becomes the working one again, and the other is reset.
             return Upgrade {
                 working: other,
                 other: next,
@@ -79,7 +79,14 @@ impl<'p> Pair<'p> {
     }
 }
 
-/// The pairs whose idle container can be put to rest now: everything else in the pod is updated and ready.
+/// The containers of a sidecar that do its work: of a pair whose upgrade is not finished, only the working one.
+pub(crate) fn in_service<'p>(sidecar: &Sidecar, pod: &'p PodView) -> impl Iterator<Item = &'p ContainerView> {
+    let pair = sidecar.hot.as_ref().and_then(|hot| Some((hot, Pair::of(sidecar, hot, pod)?)));
+    let leaving = pair.filter(|(hot, pair)| pair.is_unfinished(hot)).map(|(_, pair)| &pair.idle.name);
+    sidecar.containers().filter_map(|name| pod.container(name)).filter(move |it| Some(&it.name) != leaving)
+}
+
+/// The pairs whose idle container can be reset now: everything else in the pod is updated and ready.
 pub(crate) fn resettable<'p, 's>(
     sidecars: &'s [Sidecar],
     pod: &'p PodView,

@@ -26,7 +26,7 @@ impl ImageChange {
 pub(crate) enum PairChange {
     /// `working` works from now on.
     Upgrade { sidecar: String, working: String, other: String, sets_image: bool },
-    /// `idle` is put to rest.
+    /// `idle` gets the empty image.
     Reset { working: String, idle: String },
 }
 
@@ -64,7 +64,7 @@ fn upgrade<'p>(sidecar: &Sidecar, hot: &Hot, pod: &'p PodView, in_place: Option<
     Some(hot_upgrade::Pair::of(sidecar, hot, pod)?.upgrade(sidecar, hot, pod, in_place))
 }
 
-/// The images that put the idle containers of a pod to rest.
+/// The images that finish the hot upgrades of a pod.
 pub(crate) fn reset(
     target: &Target,
     pod: &PodView,

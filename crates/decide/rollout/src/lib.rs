@@ -25,7 +25,7 @@
 //! let Step::Update { images, .. } = &next.updates[0].step else { panic!("the pod is updated") };
 //! assert_eq!((images[0].from.as_str(), images[0].to.as_str()), ("envoy:1.30", "envoy:1.31"));
 //! let change = target.change(&next.updates[0], &pod, now);
-//! assert!(change.patch.to_string().contains("/spec/containers/1/image"));
+//! assert!(change.patch.to_string().contains("/spec/containers/0/image"));
 //! # Ok::<(), jiff::Error>(())
 //! ```
 //!
@@ -75,7 +75,7 @@ pub use change::Change;
 pub use conditions::{AVAILABLE, BLOCKED, COMPLETE, DEADLINE_EXCEEDED, PROGRESSING, UPDATING};
 pub use images::ImageChange;
 pub use own_writes::OwnWrites;
-pub use places::{Grant, Observed, Places, PlacesError};
+pub use places::{Grant, Observed, Places, PlacesError, quota};
 pub use plan::{Plan, PodUpdate, Snapshot, Step, plan};
 pub use revisions::RevisionWrite;
 pub use target::Target;

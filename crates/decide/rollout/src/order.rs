@@ -36,7 +36,7 @@ impl<'p> Candidate<'p> {
         is_available: bool,
         scatter: Vec<Option<&'p str>>,
     ) -> Candidate<'p> {
-        // Nothing sorts before every time here, and after every time where the order is turned round.
+        // The most recent time goes first, and a missing one before all others.
         let recent = |time: Option<jiff::Timestamp>| Reverse(Some(time.map_or(i64::MAX, jiff::Timestamp::as_second)));
         let restarts = |is_native| {
             let containers = pod.containers.iter().filter(|container| container.is_native == is_native);

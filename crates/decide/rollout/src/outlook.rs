@@ -16,6 +16,8 @@ pub(crate) struct Outlook<'a, 'p> {
     pub(crate) latest: &'a str,
     /// How many pods are left to update.
     pub(crate) remaining: usize,
+    /// How many pods have to be recreated to be updated.
+    pub(crate) unreachable: usize,
     /// How many pods the partition keeps.
     pub(crate) kept: usize,
     pub(crate) max_unavailable: usize,
@@ -33,6 +35,7 @@ impl Outlook<'_, '_> {
             _ if self.progress.is_complete => ("True", COMPLETE),
             Hold::NotUpdate => ("Unknown", "NotUpdate"),
             Hold::None if self.progress.is_late => ("False", DEADLINE_EXCEEDED),
+            Hold::None if self.remaining == 0 && self.unreachable > 0 => ("False", "NotUpgradable"),
             Hold::None => ("True", UPDATING),
         };
         let Tally { updated, matched, busy, .. } = self.tally;
@@ -43,7 +46,7 @@ impl Outlook<'_, '_> {
         if self.kept > 0 {
             let _ = write!(message, ", the partition keeps {}", self.kept);
         }
-        if !busy.is_empty() {
+        if !busy.is_empty() && self.hold != Hold::PausedOnFailure && !self.progress.is_complete {
             let _ = write!(message, "; waiting for {} to become ready: {busy}", busy.counted());
         }
         Report { status, reason, message }
@@ -86,10 +89,10 @@ impl Outlook<'_, '_> {
                 reasons.push(("MaxUnavailable", message));
             }
         }
-        if is_rolling && self.remaining == 0 && !failing.is_empty() {
+        if is_rolling && self.remaining == 0 && !failing.is_empty() && !self.progress.is_complete {
             reasons.push(("UpdatedPodsFailing", format!("{} {}", fails_on(self.latest, failing.count()), failing)));
         }
-        if is_rolling && !not_upgradable.is_empty() {
+        if is_rolling && self.unreachable > 0 {
             let message = format!(
                 "{} must be recreated to get revision {}, which changes {}: {not_upgradable}",
                 not_upgradable.counted(),

@@ -15,9 +15,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
+use pillion_api::sidecarset::SidecarSet;
 use serde::{Deserialize, Serialize};
 
+use crate::amount::partition;
 use crate::view::{Phase, PodView};
+
+/// How many pods may have the pinned revision when one more pod is admitted beside the `matched` ones: the partition, and none where
+/// there is no partition or running pods are not updated.
+pub fn quota(set: &SidecarSet, matched: usize) -> usize {
+    let strategy = &set.spec.update_strategy;
+    if strategy.updates_running_pods() { partition(strategy.partition.as_ref(), matched + 1) } else { 0 }
+}
 
 /// The places of a set's partition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -165,6 +174,9 @@ impl fmt::Display for Places {
 
 #[cfg(test)]
 mod tests {
+    use pillion_testkit::{mk_container, mk_set};
+    use serde_json::{Value, json};
+
     use super::*;
 
     fn at(second: i64) -> Timestamp {
@@ -187,6 +199,19 @@ mod tests {
         assert_eq!(places.taken(), Some(2), "takes no place");
         places.give_back("a");
         assert_eq!(places.grant("b", 2, at(0)), Grant::Place);
+    }
+
+    #[test]
+    fn the_quota_is_the_partition_of_the_pods_with_the_new_one() {
+        let quota = |strategy: Value, matched| {
+            let spec = json!({"containers": [mk_container("proxy")], "updateStrategy": strategy});
+            quota(&mk_set("mesh", json!({"app": "web"}), spec), matched)
+        };
+        assert_eq!(quota(json!({"partition": 90}), 300), 90);
+        assert_eq!(quota(json!({"partition": "100%"}), 0), 1);
+        assert_eq!(quota(json!({"partition": "30%"}), 9), 3);
+        assert_eq!(quota(json!({}), 300), 0);
+        assert_eq!(quota(json!({"partition": 90, "type": "NotUpdate"}), 300), 0);
     }
 
     #[test]

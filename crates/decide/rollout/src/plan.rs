@@ -101,6 +101,8 @@ pub fn plan<'p>(snapshot: &Snapshot<'_>, pods: impl IntoIterator<Item = &'p PodV
     // Pods that stay on the old revision for other reasons count towards those that the partition keeps.
     let allowed = tally.not_updated().saturating_sub(kept);
     let remaining = tally.upgradable.min(allowed);
+    // Pods that are neither kept nor can be updated in place.
+    let unreachable = tally.not_upgradable.count().min(allowed - remaining);
     let has_failed = progress::has_failed(set, &history.latest, &tally, remaining);
     let hold = Hold::of(set, has_failed);
     let (chosen, is_over_budget) = choose(&mut tally, allowed, max_unavailable);
@@ -108,7 +110,7 @@ pub fn plan<'p>(snapshot: &Snapshot<'_>, pods: impl IntoIterator<Item = &'p PodV
     let mut status = counts(&tally, &history);
     status.observed_generation = set.metadata.generation;
     status.paused_revision = has_failed.then(|| history.latest.clone());
-    let progress = Progress::of(set, &status, hold, remaining, now);
+    let progress = Progress::of(set, &status, hold, (remaining, unreachable), now);
     status.last_progress_time.clone_from(&progress.last);
     let outlook = Outlook {
         tally: &tally,
@@ -116,6 +118,7 @@ pub fn plan<'p>(snapshot: &Snapshot<'_>, pods: impl IntoIterator<Item = &'p PodV
         hold,
         latest: &history.latest,
         remaining,
+        unreachable,
         kept: kept.min(tally.not_updated()),
         max_unavailable,
         is_over_budget,
@@ -130,7 +133,7 @@ pub fn plan<'p>(snapshot: &Snapshot<'_>, pods: impl IntoIterator<Item = &'p PodV
 
     let is_used = |name: &str| tally.in_use.contains(name) || (snapshot.is_used_elsewhere)(name);
     let (trimmed, above_limit) = history.trim(set, is_used);
-    let next_look = [progress.late_at, tally.next_failure.filter(|_| hold == Hold::None)];
+    let next_look = [progress.late_at, tally.next_look.filter(|_| hold == Hold::None)];
     let next_look = next_look.into_iter().flatten().min();
     Plan {
         updates: updates(target, &history.latest, &tally, &chosen, hold),
@@ -224,11 +227,8 @@ fn notes(target: &Target, tally: &Tally<'_>, status: &SidecarSetStatus, above_li
     let before = target.set.status.clone().unwrap_or_default();
     let subject = || Subject::sidecar_set(target.name());
     let mut notes = Vec::new();
-    let not_upgradable = tally.not_upgradable.count();
     if status.not_upgradable_pods.is_some() && status.not_upgradable_pods != before.not_upgradable_pods {
-        let message = format!(
-            "SidecarSet in-place update detected {not_upgradable} not upgradable pod(s) in this round, will skip them."
-        );
+        let message = format!("{} cannot be updated in place", counted(tally.not_upgradable.count()));
         notes.push(Note::info(subject(), Reason::NotUpgradablePods, message));
     }
     if status.paused_revision.is_some() && status.paused_revision != before.paused_revision {

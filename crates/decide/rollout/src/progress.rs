@@ -48,9 +48,16 @@ pub(crate) fn has_failed(set: &SidecarSet, latest: &str, tally: &Tally<'_>, rema
     let failed_before = set.status.as_ref().and_then(|status| status.paused_revision.as_deref()) == Some(latest);
     let failing = tally.failing.count();
     let is_failing = failing > 0 && failing * 100 >= FAILING_PERCENT * tally.updated;
-    let has_something_to_stop = remaining > 0 || tally.failing_in_place > 0;
+    let was_complete = set.status.as_ref().is_some_and(|before| is_complete(before, latest));
+    let has_something_to_stop = remaining > 0 || tally.failing_in_place > 0 && !was_complete;
     let is_rolling = strategy.updates_running_pods() && !strategy.paused;
     failed_before || is_rolling && is_failing && has_something_to_stop
+}
+
+/// Whether the rollout of the latest revision was over. That a pod becomes unready a week later does not start it again.
+fn is_complete(before: &SidecarSetStatus, latest: &str) -> bool {
+    before.latest_revision.as_deref() == Some(latest)
+        && before.condition(conditions::PROGRESSING).is_some_and(|it| it.reason == conditions::COMPLETE)
 }
 
 /// How long a rollout may take for one step.
@@ -62,7 +69,7 @@ pub(crate) fn deadline(set: &SidecarSet) -> SignedDuration {
 /// How far a rollout is.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Progress {
-    /// Whether nothing is left to update, and what was updated is ready.
+    /// Whether every pod that the strategy updates is updated and ready.
     pub(crate) is_complete: bool,
     /// Whether it has made no progress for too long.
     pub(crate) is_late: bool,
@@ -77,18 +84,17 @@ impl Progress {
         set: &SidecarSet,
         status: &SidecarSetStatus,
         hold: Hold,
-        remaining: usize,
+        (remaining, unreachable): (usize, usize),
         now: Timestamp,
     ) -> Progress {
         let before = set.status.as_ref();
-        // A rollout is over once: that a pod becomes unready a week later does not start it again.
-        let was_complete = before.is_some_and(|before| {
-            before.latest_revision == status.latest_revision
-                && before.condition(conditions::PROGRESSING).is_some_and(|it| it.reason == conditions::COMPLETE)
-        });
-        let is_complete = remaining == 0 && (was_complete || Some(status.updated_pods) == status.updated_ready_pods);
+        let latest = status.latest_revision.as_deref().unwrap_or_default();
+        let was_complete = before.is_some_and(|before| is_complete(before, latest));
+        let is_complete =
+            remaining + unreachable == 0 && (was_complete || Some(status.updated_pods) == status.updated_ready_pods);
+        let is_waiting = remaining > 0 || Some(status.updated_pods) != status.updated_ready_pods;
         let last = before.and_then(|before| before.last_progress_time.clone());
-        if is_complete || hold != Hold::None {
+        if is_complete || !is_waiting || hold != Hold::None {
             return Progress { is_complete, is_late: false, last, late_at: None };
         }
         let is_running = |before: &SidecarSetStatus| {

@@ -9,8 +9,9 @@ use crate::hot_upgrade;
 use crate::order::Candidate;
 use crate::pod_names::PodNames;
 use crate::scatter::Scatter;
-use crate::target::{Sidecar, Target};
-use crate::view::{InjectedSet, PodView};
+use crate::target::Target;
+use crate::view::{InjectedSet, PodView, Trouble};
+use crate::waiting::is_done;
 
 /// What one pass over the pods of a set has found.
 #[derive(Debug)]
@@ -42,8 +43,8 @@ pub(crate) struct Tally<'p> {
     pub(crate) not_upgradable_from: BTreeMap<&'p str, usize>,
     /// The revisions that pods have, whether they are still matched or not.
     pub(crate) in_use: HashSet<&'p str>,
-    /// When a pod that has not become ready counts as failing.
-    pub(crate) next_failure: Option<Timestamp>,
+    /// When a pod that has not become ready counts as failing, or no longer as busy.
+    pub(crate) next_look: Option<Timestamp>,
 }
 
 impl<'p> Tally<'p> {
@@ -66,7 +67,7 @@ impl<'p> Tally<'p> {
             not_upgradable: PodNames::default(),
             not_upgradable_from: BTreeMap::new(),
             in_use: HashSet::new(),
-            next_failure: None,
+            next_look: None,
         }
     }
 
@@ -107,7 +108,7 @@ impl<'p> Tally<'p> {
             if is_upgradable {
                 self.upgradable += 1;
                 if !health.is_in_flight {
-                    self.candidates.push(Candidate::new(target, pod, health.is_ready, scatter));
+                    self.candidates.push(Candidate::new(target, pod, health.is_available(), scatter));
                 }
             } else {
                 self.not_upgradable.add(pod, "");
@@ -135,33 +136,38 @@ impl<'p> Tally<'p> {
         deadline: SignedDuration,
         now: Timestamp,
     ) {
-        let names = target.sidecars.iter().flat_map(Sidecar::containers);
-        let trouble = names
-            .filter_map(|name| pod.container(name))
-            .find_map(|container| container.trouble.map(|trouble| format!("{}: {trouble}", container.name)));
+        let mut containers = target.sidecars.iter().flat_map(|sidecar| hot_upgrade::in_service(sidecar, pod));
+        let trouble = containers.find_map(|container| {
+            // A container that crashes with the image before it was updated is no failure of the update.
+            let is_about_image = |it: &Trouble| {
+                *it != Trouble::CrashLoopBackOff || is_done(container, pod, injected.in_place.as_deref())
+            };
+            let trouble = container.trouble.filter(|trouble| pod.is_observed && is_about_image(trouble));
+            trouble.map(|trouble| format!("{}: {trouble}", container.name))
+        });
         let in_place = injected.in_place.as_deref().filter(|update| update.revision == injected.hash);
         let is_updated = target.is_updated(injected);
         let detail = trouble.clone().unwrap_or_default();
         self.unavailable.add(pod, &detail);
-        // A pod of an older revision that is unavailable for reasons of its own takes no part of what the rollout may make unavailable.
-        if is_updated || in_place.is_some() && !(health.is_done && health.are_sidecars_ready) {
+        let excused_until = in_place.and_then(|update| update.excused_until(deadline));
+        let is_excused = excused_until.is_some_and(|until| until > now);
+        if is_excused {
+            self.next_look = self.next_look.into_iter().chain(excused_until).min();
+        }
+        // A pod of an older revision that is unavailable for other reasons does not count towards maxUnavailable.
+        let is_incomplete = in_place.is_some() && !(health.is_done && health.are_sidecars_ready);
+        if is_updated || is_incomplete || is_excused {
             self.busy.add(pod, &detail);
             self.stuck += usize::from(trouble.is_some());
         }
         if !is_updated {
             return;
         }
-        if let Some(trouble) = trouble {
-            self.failing.add(pod, trouble);
+        // A pod that became unready later than that has other reasons.
+        let is_overdue = !is_excused && excused_until.is_some_and(|until| pod.ready_since.is_none_or(|it| it < until));
+        if let Some(why) = trouble.or_else(|| is_overdue.then(|| "not ready since it was updated".to_owned())) {
+            self.failing.add(pod, why);
             self.failing_in_place += usize::from(in_place.is_some());
-        } else if let Some(at) = in_place.filter(|update| update.was_ready).and_then(|update| update.updated_at) {
-            let fails_at = at.checked_add(deadline).unwrap_or(Timestamp::MAX);
-            if fails_at <= now {
-                self.failing.add(pod, "not ready since it was updated");
-                self.failing_in_place += 1;
-            } else {
-                self.next_failure = Some(self.next_failure.map_or(fails_at, |earlier| earlier.min(fails_at)));
-            }
         }
     }
 }

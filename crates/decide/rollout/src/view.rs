@@ -2,7 +2,7 @@
 
 mod container;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use pillion_api::names;
 use pillion_api::pod::Pod;
 use pillion_api::record::hot_upgrade::{Working, pair};
@@ -71,6 +71,8 @@ pub struct PodView {
     pub is_opted_out: bool,
     /// Whether the kubelet has reported on every container.
     pub is_reported: bool,
+    /// Whether what the kubelet has reported is about the pod as it is. Kubelets before 1.33 do not say, and are believed.
+    pub is_observed: bool,
     /// Whether the record of updates in place cannot be read.
     pub is_in_place_unreadable: bool,
     /// Its containers and native sidecars.
@@ -109,7 +111,7 @@ pub struct InPlaceView {
     pub revision: Text,
     /// When.
     pub updated_at: Option<Timestamp>,
-    /// Whether the pod was ready then.
+    /// Whether the pod was ready then, or an earlier update was the reason why it was not.
     pub was_ready: bool,
     /// What the containers had before.
     pub before: Box<[BeforeView]>,
@@ -124,6 +126,18 @@ pub struct BeforeView {
     pub image_id: Text,
     /// An image that was replaced before its container had started.
     pub superseded: Option<Text>,
+}
+
+impl InPlaceView {
+    /// Until when the update counts as the reason why a pod that was ready before it is not.
+    pub(crate) fn excused_until(&self, deadline: SignedDuration) -> Option<Timestamp> {
+        let at = self.updated_at.filter(|_| self.was_ready)?;
+        Some(at.checked_add(deadline).unwrap_or(Timestamp::MAX))
+    }
+
+    pub(crate) fn is_excused(&self, deadline: SignedDuration, now: Timestamp) -> bool {
+        self.excused_until(deadline).is_some_and(|until| until > now)
+    }
 }
 
 impl PodView {
@@ -151,6 +165,7 @@ impl PodView {
             is_deleting: !metadata["deletionTimestamp"].is_null(),
             is_opted_out: pod.annotation(names::INJECT) == Some("false"),
             is_reported,
+            is_observed: is_observed(metadata, status),
             is_in_place_unreadable: in_place.is_err(),
             containers,
             injected: injected(pod, &in_place.unwrap_or_default(), texts),
@@ -239,6 +254,11 @@ fn owner(metadata: &Value, texts: &mut Texts) -> Option<Owner> {
     let owners = metadata["ownerReferences"].as_array()?;
     let owner = owners.iter().find(|owner| owner["controller"] == true)?;
     Some(Owner { kind: texts.get(text(&owner["kind"])), name: texts.get(text(&owner["name"])) })
+}
+
+fn is_observed(metadata: &Value, status: &Value) -> bool {
+    let generation = metadata["generation"].as_i64().unwrap_or_default();
+    status["observedGeneration"].as_i64().is_none_or(|observed| observed >= generation)
 }
 
 fn phase(status: &Value) -> Phase {

@@ -77,7 +77,7 @@ pub fn mk_injected_pod(
     sets: &[&SidecarSet],
 ) -> Pod {
     let pod = mk_pod(name, labels, containers);
-    let catalog = Catalog::new(sets.iter().map(|set| SidecarSet::clone(set)), &[]).expect("valid sets");
+    let catalog = Catalog::new(sets.iter().copied().cloned(), &[]).expect("valid sets");
     let (namespace, draw) = (Namespace::named("default"), Draw::default());
     let now = Some(jiff::Timestamp::UNIX_EPOCH);
     let context = Context { namespace: &namespace, catalog: &catalog, draw: &draw, gates: Gates::default(), now };

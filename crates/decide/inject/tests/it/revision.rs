@@ -1,3 +1,4 @@
+use pillion_api::names;
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::{SidecarSet, revision};
 use pillion_inject::Catalog;
@@ -101,7 +102,10 @@ fn quota_gives_the_pinned_revision_while_a_place_is_free() {
         let quota = granted.map(|granted| ("s".to_owned(), granted)).into_iter().collect();
         let catalog = Catalog::new([set], &[stored]).unwrap();
         let pod = mk_pod("p", json!({"app": "a"}), [mk_container("app")]);
-        let (pod, _) = inject_with(&pod, &catalog, &Draw { random: 0, quota }).unwrap();
+        let draw = Draw { random: 0, quota, place: Some("id".to_owned()) };
+        let (pod, _) = inject_with(&pod, &catalog, &draw).unwrap();
+        let has_place = pod["metadata"]["annotations"][names::QUOTA_PLACE] == "id";
+        assert_eq!(has_place, granted == Some(true), "a pod that was granted a place carries its id");
         container(&pod, "c")["image"].as_str().unwrap().to_owned()
     };
     assert_eq!(quota(Some(true), json!(1)), "old");

@@ -28,7 +28,7 @@ pub struct ContainerView {
     pub trouble: Option<Trouble>,
 }
 
-/// Why a container does not run. A state that the kubelet leaves by itself within seconds is none.
+/// Why a container does not run. States that usually last only seconds, such as ErrImagePull, are not listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trouble {
     /// It ended again and again.
@@ -48,7 +48,20 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    fn of(reason: &str) -> Option<Trouble> {
+    /// The trouble with an image. The kubelet reports why it could not pull an image until it has pulled another, so a message that
+    /// does not name `image` is about one before.
+    fn of(waiting: &Value, image: &str) -> Option<Trouble> {
+        let message = waiting["message"].as_str().unwrap_or_default();
+        let is_about_image = message.is_empty() || message.contains(image);
+        let trouble = Trouble::of_reason(waiting["reason"].as_str()?)?;
+        (is_about_image || !trouble.is_about_pulling()).then_some(trouble)
+    }
+
+    fn is_about_pulling(self) -> bool {
+        matches!(self, Trouble::ImagePullBackOff | Trouble::InvalidImageName | Trouble::ErrImageNeverPull)
+    }
+
+    fn of_reason(reason: &str) -> Option<Trouble> {
         Some(match reason {
             "CrashLoopBackOff" => Trouble::CrashLoopBackOff,
             "ImagePullBackOff" => Trouble::ImagePullBackOff,
@@ -85,15 +98,16 @@ pub(super) fn read(pod: &Pod, texts: &mut Texts) -> (Box<[ContainerView]>, bool)
 fn view(container: Container<'_>, statuses: &[Value], is_native: bool, texts: &mut Texts) -> ContainerView {
     let name = container.name();
     let status = statuses.iter().find(|status| status["name"] == name);
+    let image = container.0.get("image").and_then(Value::as_str).unwrap_or_default();
     let mut text = |value: &Value| texts.get(value.as_str().unwrap_or_default());
     ContainerView {
-        image: text(container.0.get("image").unwrap_or(&Value::Null)),
         reported_image: status.map(|status| text(&status["image"])),
         image_id: status.map(|status| text(&status["imageID"])),
         restarts: status.and_then(|status| status["restartCount"].as_u64()?.try_into().ok()).unwrap_or_default(),
         is_native,
         is_ready: status.is_some_and(|status| status["ready"] == true),
-        trouble: status.and_then(|status| Trouble::of(status["state"]["waiting"]["reason"].as_str()?)),
+        trouble: status.and_then(|status| Trouble::of(&status["state"]["waiting"], image)),
+        image: texts.get(image),
         name: texts.get(name),
     }
 }

@@ -19,16 +19,17 @@ pub(crate) enum Kind {
     Cold,
     Native,
     Hot,
+    HotNative,
 }
 
 /// The spec of a set with one sidecar.
 pub(crate) fn spec(kind: Kind, image: &str, strategy: Value) -> Value {
     let mut container = json!({"name": "proxy", "image": image});
-    if kind == Kind::Hot {
+    if matches!(kind, Kind::Hot | Kind::HotNative) {
         container["upgradeStrategy"] = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": EMPTY});
     }
     let mut spec = json!({"updateStrategy": strategy});
-    if kind == Kind::Native {
+    if matches!(kind, Kind::Native | Kind::HotNative) {
         container["restartPolicy"] = json!("Always");
         spec["initContainers"] = json!([container]);
     } else {
@@ -162,10 +163,12 @@ impl Fleet {
         let Some(object) = self.pods.get_mut(&update.name) else { return };
         let change = target.change(update, &Pod::new(object.clone()).unwrap(), self.now);
         assert!(change.notes.is_empty(), "{:?}", change.notes);
+        let is_killed = is_killed && !change.patch.0.is_empty();
         if !change.patch.0.is_empty() {
             json_patch::patch(object, &change.patch).unwrap();
             self.version += 1;
             object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+            object["metadata"]["generation"] = json!(object["metadata"]["generation"].as_i64().unwrap_or(1) + 1);
             self.pod_writes += 1;
         }
         if let Some(condition) = change.condition.filter(|_| !is_killed) {
@@ -185,7 +188,7 @@ impl Fleet {
         plan
     }
 
-    /// The kubelet does what the spec of a pod says. The name of an image says how it fares: `bad` cannot be pulled, `crash` ends at once,
+    /// The kubelet does what the spec of a pod says. The name of an image decides what happens: `bad` cannot be pulled, `crash` ends at once,
     /// `unready` runs and does not become ready.
     pub(crate) fn kubelet(&mut self, name: &str) {
         let is_app_ready = !self.unready_apps.iter().any(|unready| unready == name);
@@ -205,7 +208,7 @@ impl Fleet {
                 let waiting =
                     if runs { image.contains("crash").then_some("CrashLoopBackOff") } else { Some("ImagePullBackOff") };
                 status["state"] = match waiting {
-                    Some(reason) => json!({"waiting": {"reason": reason}}),
+                    Some(reason) => json!({"waiting": {"reason": reason, "message": format!("back-off {image:?}")}}),
                     None => json!({"running": {}}),
                 };
                 let is_app = container["name"] == "app";
@@ -214,6 +217,7 @@ impl Fleet {
                 is_ready &= ready;
             }
         }
+        pod["status"]["observedGeneration"] = pod["metadata"]["generation"].clone();
         let status = if is_ready { "True" } else { "False" };
         for condition in pod["status"]["conditions"].as_array_mut().unwrap() {
             if condition["type"] == "Ready" && condition["status"] != status {
@@ -233,13 +237,14 @@ impl Fleet {
 
     /// Rounds until nothing is written any more.
     pub(crate) fn settle(&mut self) -> Plan {
+        let mut is_settled = false;
         for _ in 0..500 {
             let plan = self.round();
-            self.kubelets();
-            let next = self.plan();
-            if Fleet::writes(&next).is_empty() && Fleet::writes(&plan).is_empty() {
-                return next;
+            let was_settled = std::mem::replace(&mut is_settled, Fleet::writes(&plan).is_empty());
+            if is_settled && was_settled {
+                return plan;
             }
+            self.kubelets();
         }
         panic!("the rollout does not come to an end: {:#?}", self.plan());
     }

@@ -24,7 +24,7 @@ fn upgrading(to: &str) -> Fleet {
 
 /// `TestUpdateHotUpgradeSidecar`: the status at the start of each round.
 #[test]
-fn the_idle_container_takes_over_and_the_other_is_put_to_rest() {
+fn the_idle_container_takes_over_and_the_other_is_reset() {
     let mut fleet = upgrading("mesh:2");
     assert_eq!(versions(&fleet), "1/0 0/1");
     let first = fleet.round();
@@ -41,7 +41,7 @@ fn the_idle_container_takes_over_and_the_other_is_put_to_rest() {
     let third = fleet.round();
     assert_eq!((counts(&third), steps(&third)), ([1, 1, 0, 0], vec![format!("{POD}: reset proxy-1 mesh:1 → {EMPTY}")]));
     assert_eq!(versions(&fleet), "0/100 100/0");
-    assert_eq!(counts(&fleet.round()), [1, 1, 0, 0], "the kubelet has not put it to rest");
+    assert_eq!(counts(&fleet.round()), [1, 1, 0, 0], "the kubelet has not restarted it");
     fleet.kubelets();
     assert_eq!(counts(&fleet.round()), [1, 1, 1, 1]);
 
@@ -64,7 +64,7 @@ fn a_third_image_replaces_one_that_does_not_start() {
 
 /// In Kruise the pod never becomes ready again.
 #[test]
-fn the_way_back_lets_the_container_work_that_never_stopped() {
+fn a_rollback_returns_to_the_container_that_never_stopped() {
     for broken in ["bad:2", "crash:2", "unready:2"] {
         let mut fleet = upgrading(broken);
         fleet.round();
@@ -102,7 +102,7 @@ fn a_paused_rollout_does_not_touch_a_pair_and_one_that_paused_itself_finishes_it
     fleet.edit(|set| set["spec"]["updateStrategy"]["paused"] = json!(false));
     let latest = fleet.plan().status.latest_revision.unwrap();
     fleet.edit(|set| {
-        set["status"] = json!({"matchedPods": 3, "updatedPods": 2, "readyPods": 1, "pausedRevision": latest})
+        set["status"] = json!({"matchedPods": 3, "updatedPods": 2, "readyPods": 1, "pausedRevision": latest});
     });
     let steps = steps(&fleet.plan());
     assert_eq!(steps.len(), 2, "{steps:?}");

@@ -113,7 +113,7 @@ fn pods_of_a_newer_readiness_go_first_and_equal_ones_by_name() {
 fn order(labels: &[(&str, &str)], strategy: Value) -> Vec<String> {
     let mut fleet = fleet(labels.len(), 0, 0, json!({"maxUnavailable": "100%"}));
     fleet.edit(|set| {
-        set["spec"]["updateStrategy"].as_object_mut().unwrap().extend(strategy.as_object().unwrap().clone())
+        set["spec"]["updateStrategy"].as_object_mut().unwrap().extend(strategy.as_object().unwrap().clone());
     });
     for (pod, (key, value)) in fleet.pods.values_mut().zip(labels) {
         if !key.is_empty() {
@@ -180,7 +180,7 @@ fn a_metadata_patch_follows_the_next_update_of_an_image() {
     fleet.set_image("envoy:1");
     fleet.settle();
     fleet.edit(|set| {
-        set["spec"]["patchPodMetadata"] = json!([{"annotations": {"team": "net"}, "patchPolicy": "Retain"}])
+        set["spec"]["patchPodMetadata"] = json!([{"annotations": {"team": "net"}, "patchPolicy": "Retain"}]);
     });
     let plan = fleet.settle();
     assert_eq!((counts(&plan), fleet.annotation("web-000", "team")), ([2, 2, 2, 2], ""));
@@ -209,4 +209,15 @@ fn a_set_that_adds_a_container_keeps_its_pods_and_says_that_they_must_be_recreat
     });
     assert_eq!((counts(&fleet.plan()), updated(&fleet)), ([2, 0, 2, 0], 0));
     assert_eq!(fleet.plan().status.not_upgradable_pods, Some(2));
+}
+
+/// The keys and their order are those that Go writes; `wasReady` is ours.
+#[test]
+fn what_is_written_on_a_pod_can_be_read_by_kruise() {
+    let mut fleet = fleet(1, 0, 0, json!({}));
+    fleet.set.metadata.annotations.as_mut().unwrap().insert(names::HASH.to_owned(), "h2".to_owned());
+    fleet.round();
+    insta::assert_snapshot!(fleet.annotation("web-000", names::HASH), @r#"{"mesh":{"updateTimestamp":"1970-01-01T00:16:40Z","hash":"h2","sidecarSetName":"mesh","sidecarList":["proxy"],"controllerRevision":"mesh-6547dc98d5"}}"#);
+    insta::assert_snapshot!(fleet.annotation("web-000", names::IN_PLACE_UPDATE_STATE), @r#"{"mesh":{"revision":"h2","updateTimestamp":"1970-01-01T00:16:40Z","lastContainerStatuses":{"proxy":{"imageID":"registry.test/envoy@sha256:envoy:1"}},"wasReady":true}}"#);
+    insta::assert_snapshot!(fleet.pods["web-000"]["status"]["conditions"][1], @r#"{"type":"SidecarSetUpgradable","status":"True","lastProbeTime":null,"lastTransitionTime":"1970-01-01T00:16:40Z","reason":"AllSidecarsetUpgradable","message":"{\"mesh\":true}"}"#);
 }

@@ -1,4 +1,10 @@
 //! A SidecarSet and its pods, played through rollouts.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot set its stage stops there"
+)]
 
 mod conditions;
 mod fleet;

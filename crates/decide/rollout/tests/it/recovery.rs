@@ -57,7 +57,7 @@ fn play(kind: Kind, nth: usize, is_killed_inside: bool) -> (Value, usize) {
 
 #[test]
 fn a_controller_that_ends_after_any_write_is_continued_to_the_same_end() {
-    for kind in [Kind::Cold, Kind::Native, Kind::Hot] {
+    for kind in [Kind::Cold, Kind::Native, Kind::Hot, Kind::HotNative] {
         let (undisturbed, most) = play(kind, usize::MAX, false);
         assert_eq!(undisturbed["updated"], 4);
         for nth in 1..=most {
@@ -103,7 +103,13 @@ fn a_patch_is_refused_when_the_pod_has_changed() {
         json!({"op": "add", "path": "/metadata/resourceVersion", "value": pod.as_value()["metadata"]["resourceVersion"]})
     );
     let paths: Vec<&str> = patch.as_array().unwrap().iter().skip(1).filter_map(|it| it["path"].as_str()).collect();
-    insta::assert_debug_snapshot!(paths, @r#""#);
+    insta::assert_debug_snapshot!(paths, @r#"
+    [
+        "/metadata/annotations/kruise.io~1sidecarset-hash",
+        "/metadata/annotations/kruise.io~1sidecarset-inplace-update-state",
+        "/spec/containers/0/image",
+    ]
+    "#);
 }
 
 #[test]
@@ -180,9 +186,27 @@ fn a_plan_sees_what_was_written_before_the_watch_does() {
     assert_eq!(seen, written.iter().collect::<Vec<_>>());
     own.add(cached[0].clone());
     assert_eq!(own.newest(&cached[0]), &written[0], "an older answer changes nothing");
-    written.iter().for_each(|view| own.observe(view));
+    for view in &written {
+        own.observe(view);
+    }
     assert!(own.is_empty());
     own.add(written[0].clone());
     own.remove(&written[0].uid);
     assert!(own.is_empty());
+}
+
+#[test]
+fn a_pod_that_an_update_made_unready_counts_until_it_is_ready_or_the_deadline_has_passed() {
+    let mut fleet = Fleet::new(Kind::Cold, "mesh:1", json!({"maxUnavailable": 1}), 2);
+    fleet.unready_apps = vec!["web-000".to_owned()];
+    for image in ["mesh:2", "mesh:3", "mesh:4"] {
+        fleet.set_image(image);
+        fleet.round();
+        fleet.kubelet("web-000");
+        assert_eq!((fleet.count(image), fleet.count("mesh:1")), (1, 1), "web-000 goes first, and web-001 waits for it");
+    }
+    fleet.set_image("mesh:5");
+    fleet.wait(600);
+    fleet.round();
+    assert_eq!(fleet.count("mesh:5"), 2);
 }

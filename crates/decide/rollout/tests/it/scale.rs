@@ -64,7 +64,6 @@ fn each_of_a_hundred_thousand_pods_is_looked_at_once_and_takes_less_than_a_kilob
     let views = views(&mut Texts::default());
     let mut shared = HashSet::new();
     let total: usize = views.iter().map(|view| bytes(view, &mut shared)).sum();
-    println!("{} bytes for each pod", total / PODS);
     assert!(total / PODS < 1024, "{} bytes for each pod", total / PODS);
 
     let strategy = json!({

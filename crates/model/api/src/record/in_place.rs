@@ -42,7 +42,7 @@ impl<'a> InPlaceUpdate<'a> {
         self.0["updateTimestamp"].as_str()?.parse().ok()
     }
 
-    /// Whether the pod was ready when it was updated. A field of Pillion's own.
+    /// Whether the pod was ready when it was updated, or was unready because of an earlier update. A field of Pillion's own.
     pub fn was_ready(self) -> bool {
         self.0["wasReady"] == true
     }

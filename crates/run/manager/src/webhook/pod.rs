@@ -22,7 +22,7 @@ pub(crate) async fn mutate(inner: &Inner, request: Request) -> Answer {
     }
     let view = inner.pending.view(&inner.views, request.namespace.as_deref().unwrap_or("default")).await;
     // Places of `policy: Quota` are not granted here yet, which the answer says.
-    let draw = Draw { random: fastrand::u64(..), quota: BTreeMap::new() };
+    let draw = Draw { random: fastrand::u64(..), ..Draw::default() };
     decide(request, &view, inner.config.gates, &draw, (inner.config.now)())
 }
 
