@@ -12,6 +12,10 @@ use pillion_preview::{Input, RunningPod, Workload, preview};
 use pillion_testkit::{mk_container, mk_set, mk_sized};
 use serde_json::{Value, json};
 
+/// The allocator of the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Namespaces, each of which has workloads of every team.
 const NAMESPACES: usize = 50;
 

@@ -109,7 +109,7 @@ pub enum Change {
 
 impl Drift {
     /// Whether the pod has exactly what it would get today.
-    pub fn is_none(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.denied.is_none()
             && self.containers.is_empty()
             && self.pod.is_empty()

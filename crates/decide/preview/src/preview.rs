@@ -10,7 +10,7 @@ use pillion_inject::{Catalog, selected};
 use pillion_kinds::pod::validate_limit_ranges;
 use pillion_note::{Note, Severity};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::difference::{Difference, differences};
 use crate::drift::Change;
@@ -275,7 +275,7 @@ fn change(workload: &Workload, namespace: &str, is_touched: bool, input: &Input<
         Ok(Some((pod, _))) => pod,
         Ok(None) => return change,
         Err(error) => {
-            change.refused = Some(Refusal { message: error.to_string(), also_now: true });
+            change.refused = is_touched.then(|| Refusal { message: error.to_string(), also_now: true });
             return change;
         }
     };
@@ -295,7 +295,7 @@ fn change(workload: &Workload, namespace: &str, is_touched: bool, input: &Input<
     change.requests.then = then.resources.requests;
     change.limits.then = then.resources.limits;
     change.containers = containers(&now.pod, &then.pod);
-    change.pod = differences(&outside_containers(&now.pod), &outside_containers(&then.pod));
+    change.pod = outside_containers(&now.pod, &then.pod);
     let warnings = then.notes.iter().filter(|note| note.severity == Severity::Warning && !now.notes.contains(note));
     change.warnings = warnings.map(ToString::to_string).collect();
     change
@@ -304,15 +304,14 @@ fn change(workload: &Workload, namespace: &str, is_touched: bool, input: &Input<
 fn containers(now: &Value, then: &Value) -> Vec<ContainerChange> {
     let mut found = Vec::new();
     for (list, is_init) in [("initContainers", true), ("containers", false)] {
-        let of = |pod: &'_ Value| -> Vec<Value> { pod["spec"][list].as_array().cloned().unwrap_or_default() };
-        let (before, after) = (of(now), of(then));
-        let named = |list: &[Value], name: &str| list.iter().position(|other| name_in(other) == name);
+        let (before, after) = (items(&now["spec"][list]), items(&then["spec"][list]));
+        let named = |list: &'_ [Value], name: &str| list.iter().position(|other| name_in(other) == name);
         let mut push = |container: &str, change, differences| {
             found.push(ContainerChange { container: container.to_owned(), is_init, change, differences });
         };
-        for container in &after {
+        for container in after {
             let name = name_in(container);
-            match named(&before, name).and_then(|i| before.get(i)) {
+            match named(before, name).and_then(|i| before.get(i)) {
                 None => push(name, Change::Added, Vec::new()),
                 Some(other) if other == container => {}
                 Some(other) => {
@@ -323,28 +322,38 @@ fn containers(now: &Value, then: &Value) -> Vec<ContainerChange> {
                 }
             }
         }
-        for container in before.iter().filter(|container| named(&after, name_in(container)).is_none()) {
+        for container in before.iter().filter(|container| named(after, name_in(container)).is_none()) {
             push(name_in(container), Change::Removed, Vec::new());
         }
     }
     found
 }
 
+fn items(list: &Value) -> &[Value] {
+    list.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
 fn name_in(container: &Value) -> &str {
     container.as_object().map(name_of).unwrap_or_default()
 }
 
-/// The pod without containers and records, which are compared apart.
-fn outside_containers(pod: &Value) -> Value {
-    let mut spec = pod["spec"].clone();
-    if let Some(spec) = spec.as_object_mut() {
-        spec.retain(|key, _| key != "containers" && key != "initContainers");
-    }
-    let mut annotations = pod["metadata"]["annotations"].clone();
-    if let Some(annotations) = annotations.as_object_mut() {
-        annotations.retain(|key, _| !is_record(key));
-    }
-    json!({"annotations": annotations, "spec": spec})
+/// What differs outside of containers and records, which are compared apart.
+fn outside_containers(now: &Value, then: &Value) -> Vec<Difference> {
+    let spec = |pod: &'_ Value, other: &'_ Value| {
+        only(&pod["spec"], &other["spec"], |key| key != "containers" && key != "initContainers")
+    };
+    let annotations = |pod: &'_ Value, other: &'_ Value| {
+        only(&pod["metadata"]["annotations"], &other["metadata"]["annotations"], |key| !is_record(key))
+    };
+    let now_parts = json!({"annotations": annotations(now, then), "spec": spec(now, then)});
+    differences(&now_parts, &json!({"annotations": annotations(then, now), "spec": spec(then, now)}))
+}
+
+/// The fields of an object that the other has differently: large pods differ in little, and copying is what takes time.
+fn only(object: &Value, other: &Value, is_meant: impl Fn(&str) -> bool) -> Map<String, Value> {
+    let fields = object.as_object().into_iter().flatten();
+    let differs = fields.filter(|(key, value)| is_meant(key) && other.get(key.as_str()) != Some(value));
+    differs.map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ impl RunningPod {
         let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
         let labels = metadata["labels"].as_object().into_iter().flatten();
         let annotation = |key: &str| metadata["annotations"].get(key).and_then(Value::as_str).unwrap_or_default();
-        // A record that cannot be read is none.
+        // A record that cannot be read says nothing.
         let records = |key: &str| Records::parse(annotation(key)).unwrap_or_default();
         Some(RunningPod {
             namespace: text("namespace"),

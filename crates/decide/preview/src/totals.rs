@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use pillion_lifecycle::resources;
 use pillion_quantity::Quantity;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 /// Amounts by the name of the resource.
 pub type Resources = BTreeMap<String, Quantity>;
@@ -29,36 +30,41 @@ pub(crate) struct PodResources {
 
 impl PodResources {
     pub(crate) fn of(pod: &Value) -> PodResources {
-        // Only what sums are made of is decoded: a pod of a newer Kubernetes may have more.
-        let containers = |list: &str| -> Value {
-            let containers = pod["spec"][list].as_array().into_iter().flatten();
-            let sized = |container: &Value| {
-                let (name, policy) = (&container["name"], &container["restartPolicy"]);
-                json!({"name": name, "restartPolicy": policy, "resources": requirements(&container["resources"])})
-            };
-            containers.map(sized).collect()
+        // Only what sums are made of is read: a pod of a newer Kubernetes may have more.
+        let spec = &pod["spec"];
+        let containers = |list: &str| spec[list].as_array().into_iter().flatten().map(container).collect::<Vec<_>>();
+        let spec = core::PodSpec {
+            containers: containers("containers"),
+            init_containers: Some(containers("initContainers")),
+            resources: spec["resources"].is_object().then(|| requirements(&spec["resources"])),
+            overhead: amounts(&spec["overhead"]),
+            ..core::PodSpec::default()
         };
-        let whole = &pod["spec"]["resources"];
-        let spec = json!({
-            "containers": containers("containers"), "initContainers": containers("initContainers"),
-            "resources": whole.is_object().then(|| requirements(whole)), "overhead": amounts(&pod["spec"]["overhead"]),
-        });
-        let Ok(pod) = serde_json::from_value::<core::Pod>(json!({"spec": spec})) else {
-            return PodResources::default();
-        };
+        let pod = core::Pod { spec: Some(spec), ..core::Pod::default() };
         PodResources { requests: resources::requests(&pod), limits: resources::limits(&pod) }
     }
 }
 
-fn requirements(resources: &Value) -> Value {
-    json!({"requests": amounts(&resources["requests"]), "limits": amounts(&resources["limits"])})
+fn container(container: &Value) -> core::Container {
+    core::Container {
+        restart_policy: container["restartPolicy"].as_str().map(str::to_owned),
+        resources: Some(requirements(&container["resources"])),
+        ..core::Container::default()
+    }
+}
+
+fn requirements(resources: &Value) -> core::ResourceRequirements {
+    core::ResourceRequirements {
+        requests: amounts(&resources["requests"]),
+        limits: amounts(&resources["limits"]),
+        ..core::ResourceRequirements::default()
+    }
 }
 
 /// A manifest may have numbers where the API server has texts.
-fn amounts(list: &Value) -> Option<Map<String, Value>> {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let list = list.as_object()?;
-    Some(list.iter().map(|(name, value)| (name.clone(), Value::String(text(value)))).collect())
+fn amounts(list: &Value) -> Option<BTreeMap<String, Text>> {
+    let text = |value: &Value| Text(value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    Some(list.as_object()?.iter().map(|(name, value)| (name.clone(), text(value))).collect())
 }
 
 /// Adds the resources of `count` pods.
@@ -73,6 +79,8 @@ pub(crate) fn add(total: &mut Resources, of_one: &Resources, count: u64) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn texts(resources: &Resources) -> Vec<String> {

@@ -37,7 +37,13 @@ fn mesh(image: &str) -> SidecarSet {
 fn created(offline: &Offline) -> Value {
     let mut pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "default", "labels": {"app": "web"}},
-        "spec": {"containers": [{"name": "app", "image": "app:1", "resources": {"limits": {"cpu": "2"}}}]},
+        "spec": {
+            "containers": [{
+                "name": "app", "image": "app:1", "resources": {"limits": {"cpu": "2"}},
+                "env": [{"name": "MODE", "value": "fast"}], "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+            }],
+            "volumes": [{"name": "data", "emptyDir": {}}],
+        },
     });
     apply_defaults(&mut pod);
     apply_service_account(&mut pod, &json!({}), "abcde");
@@ -71,7 +77,7 @@ fn a_pod_that_was_just_created_has_what_it_would_get() {
     let pod = created(&offline);
     let drift = of(&pod, &offline);
     assert_eq!(lines(&drift), Vec::<String>::new());
-    assert!(drift.is_none(), "{drift:?}");
+    assert!(drift.is_empty(), "{drift:?}");
     let [set] = &drift.sidecar_sets[..] else { panic!() };
     assert_eq!(set.has_revision, set.revision);
     assert_eq!(set.injected_at.as_deref(), Some("2026-01-01T00:00:00Z"));
@@ -146,7 +152,7 @@ fn what_a_limit_range_adds_to_sidecars_is_no_difference() {
     let mut offline = offline([mesh("envoy:1")]);
     offline.limit_ranges = BTreeMap::from([("default".to_owned(), vec![range])]);
     let pod = created(&offline);
-    assert!(of(&pod, &offline).is_none());
+    assert!(of(&pod, &offline).is_empty());
     offline.limit_ranges.clear();
     let drift = of(&pod, &offline);
     assert_eq!(lines(&drift), ["mesh/proxy Changed resources.limits.memory: - 1Gi, resources.requests.memory: - 1Gi"]);
@@ -157,7 +163,7 @@ fn an_opted_out_pod_and_one_that_ends_are_compared_like_any_other() {
     let offline = offline([mesh("envoy:1")]);
     let mut pod = created(&offline);
     pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    assert!(of(&pod, &offline).is_none());
+    assert!(of(&pod, &offline).is_empty());
     pod["metadata"]["annotations"][names::INJECT] = json!("false");
     assert_eq!(states(&of(&pod, &offline)), ["mesh: would not be injected today"]);
 }
@@ -174,7 +180,7 @@ fn a_hot_upgrade_pair_is_compared_by_the_container_that_works() {
     };
     let first = offline([hot("hot:1")]);
     let mut pod = created(&first);
-    assert!(of(&pod, &first).is_none());
+    assert!(of(&pod, &first).is_empty());
     // After an upgrade the second container works.
     pod["metadata"]["annotations"][names::WORKING_HOT_UPGRADE_CONTAINER] = json!(r#"{"hot":"hot-2"}"#);
     for container in pod["spec"]["containers"].as_array_mut().unwrap() {
@@ -200,4 +206,45 @@ fn a_pod_that_would_be_refused_is_compared_with_nothing() {
     let drift = of(&pod, &offline([strict]));
     assert!(drift.denied.as_deref().unwrap().contains("calculation result is negative"), "{drift:?}");
     assert_eq!(states(&drift), ["mesh: a new pod would be refused"]);
+}
+
+/// What a set can do to a pod, in all combinations.
+#[test]
+fn whatever_was_just_injected_is_no_difference() {
+    type Part = fn(&mut Value);
+    let parts: [Part; 8] = [
+        |spec| {
+            spec["initContainers"] =
+                json!([{"name": "native", "image": "n:1", "restartPolicy": "Always"}, mk_container("setup")])
+        },
+        |spec| {
+            spec["containers"][0]["upgradeStrategy"] =
+                json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"})
+        },
+        |spec| spec["containers"][0]["shareVolumePolicy"] = json!({"type": "enabled"}),
+        |spec| spec["containers"][0]["transferEnv"] = json!([{"sourceContainerName": "app", "envName": "MODE"}]),
+        |spec| spec["containers"][0]["podInjectPolicy"] = json!("AfterAppContainer"),
+        |spec| spec["patchPodMetadata"] = json!([{"annotations": {"a": "1"}, "patchPolicy": "Overwrite"}]),
+        |spec| {
+            spec["containers"][1]["volumeMounts"] =
+                json!([{"name": "certs", "mountPath": "/certs"}, {"name": "data", "mountPath": "/d"}]);
+            spec["volumes"] =
+                json!([{"name": "certs", "secret": {"secretName": "s"}}, {"name": "data", "emptyDir": {}}]);
+            spec["imagePullSecrets"] = json!([{"name": "registry"}]);
+        },
+        |spec| {
+            spec["containers"][1]["ports"] = json!([{"containerPort": 80}]);
+            spec["containers"][1]["livenessProbe"] = json!({"tcpSocket": {"port": 80}});
+            spec["containers"][1]["lifecycle"] = json!({"preStop": {"httpGet": {"port": 80}}});
+        },
+    ];
+    for combination in 0..1_usize << parts.len() {
+        let mut spec = json!({"containers": [mk_container("first"), mk_container("second")]});
+        for (_, part) in parts.iter().enumerate().filter(|(i, _)| combination & (1 << i) != 0) {
+            part(&mut spec);
+        }
+        let offline = offline([mk_set("mesh", json!({"app": "web"}), spec.clone())]);
+        let drift = of(&created(&offline), &offline);
+        assert!(drift.is_empty(), "{spec:#}: {:#?}", lines(&drift));
+    }
 }

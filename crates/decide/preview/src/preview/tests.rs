@@ -158,7 +158,10 @@ fn a_malformed_template_is_refused_now_and_then() {
     let mut broken = deployment("shop", "web", 1);
     broken.object["spec"]["template"]["spec"]["containers"] = json!(5);
     let (now, then) = (offline([]), offline([mesh(json!({"containers": [proxy("envoy:1")]}))]));
-    let preview = of(&now, &then, &[broken]);
+    let mut other = deployment("shop", "api", 1);
+    other.object["spec"]["template"]["spec"]["containers"] = json!(5);
+    let preview = of(&now, &then, &[broken, other]);
+    assert_eq!(preview.refused().count(), 1, "only those that the SidecarSets are about");
     assert!(
         preview.workloads[0].refused.as_ref().unwrap().message.contains("spec.template.spec.containers"),
         "{preview:?}"

@@ -129,8 +129,8 @@ pub(crate) fn wanted(namespace: Option<&str>) -> Wanted<'_> {
     Wanted { namespace, revisions_namespace: "kruise-system", gates: Gates::default(), draw: Draw::default() }
 }
 
-/// What the user is told, and the exit status.
-pub(crate) fn told(failure: Failure) -> (u8, String) {
+/// The exit status and the message of a failure.
+pub(crate) fn message(failure: Failure) -> (u8, String) {
     match failure {
         Failure::No(reasons) => (1, reasons.join("\n")),
         Failure::Misuse(reasons) => (2, reasons.join("\n")),

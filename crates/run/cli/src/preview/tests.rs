@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 use crate::cluster::testing::{
-    SIDECARSETS, TestCluster, owner_reference, pod, pod_of, pod_spec, proxy, sidecarset, told, wanted, workload,
+    SIDECARSETS, TestCluster, message, owner_reference, pod, pod_of, pod_spec, proxy, sidecarset, wanted, workload,
 };
 use crate::manifest;
 
@@ -200,7 +200,7 @@ async fn an_invalid_set_is_reported_with_its_place_and_with_what_it_meets_in_the
     let mut same_container =
         sidecarset("other", json!([{"name": "proxy", "image": "x"}, {"name": "Bad_Name", "image": "x"}]));
     same_container["spec"]["injectionStrategy"] = json!({"revision": {"revisionName": "gone"}});
-    let (status, said) = told(of(&cluster, None, &[same_container]).await.err().unwrap());
+    let (status, said) = message(of(&cluster, None, &[same_container]).await.err().unwrap());
     assert_eq!(status, 1);
     assert_snapshot!(said, @r#"
     new.yaml:16:21: spec.injectionStrategy.revision.revisionName: Invalid value: "gone": Cannot find specific ControllerRevision, err: the set has no such revision
@@ -213,7 +213,7 @@ async fn an_invalid_set_is_reported_with_its_place_and_with_what_it_meets_in_the
 async fn what_is_no_sidecarset_is_not_previewed() {
     let cluster = TestCluster::managed().await;
     let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
-    let (status, said) = told(of(&cluster, None, std::slice::from_ref(&config_map)).await.err().unwrap());
+    let (status, said) = message(of(&cluster, None, std::slice::from_ref(&config_map)).await.err().unwrap());
     assert_eq!((status, said.as_str()), (2, "there is no SidecarSet in these manifests"));
     let mut warnings = Vec::new();
     let both = documents(&[config_map, sidecarset("mesh", json!([proxy("envoy:1.30")]))]);
@@ -245,7 +245,7 @@ async fn a_cluster_that_has_no_sidecarsets_yet_can_be_previewed() {
 async fn a_namespace_that_is_not_there_is_an_error() {
     let cluster = TestCluster::managed().await;
     let refused = of(&cluster, Some("shpo"), &[sidecarset("mesh", json!([proxy("envoy:1.30")]))]).await;
-    assert_eq!(told(refused.err().unwrap()), (1, "the cluster has no namespace \"shpo\"".to_owned()));
+    assert_eq!(message(refused.err().unwrap()), (1, "the cluster has no namespace \"shpo\"".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -253,7 +253,7 @@ async fn a_missing_right_is_named() {
     let cluster = TestCluster::managed().await;
     let reader = cluster.reader_without(&["/deployments"]);
     let sets = documents(&[sidecarset("mesh", json!([proxy("envoy:1.30")]))]);
-    let (status, said) = told(on_cluster(&reader, sets, wanted(None), &mut Vec::new()).await.err().unwrap());
+    let (status, said) = message(on_cluster(&reader, sets, wanted(None), &mut Vec::new()).await.err().unwrap());
     assert_eq!(status, 1);
     assert!(
         said.starts_with(

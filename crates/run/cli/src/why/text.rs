@@ -58,7 +58,7 @@ fn push_why(text: &mut String, why: &Why) {
 
 fn push_drift(text: &mut String, drift: &Drift) {
     text.push_str("\n  WHAT THE POD HAS, AND WHAT IT WOULD GET TODAY\n");
-    if drift.sidecar_sets.is_empty() && drift.is_none() {
+    if drift.sidecar_sets.is_empty() && drift.is_empty() {
         text.push_str("  it has no sidecars, and would get none\n");
         return;
     }
@@ -102,13 +102,13 @@ fn push_pods(text: &mut String, pods: &[PodDrift], namespace: &str) {
     text.push('\n');
     let rows = pods.iter().map(|pod| vec![pod.pod.clone(), state(&pod.drift)]);
     text.push_str(&table(&["POD", "STATE"], rows));
-    if let Some(pod) = pods.iter().find(|pod| !pod.drift.is_none()) {
+    if let Some(pod) = pods.iter().find(|pod| !pod.drift.is_empty()) {
         let _ = writeln!(text, "\n  `pillion why {} -n {namespace}` shows what differs", pod.pod);
     }
 }
 
 fn state(drift: &Drift) -> String {
-    if drift.is_none() {
+    if drift.is_empty() {
         return if drift.sidecar_sets.is_empty() { "no sidecars" } else { "up to date" }.to_owned();
     }
     let behind = drift.sidecar_sets.iter().filter(|set| set.state != DriftState::UpToDate);

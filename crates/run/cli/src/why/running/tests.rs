@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 use crate::cluster::testing::{
-    SIDECARSETS, TestCluster, owner_reference, pod, pod_of, proxy, sidecarset, told, wanted, workload,
+    SIDECARSETS, TestCluster, message, owner_reference, pod, pod_of, proxy, sidecarset, wanted, workload,
 };
 use crate::why;
 
@@ -20,7 +20,7 @@ async fn shown(cluster: &TestCluster, target: &[&str]) -> String {
 }
 
 async fn error(cluster: &TestCluster, target: &[&str]) -> (u8, String) {
-    told(explain(cluster, "default", target).await.err().unwrap())
+    message(explain(cluster, "default", target).await.err().unwrap())
 }
 
 #[tokio::test(start_paused = true)]
@@ -141,21 +141,28 @@ async fn the_sidecars_of_a_deleted_set_are_left_over_and_an_opted_out_pod_has_no
 }
 
 #[tokio::test(start_paused = true)]
-async fn limit_ranges_and_the_service_account_are_no_difference() {
+async fn what_the_api_server_adds_to_sidecars_is_no_difference() {
     let cluster = TestCluster::managed().await;
     let limits = json!([{"type": "Container", "default": {"memory": "1Gi"}, "defaultRequest": {"memory": "64Mi"}}]);
-    cluster
-        .create(
-            "/api/v1/namespaces/default/limitranges",
-            json!({"metadata": {"name": "l"}, "spec": {"limits": limits}}),
-        )
-        .await;
-    let containers =
-        json!([proxy("envoy:1.30"), {"name": "logs", "image": "logs:1", "readinessProbe": {"httpGet": {"port": 80}}}]);
-    cluster.create(SIDECARSETS, sidecarset("mesh", containers)).await;
-    cluster.create(PODS, pod("web-0")).await;
+    let range = json!({"metadata": {"name": "l"}, "spec": {"limits": limits}});
+    cluster.create("/api/v1/namespaces/default/limitranges", range).await;
+    let logs = json!({
+        "name": "logs", "image": "logs", "readinessProbe": {"httpGet": {"port": 80}}, "ports": [{"containerPort": 80}],
+        "shareVolumePolicy": {"type": "enabled"}, "podInjectPolicy": "AfterAppContainer",
+        "volumeMounts": [{"name": "certs", "mountPath": "/certs"}], "lifecycle": {"preStop": {"httpGet": {"port": 80}}},
+    });
+    let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
+    let hot = json!({"name": "hot", "image": "hot:1", "upgradeStrategy": hot});
+    let mut set = sidecarset("mesh", json!([proxy("envoy:1.30"), logs, hot]));
+    set["spec"]["initContainers"] =
+        json!([{"name": "native", "image": "n:1", "restartPolicy": "Always"}, {"name": "setup", "image": "s:1"}]);
+    set["spec"]["volumes"] = json!([{"name": "certs", "secret": {"secretName": "certs"}}]);
+    set["spec"]["imagePullSecrets"] = json!([{"name": "registry"}]);
+    cluster.create(SIDECARSETS, set).await;
+    let created = cluster.create(PODS, pod("web-0")).await;
+    assert_eq!(created["spec"]["containers"].as_array().unwrap().len(), 5, "{created:#}");
     let explanation = explain(&cluster, "default", &["web-0"]).await.ok().unwrap();
-    assert!(explanation.drift.as_ref().unwrap().is_none(), "{:#?}", explanation.drift);
+    assert!(explanation.drift.as_ref().unwrap().is_empty(), "{:#?}", explanation.drift);
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,7 +175,7 @@ async fn a_pod_that_is_being_deleted_is_explained_like_the_one_in_its_place() {
     cluster.delete(&format!("{PODS}/web-0")).await;
     let explanation = explain(&cluster, "default", &["web-0"]).await.ok().unwrap();
     assert_eq!(explanation.remarks, ["it is being deleted; this is about a pod created in its place"]);
-    assert!(explanation.why.sidecar_sets[0].matched && explanation.drift.unwrap().is_none());
+    assert!(explanation.why.sidecar_sets[0].matched && explanation.drift.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -224,7 +231,7 @@ async fn jobs_are_explained_with_their_pods_those_of_cron_jobs_too() {
         let explanation = explain(&cluster, "default", &[target]).await.ok().unwrap();
         assert!(explanation.why.sidecar_sets[0].matched, "{target}");
         let pods: Vec<(String, bool)> =
-            explanation.pods.unwrap().into_iter().map(|pod| (pod.pod, pod.drift.is_none())).collect();
+            explanation.pods.unwrap().into_iter().map(|pod| (pod.pod, pod.drift.is_empty())).collect();
         assert_eq!(pods, [("nightly-1-x".to_owned(), true)], "{target}");
     }
 }
@@ -241,7 +248,7 @@ async fn pods_of_namespaces_that_the_webhook_is_not_called_for_get_nothing() {
         (verdict.matched, verdict.message.as_str()),
         (false, "the webhook is not called for pods of namespace \"kube-system\"")
     );
-    assert!(explanation.drift.unwrap().is_none());
+    assert!(explanation.drift.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -261,7 +268,7 @@ async fn a_pinned_revision_is_read_from_its_namespace() {
     cluster.create(PODS, pod("web-0")).await;
     let explanation = explain(&cluster, "default", &["web-0"]).await.ok().unwrap();
     let drift = explanation.drift.unwrap();
-    assert!(drift.is_none(), "{drift:#?}");
+    assert!(drift.is_empty(), "{drift:#?}");
     assert_eq!(drift.sidecar_sets[0].revision.as_deref(), name.as_str());
 }
 
@@ -305,7 +312,7 @@ async fn a_missing_right_is_named_and_one_that_is_not_needed_is_not_missed() {
     let target = ["web-0".to_owned()];
     let reader = cluster.reader_without(&["/sidecarsets"]);
     let refused = explain_running(&reader, &target, wanted(Some("default")), now, &mut Vec::new()).await;
-    assert_snapshot!(told(refused.err().unwrap()).1, @r#"cannot list sidecarsets.apps.kruise.io at the cluster scope: the right to list sidecarsets.apps.kruise.io is missing: sidecarsets is forbidden: User "jane" cannot list resource "sidecarsets""#);
+    assert_snapshot!(message(refused.err().unwrap()).1, @r#"cannot list sidecarsets.apps.kruise.io at the cluster scope: the right to list sidecarsets.apps.kruise.io is missing: sidecarsets is forbidden: User "jane" cannot list resource "sidecarsets""#);
     let forbidden = &["/mutatingwebhookconfigurations", "/controllerrevisions", "/configmaps", "/namespaces/default"];
     let mut warnings = Vec::new();
     let reader = cluster.reader_without(forbidden);
