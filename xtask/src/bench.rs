@@ -13,12 +13,14 @@ use serde_json::Value;
 use crate::command::{cargo, output, run};
 
 /// Packages with benchmarks.
-const PACKAGES: &[&str] = &["pillion-quantity", "pillion-expr", "pillion-rightsize", "pillion-admission"];
+const PACKAGES: &[&str] =
+    &["pillion-quantity", "pillion-expr", "pillion-rightsize", "pillion-admission", "pillion-preview"];
 
 /// What is compared with what: the larger work, the smaller work, and the ratio that the design allows.
 const RATIOS: &[(&str, &str, &str)] = &[
     ("admit/50000 sets", "admit/100 sets", "at most 2"),
     ("rightsize/pass/100000", "rightsize/pass/10000", "at most 11"),
+    ("preview/10000 workloads", "preview/1000 workloads", "at most 11"),
 ];
 
 /// Runs the benchmarks.

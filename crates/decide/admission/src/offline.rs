@@ -1,4 +1,6 @@
-//! Admission without a cluster: what a manifest would become.
+//! Admission outside of the webhook: what a manifest, or an object of a cluster, would become.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use json_patch::Patch;
@@ -6,7 +8,7 @@ use pillion_api::field;
 use pillion_api::pod::{Object, Pod};
 use pillion_api::workload::pod_template;
 use pillion_gates::Gates;
-use pillion_inject::Verdict;
+use pillion_inject::{MatchReason, Verdict};
 use pillion_note::{Denied, Draw, Note};
 use serde::Serialize;
 use serde_json::Value;
@@ -14,13 +16,15 @@ use serde_json::Value;
 use crate::api_server::before_webhooks;
 use crate::{Decision, Snapshot, admit};
 
-/// What is known in place of a cluster.
+/// What admission needs to know, from manifests or read from a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Offline {
     /// SidecarSets and namespaces.
     pub snapshot: Snapshot,
-    /// LimitRange objects.
-    pub limit_ranges: Vec<Value>,
+    /// LimitRange objects, by namespace.
+    pub limit_ranges: BTreeMap<String, Vec<Value>>,
+    /// Namespaces for whose pods the API server does not call the webhook.
+    pub excluded_namespaces: BTreeSet<String>,
     /// The feature gates.
     pub gates: Gates,
     /// The random number and the quota grants.
@@ -77,9 +81,8 @@ impl Offline {
     /// # Errors
     /// The pod is malformed or refused.
     pub fn inject(&self, object: &Value, now: Timestamp) -> Result<Option<Injected>, OfflineError> {
-        let Some(path) = pod_template(object) else { return Ok(None) };
-        let pod = self.pod(object, path)?;
-        let Decision { outcome, notes } = admit(&pod, &self.snapshot, self.gates, &self.draw, time_of(path, now));
+        let Some((pod, path)) = self.pod(object)? else { return Ok(None) };
+        let Decision { outcome, notes } = self.decide(&pod, time_of(path, now));
         let patch = outcome?;
         let mut object = object.clone();
         if let Some(template) = object.pointer_mut(path) {
@@ -93,11 +96,9 @@ impl Offline {
     /// # Errors
     /// The pod is malformed.
     pub fn why(&self, object: &Value, now: Timestamp) -> Result<Option<Why>, OfflineError> {
-        let Some(path) = pod_template(object) else { return Ok(None) };
-        let pod = self.pod(object, path)?;
-        let namespace = self.snapshot.namespace(pod.namespace());
-        let sidecar_sets = pillion_inject::explain(&pod, &namespace, &self.snapshot.catalog);
-        let Decision { outcome, notes } = admit(&pod, &self.snapshot, self.gates, &self.draw, time_of(path, now));
+        let Some((pod, path)) = self.pod(object)? else { return Ok(None) };
+        let sidecar_sets = self.explain(&pod);
+        let Decision { outcome, notes } = self.decide(&pod, time_of(path, now));
         let (denied, after) = match outcome {
             Ok(patch) => {
                 let mut after = pod.into_value();
@@ -111,24 +112,57 @@ impl Offline {
         Ok(Some(Why { sidecar_sets, notes, denied, init_containers, containers }))
     }
 
-    fn namespace_of<'a>(&'a self, object: &'a Value) -> &'a str {
-        object["metadata"]["namespace"].as_str().filter(|name| !name.is_empty()).unwrap_or(&self.namespace)
-    }
-
-    /// The pod that the API server would show to the webhook.
-    fn pod(&self, object: &Value, path: &str) -> Result<Pod, OfflineError> {
+    /// The pod that the API server would show to the webhook, and where it is in the object. `None` if the object has no pod in it.
+    ///
+    /// # Errors
+    /// The pod is malformed.
+    pub fn pod(&self, object: &Value) -> Result<Option<(Pod, &'static str)>, OfflineError> {
+        let Some(path) = pod_template(object) else { return Ok(None) };
         let template = object.pointer(path).unwrap_or(&Value::Null);
         let mut pod = template.clone();
-        let namespace = self.namespace_of(object);
         if let Some(pod) = pod.as_object_mut() {
-            complete_metadata(pod, object, namespace);
+            complete_metadata(pod, object, self.namespace_of(object));
         }
-        let ranges: Vec<&Value> =
-            self.limit_ranges.iter().filter(|range| self.namespace_of(range) == namespace).collect();
         // Checked first, so that defaulting meets only what has the right form.
         let mut pod = Pod::new(pod).map_err(|error| below(path, error))?.into_value();
-        before_webhooks(&mut pod, &ranges);
-        Ok(Pod::new(pod).map_err(|error| below(path, error))?)
+        self.complete_resources(&mut pod);
+        Ok(Some((Pod::new(pod).map_err(|error| below(path, error))?, path)))
+    }
+
+    /// What the webhook would decide about a pod; nothing if it is not called for pods of that namespace.
+    pub fn decide(&self, pod: &Pod, now: Option<Timestamp>) -> Decision {
+        if self.excluded_namespaces.contains(pod.namespace()) {
+            return Decision { outcome: Ok(Patch::default()), notes: Vec::new() };
+        }
+        admit(pod, &self.snapshot, self.gates, &self.draw, now)
+    }
+
+    /// The LimitRanges of a namespace.
+    pub fn limit_ranges_of(&self, namespace: &str) -> Vec<&Value> {
+        self.limit_ranges.get(namespace).into_iter().flatten().collect()
+    }
+
+    /// Fills in the resources that the API server fills in: before it calls the webhook, and again after the webhook has changed the pod.
+    pub fn complete_resources(&self, pod: &mut Value) {
+        let ranges = self.limit_ranges_of(self.namespace_of(pod));
+        before_webhooks(pod, &ranges);
+    }
+
+    fn explain(&self, pod: &Pod) -> Vec<Verdict> {
+        let namespace = self.snapshot.namespace(pod.namespace());
+        let mut verdicts = pillion_inject::explain(pod, &namespace, &self.snapshot.catalog);
+        if self.excluded_namespaces.contains(pod.namespace()) {
+            for verdict in verdicts.iter_mut().filter(|verdict| verdict.matched) {
+                verdict.matched = false;
+                verdict.reason = MatchReason::NamespaceExcluded;
+                verdict.message = format!("the webhook is not called for pods of namespace {:?}", pod.namespace());
+            }
+        }
+        verdicts
+    }
+
+    fn namespace_of<'a>(&'a self, object: &'a Value) -> &'a str {
+        object["metadata"]["namespace"].as_str().filter(|name| !name.is_empty()).unwrap_or(&self.namespace)
     }
 }
 

@@ -3,8 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use pillion_api::field::Path;
-use pillion_api::names;
-use pillion_api::sidecarset::{self, SidecarContainer, SidecarSet, revision};
+use pillion_api::sidecarset::{SidecarContainer, SidecarSet, revision};
 use pillion_patch::selector::SelectorError;
 
 use crate::policy::{Policy, PolicyError};
@@ -68,10 +67,8 @@ impl Body {
         };
         let init_containers = policies(&set.spec.init_containers, "initContainers")?;
         let containers = policies(&set.spec.containers, "containers")?;
-        let hash = set.annotation(names::HASH).map_or_else(|| sidecarset::hash(&set), str::to_owned);
-        let hash_without_image = set
-            .annotation(names::HASH_WITHOUT_IMAGE)
-            .map_or_else(|| sidecarset::hash_without_image(&set), str::to_owned);
+        let hash = set.current_hash().into_owned();
+        let hash_without_image = set.current_hash_without_image().into_owned();
         Ok(Body { set, init_containers, containers, hash, hash_without_image, revision: OnceLock::new() })
     }
 

@@ -103,6 +103,19 @@ impl Catalog {
         self.matching_entries(namespace, labels).into_iter().map(|entry| entry.latest.set.as_ref()).collect()
     }
 
+    /// The sets that a pod with these labels gets in this namespace, by name: those that match, without paused ones, and with a
+    /// canary in the place of its set.
+    pub fn injected_into<'c>(&'c self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<&'c Arc<SidecarSet>> {
+        self.injected_entries(namespace, labels).into_iter().map(|entry| &entry.latest.set).collect()
+    }
+
+    pub(crate) fn injected_entries(&self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<&Entry> {
+        let mut matching = self.matching_entries(namespace, labels);
+        matching.retain(|entry| !entry.latest.set.spec.injection_strategy.paused);
+        let replaced: Vec<&str> = matching.iter().filter_map(|entry| entry.latest.set.canary_base()).collect();
+        matching.into_iter().filter(|entry| !replaced.contains(&entry.name())).collect()
+    }
+
     pub(crate) fn matching_entries(&self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<&Entry> {
         let of_namespace: Vec<(&str, &str)> = namespace.labels().collect();
         let label = |key: &str| labels.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);

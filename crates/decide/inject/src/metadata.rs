@@ -7,21 +7,26 @@ use pillion_note::{Denied, Draft};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Writes the annotations of `set`.
-pub(crate) fn patch(set: &SidecarSet, draft: &mut Draft<'_>) -> Result<(), Denied> {
+/// Writes the annotations of `set` (`patchPodMetadata`).
+///
+/// # Errors
+/// The first annotation that cannot be merged. All others are written.
+pub fn patch_pod_metadata(set: &SidecarSet, draft: &mut Draft<'_>) -> Result<(), Denied> {
+    let mut result = Ok(());
     for patch in &set.spec.patch_pod_metadata {
         for (key, value) in &patch.annotations {
             let current = draft.annotation(key);
             let decided = match patch.patch_policy.as_ref().unwrap_or(&PatchPolicy::Retain) {
                 PatchPolicy::Retain => current.is_none().then(|| value.clone()),
                 PatchPolicy::Overwrite => Some(value.clone()),
-                PatchPolicy::MergePatchJson => {
-                    Some(merge(current.unwrap_or_default(), value).map_err(|reason| Denied::Metadata {
-                        set: set.name().to_owned(),
-                        key: key.clone(),
-                        reason,
-                    })?)
-                }
+                PatchPolicy::MergePatchJson => match merge(current.unwrap_or_default(), value) {
+                    Ok(merged) => Some(merged),
+                    Err(reason) => {
+                        let set = set.name().to_owned();
+                        result = result.and(Err(Denied::Metadata { set, key: key.clone(), reason }));
+                        None
+                    }
+                },
                 PatchPolicy::Unknown(_) => None,
             };
             if let Some(decided) = decided {
@@ -29,7 +34,7 @@ pub(crate) fn patch(set: &SidecarSet, draft: &mut Draft<'_>) -> Result<(), Denie
             }
         }
     }
-    Ok(())
+    result
 }
 
 /// An object whose values are the text that they were written in.

@@ -22,8 +22,7 @@ pub(crate) fn write(draft: &mut Draft<'_>, bodies: &[&Body], now: Option<Timesta
         if spec.init_containers.is_empty() && spec.containers.is_empty() {
             continue;
         }
-        let native = spec.init_containers.iter().filter(|container| container.is_native_sidecar());
-        let sidecars: BTreeSet<&str> = native.chain(&spec.containers).map(SidecarContainer::name).collect();
+        let sidecars: BTreeSet<&str> = body.set.sidecars().map(SidecarContainer::name).collect();
         let record = |hash, controller_revision| NewRecord {
             update_timestamp: now,
             hash,

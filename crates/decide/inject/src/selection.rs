@@ -5,6 +5,7 @@ use std::fmt;
 
 use pillion_api::names;
 use pillion_api::pod::Pod;
+use pillion_api::sidecarset::SidecarSet;
 use serde::Serialize;
 
 use crate::catalog::{Catalog, Entry};
@@ -35,6 +36,8 @@ pub enum MatchReason {
     NamespaceSelector,
     /// Its `selector` does not match the pod.
     Selector,
+    /// The API server does not call the webhook for pods of this namespace.
+    NamespaceExcluded,
     /// The pod's annotation keeps every SidecarSet out.
     OptedOut,
     /// The pod has ended or is being deleted.
@@ -60,16 +63,18 @@ pub fn explain(pod: &Pod, namespace: &Namespace, catalog: &Catalog) -> Vec<Verdi
     catalog.entries().map(|entry| verdict(pod, namespace, entry, &replaced)).collect()
 }
 
-/// The sets that the pod gets, in order of their names.
+/// The sets that a new pod gets, in order of their names.
+pub fn selected<'a>(pod: &Pod, namespace: &Namespace, catalog: &'a Catalog) -> Vec<&'a SidecarSet> {
+    select(pod, namespace, catalog).into_iter().map(|entry| entry.latest.set.as_ref()).collect()
+}
+
+/// The same, compiled.
 pub(crate) fn select<'a>(pod: &Pod, namespace: &Namespace, catalog: &'a Catalog) -> Vec<&'a Entry> {
     if is_opted_out(pod) || pod.is_inactive() {
         return Vec::new();
     }
     let labels: Vec<(&str, &str)> = pod.labels().collect();
-    let mut matching = catalog.matching_entries(namespace, &labels);
-    matching.retain(|entry| !entry.latest.set.spec.injection_strategy.paused);
-    let replaced: Vec<&str> = matching.iter().filter_map(|entry| entry.latest.set.canary_base()).collect();
-    matching.into_iter().filter(|entry| !replaced.contains(&entry.name())).collect()
+    catalog.injected_entries(namespace, &labels)
 }
 
 fn is_opted_out(pod: &Pod) -> bool {

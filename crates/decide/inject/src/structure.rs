@@ -44,7 +44,7 @@ pub fn inject(draft: &mut Draft<'_>, context: &Context<'_>) -> Result<Injected, 
         bodies.push(revision::choose(entry, draft, context.draw)?);
     }
     for body in &bodies {
-        metadata::patch(&body.set, draft)?;
+        metadata::patch_pod_metadata(&body.set, draft)?;
     }
     let app = app(draft, &bodies);
     let mut plan = Plan::default();

@@ -85,6 +85,14 @@ pub enum Reason {
     VolumeKept,
     /// A variable named in `transferEnv` does not exist.
     EnvNotFound,
+    /// Running pods cannot get the latest revision of a SidecarSet in place.
+    NotUpgradablePods,
+    /// A rollout paused itself because updated pods fail.
+    RolloutPaused,
+    /// More revisions are kept than the limit says.
+    HistoryLimit,
+    /// An annotation of `patchPodMetadata` could not be written on a running pod.
+    MetadataNotPatched,
 }
 
 impl fmt::Display for Reason {

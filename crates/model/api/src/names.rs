@@ -15,12 +15,23 @@ pub const HASH: &str = "kruise.io/sidecarset-hash";
 pub const HASH_WITHOUT_IMAGE: &str = "kruise.io/sidecarset-hash-without-image";
 /// Pod annotation: the sorted, comma-joined names of the SidecarSets injected into it.
 pub const INJECTED_LIST: &str = "kruise.io/sidecarset-injected-list";
+/// Pod annotation: JSON map from SidecarSet name to what its last update in place changed, and from which images.
+pub const IN_PLACE_UPDATE_STATE: &str = "kruise.io/sidecarset-inplace-update-state";
 /// Pod annotation: JSON map from sidecar name to the container of its hot-upgrade pair that works.
 pub const WORKING_HOT_UPGRADE_CONTAINER: &str = "kruise.io/sidecarset-working-hotupgrade-container";
+/// Pod annotation: what an update in place has changed, until the kubelet has followed.
+pub const IN_PLACE_STATE: &str = "kruise.io/sidecarset-inplace-update-state";
 /// Prefix of the pod annotation with the version of one container of a hot-upgrade pair.
 pub const HOT_UPGRADE_VERSION_PREFIX: &str = "version.sidecarset.kruise.io/";
 /// Prefix of the pod annotation with the version of the other container of the pair.
 pub const HOT_UPGRADE_VERSION_ALT_PREFIX: &str = "versionalt.sidecarset.kruise.io/";
+
+/// Pod condition: whether every SidecarSet of the pod can be updated in place.
+pub const UPGRADABLE_CONDITION: &str = "SidecarSetUpgradable";
+/// Pod annotation of our own: the place in a partition that `policy: Quota` granted this pod.
+pub const QUOTA_PLACE: &str = "pillion.dev/quota-place";
+/// SidecarSet annotation of our own: the revision whose rollout paused itself and is to go on.
+pub const RESUME: &str = "pillion.dev/resume";
 
 /// Label of a ControllerRevision: the SidecarSet that it belongs to.
 pub const REVISION_OWNER: &str = "kruise.io/sidecarset-name";
@@ -64,6 +75,11 @@ pub const SIMULATE: &str = "pillion.dev/simulate";
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Pod label of our own, `"true"`: the pod with which `pillion install` checks admission. It is never stored.
 pub const INSTALL_CHECK: &str = "pillion.dev/install-check";
+
+/// Condition of a SidecarSet: whether every pod that should have its sidecars has them.
+pub const PODS_INJECTED: &str = "PodsInjected";
+/// Condition of a SidecarSet with `failurePolicy: Fail`: whether its pods are refused while the webhook is down.
+pub const FAILURE_POLICY_ENFORCED: &str = "FailurePolicyEnforced";
 
 /// Annotation of the Secret with the webhooks' authority: when that authority expires.
 pub const AUTHORITY_NOT_AFTER: &str = "pillion.dev/authority-not-after";

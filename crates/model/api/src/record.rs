@@ -1,4 +1,4 @@
-//! What injection writes on a pod: which SidecarSets were injected, from which revision, with which containers.
+//! What injection and updates in place write on a pod: which SidecarSets were injected, from which revision, with which containers.
 //!
 //! Their text is a wire format that Kruise's controllers and daemon read, so it is written as Go writes it.
 //!
@@ -15,6 +15,8 @@
 //! ```
 
 pub mod hot_upgrade;
+pub mod in_place;
+pub mod upgradable;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -113,6 +115,11 @@ impl Records {
         Ok(Records { by_set })
     }
 
+    /// The sets that have a record, by name.
+    pub fn sets(&self) -> impl Iterator<Item = &str> {
+        self.by_set.keys().map(String::as_str)
+    }
+
     /// The record of a set.
     pub fn get(&self, set: &str) -> Option<Record<'_>> {
         self.by_set.get(set).map(Record)
@@ -144,9 +151,13 @@ impl fmt::Display for Records {
 #[expect(clippy::ref_option, reason = "the signature is serde's")]
 fn seconds<S: serde::Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
     match time {
-        Some(time) => serializer.collect_str(&time.strftime("%Y-%m-%dT%H:%M:%SZ")),
+        Some(time) => serializer.serialize_str(&go_time(*time)),
         None => serializer.serialize_none(),
     }
+}
+
+fn go_time(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// The SidecarSets named in [`names::INJECTED_LIST`](crate::names::INJECTED_LIST).

@@ -22,6 +22,7 @@ mod go_json;
 mod hash;
 pub mod revision;
 mod shape;
+mod status;
 mod unknown_fields;
 pub mod validation;
 mod version;
@@ -30,6 +31,7 @@ pub use decode::decode;
 pub use defaults::{apply_defaults, prepare};
 pub use field_ref::{FieldRefError, MetadataKey};
 pub use hash::{hash, hash_without_image};
+pub use status::SidecarSetStatus;
 pub use unknown_fields::{UnknownField, unknown_fields};
 pub use validation::{validate, validate_update};
 pub use version::DecodeError;
@@ -55,6 +57,23 @@ impl SidecarSet {
     /// The name, or "" while it has none.
     pub fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// The set's hash: what the webhook wrote, else computed. Pods with the same hash are up to date.
+    pub fn current_hash(&self) -> std::borrow::Cow<'_, str> {
+        self.annotation(crate::names::HASH).map_or_else(|| hash(self).into(), Into::into)
+    }
+
+    /// As [`SidecarSet::current_hash`], without images. Pods with another one cannot be updated in place.
+    pub fn current_hash_without_image(&self) -> std::borrow::Cow<'_, str> {
+        let written = self.annotation(crate::names::HASH_WITHOUT_IMAGE);
+        written.map_or_else(|| hash_without_image(self).into(), Into::into)
+    }
+
+    /// The containers that run beside the app: native sidecars, then sidecars.
+    pub fn sidecars(&self) -> impl Iterator<Item = &SidecarContainer> {
+        let native = self.spec.init_containers.iter().filter(|container| container.is_native_sidecar());
+        native.chain(&self.spec.containers)
     }
 
     /// The value of an annotation of the set.
@@ -180,6 +199,11 @@ impl SidecarContainer {
     /// The container's name, or "" while it has none.
     pub fn name(&self) -> &str {
         self.container.get("name").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The container's image, or "" while it has none.
+    pub fn image(&self) -> &str {
+        self.container.get("image").and_then(Value::as_str).unwrap_or_default()
     }
 
     /// Whether this init container keeps running beside the app: `restartPolicy: Always`.
@@ -453,6 +477,11 @@ impl UpdateStrategy {
     fn is_empty(&self) -> bool {
         *self == UpdateStrategy::default()
     }
+
+    /// Whether running pods are updated at all. As in Kruise, every type but `NotUpdate` means so.
+    pub fn updates_running_pods(&self) -> bool {
+        self.strategy != Some(UpdateStrategyType::NotUpdate)
+    }
 }
 
 /// Rolling or not at all.
@@ -586,6 +615,9 @@ pub struct Repair {
     /// How many pods a minute may be evicted. Default 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_per_minute: Option<i32>,
+    /// Whether pods that are older than the set count, too. Default false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub include_older: Option<bool>,
 }
 
 /// Only say it, or also evict.
@@ -673,30 +705,6 @@ pub enum ServiceAccountPolicy {
     #[serde(untagged)]
     #[schemars(skip)]
     Unknown(String),
-}
-
-/// What the controller has seen.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SidecarSetStatus {
-    /// The generation that these numbers are about.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-    /// Pods that the set matches.
-    pub matched_pods: i32,
-    /// Matched pods that have the latest revision.
-    pub updated_pods: i32,
-    /// Matched pods that are ready.
-    pub ready_pods: i32,
-    /// Matched pods that have the latest revision and are ready.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub updated_ready_pods: Option<i32>,
-    /// Name of the latest ControllerRevision.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latest_revision: Option<String>,
-    /// How often a revision's name collided.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub collision_count: Option<i32>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

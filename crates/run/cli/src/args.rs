@@ -4,8 +4,7 @@
 #![allow(clippy::doc_markdown)]
 
 mod install;
-
-pub use install::{InstallArgs, ToClusterArgs, UninstallArgs};
+mod reading;
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -20,6 +19,10 @@ use pillion_expr::{Amount, Resource};
 use pillion_gates::{Gates, Settings};
 use pillion_manager::Part;
 use pillion_quantity::Quantity;
+
+pub use self::install::{InstallArgs, ToClusterArgs, UninstallArgs};
+use self::reading::{PREVIEW_EXAMPLES, WHY_EXAMPLES};
+pub use self::reading::{PreviewArgs, RevisionsArgs, WhyArgs};
 
 /// Sidecars done properly on Kubernetes
 ///
@@ -77,8 +80,24 @@ pub enum Command {
     ///
     /// Says of every SidecarSet whether it matches a pod and why, in which order containers come, and how each resource
     /// was computed. A pod that would be refused is explained, too.
+    ///
+    /// Of a pod of a cluster it also says what the pod has beside what it would get if it were created today: a SidecarSet of
+    /// another revision, a container that was changed by hand, a sidecar that is missing. Of a workload it explains the template, and
+    /// says this of each of its pods. With -f it explains manifests, without a cluster. It changes nothing.
     #[command(after_help = WHY_EXAMPLES)]
     Why(WhyArgs),
+    /// Show what applying SidecarSets would do, without applying them
+    ///
+    /// Puts the template of every workload of the cluster through admission twice, with the SidecarSets as they are and with those in the
+    /// manifests: which workloads are matched, which sidecars are added, changed and removed, the requests and limits of each namespace before
+    /// and after, the pods that would be refused and why, and the running pods that could be updated in place. Reads the cluster
+    /// and writes nothing.
+    ///
+    /// With --offline no cluster is contacted: the workloads are those in the manifests.
+    ///
+    /// The exit status is 1 if a pod would be refused.
+    #[command(after_help = PREVIEW_EXAMPLES)]
+    Preview(PreviewArgs),
     /// Evaluate, check and draw resource expressions
     ///
     /// An expression computes the cpu or memory of a sidecar from that of the application, for example
@@ -123,15 +142,23 @@ pub struct ManifestArgs {
     /// The namespace of objects that name none
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     pub namespace: String,
+    /// What decides beside the manifests.
+    #[command(flatten)]
+    pub decision: DecisionArgs,
+    /// The time of admission, which is written into pods [default: now]
+    #[arg(long, value_name = "TIME")]
+    pub now: Option<Timestamp>,
+}
+
+/// What decides beside SidecarSets and pods.
+#[derive(Debug, Args)]
+pub struct DecisionArgs {
     /// The random number, from 0 to 1, that decides between revisions
     ///
     /// A SidecarSet with the injection policy Partial gives a new pod the pinned revision if the number is below the
     /// share that its partition keeps on it.
     #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = parse_draw)]
     pub draw: u64,
-    /// The time of admission, which is written into pods [default: now]
-    #[arg(long, value_name = "TIME")]
-    pub now: Option<Timestamp>,
     /// Features to switch on or off.
     #[command(flatten)]
     pub gates: GateArgs,
@@ -283,17 +310,6 @@ pub enum InjectOutput {
     Json,
     /// A unified diff for each object that changes
     Diff,
-}
-
-/// `pillion why`
-#[derive(Debug, Args)]
-pub struct WhyArgs {
-    /// What to read.
-    #[command(flatten)]
-    pub manifests: ManifestArgs,
-    /// How to print
-    #[arg(short, long, value_enum, default_value_t = Output::Text)]
-    pub output: Output,
 }
 
 /// How a command prints that speaks to people first.
@@ -522,14 +538,6 @@ Examples:
 
   # Between two programs
   kustomize build . | pillion inject -f sidecarsets/ -f - | kubectl apply -f -";
-
-const WHY_EXAMPLES: &str = "\
-Examples:
-  # Why is there no sidecar in this pod?
-  pillion why -f sidecarsets/ -f pod.yaml
-
-  # The same for a program
-  pillion why -f sidecarsets/ -f pod.yaml -o json";
 
 const EVAL_EXAMPLES: &str = "\
 Examples:

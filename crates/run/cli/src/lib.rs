@@ -12,7 +12,8 @@
 //!
 //! ```text
 //!  argv ──args──▶ command ─┬─ inject ─┐
-//!                          ├─ why ────┴─ manifest ──▶ offline ──▶ pillion-admission ──▶ render ──▶ stdout
+//!                          ├─ why ────┼─ manifest ──▶ offline ──▶ pillion-admission ──▶ render ──▶ stdout
+//!                          ├─ preview ┘  cluster ──▶ known, fleet ──▶ pillion-preview ───────┘
 //!                          ├─ expr ───── pillion-expr ──▶ text, or plot ──▶ terminal, SVG, PNG
 //!                          ├─ crds ───── pillion-api ───▶ render
 //!                          ├─ install, uninstall ── pillion-install ──▶ an API server
@@ -23,9 +24,10 @@
 //! # Invariants
 //! - stdout is data; warnings and errors go to stderr.
 //! - The exit status is 0 when it is done, 1 when the answer is no, 2 when the command was used wrongly.
-//! - Nothing is printed to stdout when the answer is no.
+//! - Nothing is printed to stdout when the answer is no, but by `preview`, whose answer is the reason.
 
 pub mod args;
+mod cluster;
 mod connect;
 mod expr;
 pub mod inject;
@@ -33,6 +35,7 @@ mod install;
 mod manager;
 pub mod manifest;
 pub mod offline;
+mod preview;
 pub mod render;
 mod up;
 pub mod why;
@@ -52,8 +55,11 @@ use pillion_note::Draw;
 use serde_json::Value;
 
 use crate::args::{
-    Cli, Command, CrdsArgs, ExprCommand, InjectArgs, InjectOutput, ManifestArgs, ObjectOutput, Output, UpArgs, WhyArgs,
+    Cli, Command, CrdsArgs, DecisionArgs, ExprCommand, InjectArgs, InjectOutput, ObjectOutput, Output, PreviewArgs,
+    UpArgs, WhyArgs,
 };
+use crate::cluster::known::Wanted;
+use crate::cluster::read::Reader;
 use crate::manifest::{Document, ReadError};
 use crate::offline::Inputs;
 
@@ -128,6 +134,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Up(args) => run_up(&args),
         Command::Manager(args) => manager::run(&args),
         Command::Why(args) => run_why(&args),
+        Command::Preview(args) => run_preview(&args),
         Command::Expr(ExprCommand::Eval(args)) => print(&expr::eval(&args)?),
         Command::Expr(ExprCommand::Check(args)) => print(&expr::check(&args)?),
         Command::Expr(ExprCommand::Plot(args)) => print_coloured(&expr::plot(&args)?),
@@ -151,8 +158,9 @@ pub fn crds_yaml() -> Result<String, serde_saphyr::ser::Error> {
 }
 
 fn run_inject(args: &InjectArgs) -> Result<(), Failure> {
-    let inputs = load(&args.manifests)?;
-    let report = inject::inject(&inputs, now(&args.manifests)).map_err(Failure::No)?;
+    let manifests = &args.manifests;
+    let inputs = load(&manifests.filenames, &manifests.namespace, &manifests.decision)?;
+    let report = inject::inject(&inputs, now(manifests.now)).map_err(Failure::No)?;
     say_warnings(&report.warnings);
     let after = report.outcomes.iter().map(|outcome| &outcome.after);
     match args.output {
@@ -173,8 +181,13 @@ fn run_up(args: &UpArgs) -> Result<(), Failure> {
 }
 
 fn run_why(args: &WhyArgs) -> Result<(), Failure> {
-    let inputs = load(&args.manifests)?;
-    let explanations = why::explain(&inputs, now(&args.manifests)).map_err(Failure::No)?;
+    let explanations = if args.filenames.is_empty() {
+        vec![why_running(args)?]
+    } else {
+        let namespace = args.cluster.namespace.as_deref().unwrap_or("default");
+        let inputs = load(&args.filenames, namespace, &args.decision)?;
+        why::explain(&inputs, now(args.now)).map_err(Failure::No)?
+    };
     if explanations.is_empty() {
         return Err(Failure::no("there is no pod and no workload in these manifests"));
     }
@@ -183,6 +196,68 @@ fn run_why(args: &WhyArgs) -> Result<(), Failure> {
     }
     let value = serde_json::to_value(&explanations).map_err(io::Error::from)?;
     print(&rendered(&value, args.output)?)
+}
+
+fn why_running(args: &WhyArgs) -> Result<why::Explanation, Failure> {
+    let mut warnings = Vec::new();
+    let explanation = block_on(async {
+        let connection = connect::connect(&args.cluster).await?;
+        let wanted = wanted(Some(&connection.namespace), &args.revisions.revisions_namespace, &args.decision);
+        let reader = Reader::new(connection.client);
+        why::explain_running(&reader, &args.target, wanted, now(args.now), &mut warnings).await
+    })?;
+    say_warnings(&warnings);
+    explanation
+}
+
+fn run_preview(args: &PreviewArgs) -> Result<(), Failure> {
+    let mut warnings = Vec::new();
+    let preview = if args.offline {
+        let namespace = args.cluster.namespace.as_deref().unwrap_or("default");
+        let inputs = load(&args.filenames, namespace, &args.decision)?;
+        let base = if args.base.is_empty() { None } else { Some(load(&args.base, namespace, &args.decision)?) };
+        preview::on_manifests(&inputs, base.as_ref())
+    } else {
+        let documents = read(&args.filenames)?;
+        block_on(async {
+            let connection = connect::connect(&args.cluster).await.map_err(|failure| match failure {
+                Failure::Misuse(reasons) => Failure::Misuse(
+                    reasons
+                        .into_iter()
+                        .map(|reason| format!("{reason}; --offline previews manifests without a cluster"))
+                        .collect(),
+                ),
+                other => other,
+            })?;
+            let namespace = args.cluster.namespace.as_deref();
+            let wanted = wanted(namespace, &args.revisions.revisions_namespace, &args.decision);
+            preview::on_cluster(&Reader::new(connection.client), documents, wanted, &mut warnings).await
+        })?
+    };
+    say_warnings(&warnings);
+    let preview = preview?;
+    if args.output == Output::Text {
+        print(&preview::text(&preview))?;
+    } else {
+        print(&rendered(&serde_json::to_value(&preview).map_err(io::Error::from)?, args.output)?)?;
+    }
+    let refused = preview.refused().count();
+    if refused == 0 {
+        return Ok(());
+    }
+    let workloads = if refused == 1 { "1 workload" } else { &format!("{refused} workloads") };
+    Err(Failure::no(format!("pods of {workloads} would be refused")))
+}
+
+/// What to read of a cluster.
+fn wanted<'a>(namespace: Option<&'a str>, revisions_namespace: &'a str, decision: &DecisionArgs) -> Wanted<'a> {
+    let draw = Draw { random: decision.draw, ..Draw::default() };
+    Wanted { namespace, revisions_namespace, gates: decision.gates.gates(), draw }
+}
+
+/// Runs what talks to a cluster.
+fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work))
 }
 
 /// A value for a program.
@@ -200,18 +275,18 @@ fn read(paths: &[PathBuf]) -> Result<Vec<Document>, Failure> {
 }
 
 /// Reads the manifests and sorts them.
-fn load(args: &ManifestArgs) -> Result<Inputs, Failure> {
-    let documents = read(&args.filenames)?;
-    let draw = Draw { random: args.draw, ..Draw::default() };
+fn load(filenames: &[PathBuf], namespace: &str, decision: &DecisionArgs) -> Result<Inputs, Failure> {
+    let documents = read(filenames)?;
+    let draw = Draw { random: decision.draw, ..Draw::default() };
     let mut warnings = Vec::new();
-    let inputs = offline::load(documents, &args.namespace, draw, args.gates.gates(), &mut warnings);
+    let inputs = offline::load(documents, namespace, draw, decision.gates.gates(), &mut warnings);
     // An unknown field may well be why a known one is missing.
     say_warnings(&warnings);
     inputs.map_err(Failure::No)
 }
 
-fn now(args: &ManifestArgs) -> Timestamp {
-    args.now.unwrap_or_else(Timestamp::now)
+fn now(given: Option<Timestamp>) -> Timestamp {
+    given.unwrap_or_else(Timestamp::now)
 }
 
 /// What the operating system said, without its number.

@@ -3,16 +3,17 @@
 //! SidecarSets and their ControllerRevisions are read; LimitRanges, Namespaces and Kruise's ConfigMap are read and passed
 //! on; pods and workloads are what the commands are about; everything else is only passed on.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use imbl::OrdMap;
 use pillion_admission::{Offline, Snapshot};
 use pillion_api::field::{self, Path};
 use pillion_api::names;
-use pillion_api::sidecarset::validation::{Context, Neighbours, Revision, Whitelist, validate};
-use pillion_api::sidecarset::{self, DecodeError, SidecarSet, revision};
+use pillion_api::sidecarset::validation::{Context, Neighbours, Revision, Whitelist};
+use pillion_api::sidecarset::{self, DecodeError, SidecarSet, revision, validate, validate_update};
 use pillion_gates::{Gate, Gates};
-use pillion_inject::{Catalog, Namespace};
+use pillion_inject::{Catalog, Namespace, Revisions};
 use pillion_note::Draw;
 use pillion_quantity::Quantity;
 use serde_json::Value;
@@ -24,6 +25,10 @@ use crate::manifest::Document;
 pub struct Inputs {
     /// The stand-in for a cluster.
     pub offline: Offline,
+    /// The SidecarSets, as the mutating webhook would leave them.
+    pub sets: Vec<Arc<SidecarSet>>,
+    /// The ControllerRevisions of SidecarSets.
+    pub revisions: Vec<Value>,
     /// Everything but SidecarSets and their revisions, in the order in which it came.
     pub objects: Vec<Document>,
 }
@@ -52,23 +57,74 @@ pub fn load(
         objects.into_iter().partition(|document| is_revision_of_a_set(document, &pinned));
     let revisions: Vec<Value> = revisions.into_iter().map(|document| document.value).collect();
     let whitelist = whitelist(&objects, gates, &mut errors);
-    check(&sets, &revisions, whitelist.as_ref(), &mut errors);
+    check(&sets, &Live { whitelist, revisions: &revisions, ..Live::default() }, &mut errors);
     check_limit_ranges(&objects, &mut errors);
     if !errors.is_empty() {
         return Err(errors);
     }
-    // Whatever does not compile was refused by validation already, with a better message.
-    let catalog = Catalog::new(sets.into_iter().map(|(_, set)| set), &revisions)
-        .map_err(|error| vec![format!("{error}: {}", error.reason)])?;
-    let limit_ranges = objects.iter().filter(|document| is_limit_range(document));
+    let sets: Vec<Arc<SidecarSet>> = sets.into_iter().map(|(_, set)| Arc::new(set)).collect();
+    let mut catalog = Catalog::default();
+    let known: Revisions = revisions.iter().cloned().collect();
+    for set in &sets {
+        // Whatever does not compile was refused by validation already, with a better message.
+        catalog.insert(Arc::clone(set), &known).map_err(|error| vec![format!("{error}: {}", error.reason)])?;
+    }
     let offline = Offline {
         snapshot: Snapshot { catalog, namespaces: namespaces(&objects) },
-        limit_ranges: limit_ranges.map(|document| document.value.clone()).collect(),
+        limit_ranges: limit_ranges(&objects, namespace),
+        excluded_namespaces: BTreeSet::new(),
         gates,
         draw,
         namespace: namespace.to_owned(),
     };
-    Ok(Inputs { offline, objects })
+    Ok(Inputs { offline, sets, revisions, objects })
+}
+
+/// What SidecarSets that are to be applied to a cluster meet there.
+#[derive(Debug, Default)]
+pub struct Live<'a> {
+    /// The SidecarSets of the cluster.
+    pub sets: &'a [Arc<SidecarSet>],
+    /// Their ControllerRevisions.
+    pub revisions: &'a [Value],
+    /// Which annotations `patchPodMetadata` may write; without it nothing is known.
+    pub whitelist: Option<Whitelist>,
+}
+
+/// The SidecarSets among documents that are to be applied to a cluster.
+#[derive(Debug)]
+pub struct Applied {
+    /// The SidecarSets, as the mutating webhook would leave them.
+    pub sets: Vec<Arc<SidecarSet>>,
+    /// How many other documents there are.
+    pub others: usize,
+}
+
+/// Reads the SidecarSets that are to be applied, and checks them as the cluster's webhook would.
+///
+/// # Errors
+/// Everything that is wrong with them, each with its place in its file.
+pub fn load_applied(
+    documents: Vec<Document>,
+    live: &Live<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Applied, Vec<String>> {
+    let mut errors = Vec::new();
+    let (sets, others): (Vec<Document>, Vec<Document>) = documents.into_iter().partition(is_sidecar_set);
+    for document in &sets {
+        check_metadata(document, &mut errors);
+    }
+    let mut sets = decode(sets, &mut errors, warnings);
+    for (_, set) in &mut sets {
+        // What the controller has counted stays when a set is applied.
+        let same = live.sets.iter().find(|known| known.name() == set.name());
+        set.status = same.and_then(|known| known.status.clone());
+    }
+    check(&sets, live, &mut errors);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    Ok(Applied { sets: sets.into_iter().map(|(_, set)| Arc::new(set)).collect(), others: others.len() })
 }
 
 /// One without a version is meant to be one: saying so is better than passing it on.
@@ -172,24 +228,26 @@ fn decode(
     sets
 }
 
-fn check(
-    sets: &[(Document, SidecarSet)],
-    revisions: &[Value],
-    whitelist: Option<&Whitelist>,
-    errors: &mut Vec<String>,
-) {
-    let by_name: HashMap<&str, &SidecarSet> = sets.iter().map(|(_, set)| (set.name(), set)).collect();
+/// Checks sets as the validating webhook would when they are applied to what is live.
+fn check(sets: &[(Document, SidecarSet)], live: &Live<'_>, errors: &mut Vec<String>) {
+    let mut by_name: HashMap<&str, &SidecarSet> = live.sets.iter().map(|set| (set.name(), set.as_ref())).collect();
+    let old = by_name.clone();
+    by_name.extend(sets.iter().map(|(_, set)| (set.name(), set)));
     let mut neighbours = Neighbours::default();
-    for (_, set) in sets {
+    for set in by_name.values() {
         neighbours.insert(set);
     }
     for (document, set) in sets {
         let own: Vec<Revision<'_>> =
-            revisions.iter().filter_map(|stored| revision::pinnable(set.name(), stored)).collect();
+            live.revisions.iter().filter_map(|stored| revision::pinnable(set.name(), stored)).collect();
         let others: Vec<&SidecarSet> =
             neighbours.of(set).into_iter().filter_map(|name| by_name.get(name).copied()).collect();
-        let context = Context { sets: Some(&others), revisions: Some(&own), whitelist };
-        errors.extend(validate(set, &context).iter().map(|error| wrong(document, error)));
+        let context = Context { sets: Some(&others), revisions: Some(&own), whitelist: live.whitelist.as_ref() };
+        let found = match old.get(set.name()) {
+            Some(old) => validate_update(set, old, &context),
+            None => validate(set, &context),
+        };
+        errors.extend(found.iter().map(|error| wrong(document, error)));
     }
 }
 
@@ -212,6 +270,15 @@ fn whitelist(objects: &[Document], gates: Gates, errors: &mut Vec<String>) -> Op
             None
         }
     }
+}
+
+fn limit_ranges(objects: &[Document], namespace: &str) -> BTreeMap<String, Vec<Value>> {
+    let mut by_namespace: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for document in objects.iter().filter(|document| is_limit_range(document)) {
+        let own = document.value["metadata"]["namespace"].as_str().filter(|name| !name.is_empty());
+        by_namespace.entry(own.unwrap_or(namespace).to_owned()).or_default().push(document.value.clone());
+    }
+    by_namespace
 }
 
 fn namespaces(objects: &[Document]) -> OrdMap<String, Namespace> {

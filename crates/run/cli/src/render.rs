@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use anstyle::{AnsiColor, Style};
+use comfy_table::{Table, presets};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
@@ -30,6 +31,17 @@ pub fn json_list<'v>(values: impl IntoIterator<Item = &'v Value>) -> String {
 /// A value as indented JSON, with a newline at the end.
 pub fn json_text(value: &Value) -> String {
     format!("{value:#}\n")
+}
+
+/// A table for people: columns of words under headings, indented, without lines.
+pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header);
+    table.add_rows(rows);
+    for column in table.column_iter_mut() {
+        column.set_padding((2, 0));
+    }
+    format!("{}\n", table.trim_fmt())
 }
 
 /// What changed, as a unified diff of the two YAML texts; empty when nothing did. It is coloured: let the stream that it

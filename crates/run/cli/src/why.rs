@@ -1,15 +1,18 @@
 //! `pillion why`: of every SidecarSet whether it is injected, and where each value comes from.
 
-use std::fmt::Write as _;
+mod running;
+mod text;
 
-use comfy_table::{Table, presets};
 use jiff::Timestamp;
 use pillion_admission::Why;
-use pillion_note::Severity;
+use pillion_preview::Drift;
 use serde::Serialize;
 
 use crate::inject::refusal;
 use crate::offline::Inputs;
+
+pub(crate) use running::explain_running;
+pub use text::text;
 
 /// The explanation of one object.
 #[derive(Debug, Serialize)]
@@ -17,9 +20,39 @@ use crate::offline::Inputs;
 pub struct Explanation {
     /// `Kind/name`.
     pub object: String,
+    /// Its namespace, if it is an object of a cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// What else is to be known of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
     /// The explanation.
     #[serde(flatten)]
     pub why: Why,
+    /// For a running pod, what it has beside what it would get today.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drift: Option<Drift>,
+    /// For a workload of a cluster, the same of each of its pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pods: Option<Vec<PodDrift>>,
+}
+
+/// One pod of a workload.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodDrift {
+    /// The pod.
+    pub pod: String,
+    /// What it has beside what it would get today.
+    #[serde(flatten)]
+    pub drift: Drift,
+}
+
+impl Explanation {
+    /// That of a manifest.
+    fn of_manifest(object: String, why: Why) -> Explanation {
+        Explanation { object, namespace: None, remarks: Vec::new(), why, drift: None, pods: None }
+    }
 }
 
 /// Explains every object that has a pod in it.
@@ -32,47 +65,9 @@ pub fn explain(inputs: &Inputs, now: Timestamp) -> Result<Vec<Explanation>, Vec<
     for document in &inputs.objects {
         match inputs.offline.why(&document.value, now) {
             Ok(None) => {}
-            Ok(Some(why)) => explanations.push(Explanation { object: document.title(), why }),
+            Ok(Some(why)) => explanations.push(Explanation::of_manifest(document.title(), why)),
             Err(error) => errors.push(refusal(document, &error)),
         }
     }
     if errors.is_empty() { Ok(explanations) } else { Err(errors) }
-}
-
-/// The explanation as text.
-pub fn text(explanation: &Explanation) -> String {
-    let why = &explanation.why;
-    let mut text = format!("{}\n", explanation.object);
-    if why.sidecar_sets.is_empty() {
-        text.push_str("  there are no SidecarSets\n");
-        return text;
-    }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(["SIDECARSET", "MATCHED", "REASON"]);
-    for verdict in &why.sidecar_sets {
-        let matched = if verdict.matched { "yes" } else { "no" };
-        table.add_row([verdict.sidecar_set.as_str(), matched, verdict.message.as_str()]);
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((2, 0));
-    }
-    let _ = writeln!(text, "{}", table.trim_fmt());
-    if !why.notes.is_empty() {
-        text.push_str("\n  DECISIONS\n");
-    }
-    for note in &why.notes {
-        let warning = if note.severity == Severity::Warning { "warning: " } else { "" };
-        let container = note.container.as_deref().map(|name| format!("/{name}")).unwrap_or_default();
-        let _ = writeln!(text, "  {}{container}: {warning}{}", note.subject.name(), note.message);
-    }
-    if let Some(denied) = &why.denied {
-        let _ = writeln!(text, "\n  REFUSED: {denied}");
-        return text;
-    }
-    text.push_str("\n  ORDER\n");
-    if !why.init_containers.is_empty() {
-        let _ = writeln!(text, "  init containers: {}", why.init_containers.join(", "));
-    }
-    let _ = writeln!(text, "  containers: {}", why.containers.join(", "));
-    text
 }

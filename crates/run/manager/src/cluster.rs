@@ -25,8 +25,10 @@ pub(crate) struct View {
     pub(crate) neighbours: Neighbours,
     /// The ControllerRevisions of SidecarSets.
     pub(crate) revisions: Revisions,
-    /// The SidecarSets without which their pods are refused, the oldest first.
+    /// The SidecarSets without which their pods are refused, and those that say so in their status, the oldest first.
     pub(crate) failing: Arc<[Arc<SidecarSet>]>,
+    /// The SidecarSets whose status says that pods were missed.
+    pub(crate) reported: Arc<BTreeSet<String>>,
     /// Whether every cache was synced when it was made.
     pub(crate) is_filled: bool,
 }
@@ -53,12 +55,13 @@ impl pillion_informer::View for SetView {
         let mut set = sidecarset::decode(value).inspect_err(|error| unusable(&name, error)).ok()?;
         set.metadata.managed_fields = None;
         set.metadata.resource_version = None;
-        set.metadata.generation = None;
         let counts_pods =
             set.spec.pinned_revision().is_some_and(|pinned| pinned.policy == Some(InjectRevisionPolicy::Partial));
         set.status = set.status.map(|status| sidecarset::SidecarSetStatus {
             collision_count: status.collision_count,
             matched_pods: if counts_pods { status.matched_pods } else { 0 },
+            missed_pods: status.missed_pods,
+            conditions: status.conditions.into_iter().filter(|condition| is_ours(&condition.type_)).collect(),
             ..sidecarset::SidecarSetStatus::default()
         });
         Some(SetView(Arc::new(set)))
@@ -67,6 +70,11 @@ impl pillion_informer::View for SetView {
     fn is_same(&self, old: &SetView) -> bool {
         self.0 == old.0
     }
+}
+
+/// Whether the manager writes conditions of this type by what the view says.
+fn is_ours(condition_type: &str) -> bool {
+    matches!(condition_type, names::PODS_INJECTED | names::FAILURE_POLICY_ENFORCED)
 }
 
 /// A ControllerRevision of a SidecarSet.
@@ -135,6 +143,8 @@ pub(crate) struct Objects {
     pinned_by: BTreeMap<String, BTreeSet<String>>,
     /// The sets with `failurePolicy: Fail`.
     failing: Failing,
+    /// The sets whose status says that pods were missed.
+    reported: Arc<BTreeSet<String>>,
 }
 
 /// The sets with `failurePolicy: Fail`, by age: those that had an entry of their own keep it.
@@ -148,8 +158,8 @@ impl Failing {
     fn replace(&mut self, old: Option<&SidecarSet>, new: Option<&Arc<SidecarSet>>) {
         let key =
             |set: &SidecarSet| (set.metadata.creation_timestamp.as_ref().map(|time| time.0), set.name().to_owned());
-        let removed = old.filter(|set| is_failing(set)).and_then(|set| self.by_age.remove(&key(set)));
-        let new = new.filter(|set| is_failing(set));
+        let removed = old.filter(|set| counts(set)).and_then(|set| self.by_age.remove(&key(set)));
+        let new = new.filter(|set| counts(set));
         if removed.is_none() && new.is_none() {
             return;
         }
@@ -160,7 +170,13 @@ impl Failing {
     }
 }
 
-fn is_failing(set: &SidecarSet) -> bool {
+fn counts(set: &SidecarSet) -> bool {
+    let status = set.status.as_ref();
+    is_failing(set) || status.is_some_and(|status| status.condition(names::FAILURE_POLICY_ENFORCED).is_some())
+}
+
+/// Whether the set's pods are to be refused while the webhook is down.
+pub(crate) fn is_failing(set: &SidecarSet) -> bool {
     let strategy = &set.spec.injection_strategy;
     strategy.failure_policy == Some(FailurePolicy::Fail) && !strategy.paused
 }
@@ -211,6 +227,9 @@ impl Objects {
             self.catalog.remove(name);
             self.neighbours.remove(&old);
             self.failing.replace(Some(&old), None);
+            if self.reported.contains(name) {
+                Arc::make_mut(&mut self.reported).remove(name);
+            }
             if let Some(pinned) = pinned_name(&old)
                 && let Some(sets) = self.pinned_by.get_mut(&pinned)
             {
@@ -225,6 +244,9 @@ impl Objects {
             Ok(()) => {
                 self.neighbours.insert(&new);
                 self.failing.replace(None, Some(&new));
+                if new.status.as_ref().is_some_and(|status| status.missed_pods > Some(0)) {
+                    Arc::make_mut(&mut self.reported).insert(name.to_owned());
+                }
                 if let Some(pinned) = pinned_name(&new) {
                     self.pinned_by.entry(pinned).or_default().insert(name.to_owned());
                 }
@@ -240,6 +262,7 @@ impl Objects {
             neighbours: self.neighbours.clone(),
             revisions: self.revisions.clone(),
             failing: Arc::clone(&self.failing.listed),
+            reported: Arc::clone(&self.reported),
             is_filled: true,
         }
     }

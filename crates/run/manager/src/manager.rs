@@ -23,7 +23,7 @@ use crate::pace::Pace;
 use crate::part::Part;
 use crate::state::Inner;
 use crate::touched::touched;
-use crate::{health, registration, serve, webhook};
+use crate::{enforced, health, registration, repair, serve, webhook};
 
 /// A new definition is served within a second or two, if at all.
 const LONGEST_ESTABLISHING: Duration = Duration::from_secs(30);
@@ -121,7 +121,10 @@ impl Manager {
                 Ok(())
             }
         };
-        let parts = async { tokio::try_join!(webhook).map(drop) };
+        let repair = async {
+            if has(Part::Repair) { lead(inner, Part::Repair, || repair::run(inner).boxed()).await } else { Ok(()) }
+        };
+        let parts = async { tokio::try_join!(webhook, repair).map(drop) };
         tokio::select! {
             ended = parts => ended.map_err(Error::Lease),
             () = certificates => Ok(()),
@@ -196,7 +199,13 @@ impl Manager {
     /// Pods are sent to the webhooks only when there is a view to decide by.
     async fn register_what_is_known(&self, is_filled: bool) -> Result<bool, Error> {
         let conversion = self.register_conversion().await?;
-        Ok(if is_filled { self.register_admission().await? || conversion } else { conversion })
+        if !is_filled {
+            return Ok(conversion);
+        }
+        let failing = Arc::clone(&self.inner.views.borrow().failing);
+        let admission = self.register_admission().await?;
+        enforced::report(&self.inner, &failing).await?;
+        Ok(admission || conversion)
     }
 
     /// One item whenever one of the objects that were registered changes.

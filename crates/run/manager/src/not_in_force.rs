@@ -1,6 +1,6 @@
 //! What a SidecarSet may say and this version does not do yet. Accepting it silently would be a lie.
 
-use pillion_api::sidecarset::{InjectRevisionPolicy, RepairPolicy, SidecarSet};
+use pillion_api::sidecarset::{InjectRevisionPolicy, SidecarSet};
 
 /// One warning for each field that has no effect yet.
 pub(crate) fn warnings(set: &SidecarSet) -> Vec<String> {
@@ -18,10 +18,6 @@ pub(crate) fn warnings(set: &SidecarSet) -> Vec<String> {
     }
     if spec.service_account.is_some() {
         fields.push("spec.serviceAccount".to_owned());
-    }
-    let injection = &spec.injection_strategy;
-    if injection.repair.as_ref().is_some_and(|repair| repair.policy == Some(RepairPolicy::Evict)) {
-        fields.push("spec.injectionStrategy.repair".to_owned());
     }
     let mut warnings: Vec<String> = fields
         .into_iter()
@@ -67,7 +63,6 @@ mod tests {
         spec.containers[1].sidecar: stored, and without effect in this version of Pillion
         spec.shareProcessNamespace: stored, and without effect in this version of Pillion
         spec.serviceAccount: stored, and without effect in this version of Pillion
-        spec.injectionStrategy.repair: stored, and without effect in this version of Pillion
         SidecarSet "mesh": policy Quota is not counted in this version of Pillion: every new pod gets the pinned revision while updateStrategy.partition keeps any pod on it
         "#);
     }

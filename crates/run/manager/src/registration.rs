@@ -15,6 +15,7 @@ use pillion_api::sidecarset::crd::{self, Conversion};
 use serde_json::{Value, json};
 
 use crate::certificate::Pair;
+use crate::cluster::is_failing;
 use crate::config::{Config, WebhookAddress};
 use crate::error::Error;
 use crate::paths;
@@ -38,7 +39,7 @@ pub(crate) fn definition_name() -> String {
 fn conversion(address: &WebhookAddress, bundle: &str) -> Value {
     json!({
         "strategy": "Webhook",
-        "webhook": {"clientConfig": address.client_config(paths::CONVERT, bundle), "conversionReviewVersions": ["v1"]},
+        "webhook": {"clientConfig": address.of_conversion().client_config(paths::CONVERT, bundle), "conversionReviewVersions": ["v1"]},
     })
 }
 
@@ -66,7 +67,7 @@ fn mutating(address: &WebhookAddress, namespace: &str, bundle: &str, failing: &[
         })
     };
     let mut webhooks = vec![pods(PODS.to_owned())];
-    for set in failing.iter().take(MOST_FAILING) {
+    for set in failing.iter().filter(|set| is_failing(set)).take(MOST_FAILING) {
         let mut own = pods(format!("{}.{PODS}", set.name()));
         let mut namespaces = json!(set.spec.namespace_selector.clone().unwrap_or_default());
         match namespaces["matchExpressions"].as_array_mut() {

@@ -26,8 +26,11 @@
 
 pub mod fuzz;
 
-use pillion_api::pod::Pod;
+use pillion_api::pod::{Container, Pod};
 use pillion_api::sidecarset::{self, SidecarSet};
+use pillion_gates::Gates;
+use pillion_inject::{Catalog, Context, Namespace};
+use pillion_note::{Draft, Draw};
 use serde_json::{Value, json};
 
 /// A container with a name and an image.
@@ -64,4 +67,45 @@ pub fn mk_set(name: &str, match_labels: Value, spec: Value) -> SidecarSet {
     let mut set = sidecarset::decode(object).expect("a SidecarSet of the right form");
     sidecarset::prepare(&mut set);
     set
+}
+
+/// A pod with these SidecarSets injected, which runs and is ready. It was created at the beginning of 1970.
+pub fn mk_injected_pod(
+    name: &str,
+    labels: Value,
+    containers: impl IntoIterator<Item = Value>,
+    sets: &[&SidecarSet],
+) -> Pod {
+    let pod = mk_pod(name, labels, containers);
+    let catalog = Catalog::new(sets.iter().map(|set| SidecarSet::clone(set)), &[]).expect("valid sets");
+    let (namespace, draw) = (Namespace::named("default"), Draw::default());
+    let now = Some(jiff::Timestamp::UNIX_EPOCH);
+    let context = Context { namespace: &namespace, catalog: &catalog, draw: &draw, gates: Gates::default(), now };
+    let mut draft = Draft::new(&pod);
+    pillion_inject::inject(&mut draft, &context).expect("a pod that is not refused");
+    let mut object = draft.to_value();
+    object["metadata"]["uid"] = json!(format!("uid-{name}"));
+    object["metadata"]["resourceVersion"] = json!("1");
+    object["metadata"]["creationTimestamp"] = json!("1970-01-01T00:00:00Z");
+    object["spec"]["nodeName"] = json!("node");
+    let pod = Pod::new(object).expect("a pod of the right form");
+    let reported = |container: Container<'_>| {
+        let image = container.0["image"].as_str().unwrap_or_default();
+        json!({"name": container.name(), "image": image, "imageID": mk_image_id(image), "ready": true,
+               "restartCount": 0, "state": {"running": {}}})
+    };
+    let status = json!({
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:00:00Z"}],
+        "containerStatuses": pod.containers().map(reported).collect::<Vec<_>>(),
+        "initContainerStatuses": pod.init_containers().map(reported).collect::<Vec<_>>(),
+    });
+    let mut object = pod.into_value();
+    object["status"] = status;
+    Pod::new(object).expect("a pod of the right form")
+}
+
+/// What a kubelet reports as the ID of an image. Every image has its own.
+pub fn mk_image_id(image: &str) -> String {
+    format!("registry.test/{}@sha256:{image}", image.split(':').next().unwrap_or_default())
 }

@@ -49,6 +49,11 @@ impl Working {
         self.by_sidecar.get(sidecar).map(String::as_str)
     }
 
+    /// Every sidecar with the container of its pair that works.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.by_sidecar.iter().map(|(sidecar, container)| (sidecar.as_str(), container.as_str()))
+    }
+
     /// Records that `container` works.
     pub fn set(&mut self, sidecar: &str, container: String) {
         self.by_sidecar.insert(sidecar.to_owned(), container);

@@ -58,7 +58,8 @@ pub fn current_name(set: &SidecarSet) -> String {
     name(set, &data(set), collision_count(set))
 }
 
-fn collision_count(set: &SidecarSet) -> i32 {
+/// How often a name of the set's revisions collided.
+pub fn collision_count(set: &SidecarSet) -> i32 {
     set.status.as_ref().and_then(|status| status.collision_count).unwrap_or_default()
 }
 
@@ -81,6 +82,12 @@ pub fn holds_a_sidecar_set(revision: &Value) -> bool {
 
 /// The ControllerRevision of the set, to be created in `namespace` with this number.
 pub fn new(set: &SidecarSet, revision: i64, namespace: &str) -> Value {
+    with_collision_count(set, revision, namespace, collision_count(set))
+}
+
+/// As [`new`], with a name of its own where `status.collisionCount` gives one that another revision has. The label keeps the hash that it
+/// would have had, as in Kruise.
+pub fn with_collision_count(set: &SidecarSet, revision: i64, namespace: &str, name_count: i32) -> Value {
     let data = data(set);
     let collision_count = collision_count(set);
     let mut labels = set.metadata.labels.clone().unwrap_or_default();
@@ -93,7 +100,7 @@ pub fn new(set: &SidecarSet, revision: i64, namespace: &str) -> Value {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
         "metadata": {
-            "name": name(set, &data, collision_count),
+            "name": name(set, &data, name_count),
             "namespace": namespace,
             "labels": labels,
             "annotations": set.metadata.annotations.clone().unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Every file of `examples/resources-policy` gives the output that stands beside it.
+//! Every file of `examples/resources-policy`, and `examples/preview`, gives the output that stands beside it.
 //!
 //! After a change that is meant: `UPDATE_EXAMPLES=1 cargo test -p pillion examples`.
 
@@ -73,4 +73,21 @@ fn the_stories_give_the_numbers_of_the_proposal() {
     ];
     assert_eq!(resources("story-5"), curve);
     assert_eq!(resources("story-6"), ["limits 300m/500Mi, requests 100m/150Mi"]);
+}
+
+#[test]
+fn the_preview_gives_its_expected_output() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/preview");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pillion"));
+    let command = command.args(["preview", "--offline", "--base", "now.yaml", "-f", "new.yaml", "apps.yaml"]);
+    let output = command.current_dir(&folder).output().unwrap();
+    let (actual, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert_eq!((output.status.code(), errors.as_str()), (Some(1), "error: pods of 1 workload would be refused\n"));
+    let expected = folder.join("preview.expected");
+    if std::env::var_os("UPDATE_EXAMPLES").is_some() {
+        std::fs::write(&expected, &actual).unwrap();
+    }
+    assert_eq!(actual, std::fs::read_to_string(&expected).unwrap());
+    let page = std::fs::read_to_string(folder.join("../../docs/preview.md")).unwrap();
+    assert!(page.contains(&actual), "docs/preview.md shows this output");
 }

@@ -258,9 +258,9 @@ fn a_file_that_is_not_there_is_a_wrong_use() {
     exit 2
     --- stderr
     error: the following required arguments were not provided:
-      --filename <FILE>...
+      <POD|--filename <FILE>...>
 
-    Usage: pillion why --filename <FILE>...
+    Usage: pillion why <POD|--filename <FILE>...>
 
     For more information, try '--help'.
     ");

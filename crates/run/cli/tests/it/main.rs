@@ -7,6 +7,7 @@ mod examples;
 mod expr;
 mod inject;
 mod kill;
+mod preview;
 mod program;
 mod up;
 

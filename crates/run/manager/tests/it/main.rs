@@ -6,6 +6,7 @@ mod conversion;
 mod many;
 mod pods;
 mod registration;
+mod repair;
 mod sidecarsets;
 mod tls;
 

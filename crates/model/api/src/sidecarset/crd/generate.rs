@@ -38,7 +38,7 @@ fn version(name: &str) -> Value {
                 "kind": {"type": "string", "description": format!("`{}`.", names::SIDECARSET_KIND)},
                 "metadata": {"type": "object"},
                 "spec": spec,
-                "status": schema::of::<SidecarSetStatus>(),
+                "status": status(),
             },
         }},
     })
@@ -64,4 +64,15 @@ fn columns() -> Value {
         column("READY", "integer", ".status.readyPods", "Matched pods that are ready."),
         column("AGE", "date", ".metadata.creationTimestamp", "Time since the set was created."),
     ])
+}
+
+/// Several controllers write a status, each its own fields and conditions: none of them is required, and conditions are told apart by type.
+fn status() -> Map<String, Value> {
+    let mut status = schema::of::<SidecarSetStatus>();
+    status.shift_remove("required");
+    if let Some(conditions) = status.get_mut("properties").and_then(|properties| properties.get_mut("conditions")) {
+        conditions["x-kubernetes-list-type"] = "map".into();
+        conditions["x-kubernetes-list-map-keys"] = json!(["type"]);
+    }
+    status
 }

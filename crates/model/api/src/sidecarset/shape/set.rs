@@ -1,10 +1,10 @@
 //! The SidecarSet around its containers and volumes.
 
-use super::Kind::{Bool, Int32, Int64, IntOrString, List, Object, String};
+use super::Kind::{Bool, Int32, Int64, IntOrString, List, Object, String, Time};
 use super::container::{CONTAINER, FIELD_REF};
 use super::meta::{LABEL_SELECTOR, OBJECT_META};
 use super::volume::{LOCAL_OBJECT_REFERENCE, VOLUME};
-use super::{STRING_MAP, STRINGS, Shape, always, if_set, later, unless_empty};
+use super::{STRING_MAP, STRINGS, Shape, always, if_set, later, or_null, unless_empty};
 
 /// A SidecarSet of the older version.
 pub(in super::super) static V1ALPHA1: Shape = Shape::over(&OBJECT, &[always("spec", Object(&V1ALPHA1_SPEC))]);
@@ -115,7 +115,8 @@ static INJECTION_STRATEGY: Shape = Shape::new(&[
 static INJECT_REVISION: Shape =
     Shape::new(&[if_set("customVersion", String), if_set("revisionName", String), unless_empty("policy", String)]);
 
-static REPAIR: Shape = Shape::new(&[unless_empty("policy", String), if_set("maxPerMinute", Int32)]);
+static REPAIR: Shape =
+    Shape::new(&[unless_empty("policy", String), if_set("maxPerMinute", Int32), if_set("includeOlder", Bool)]);
 
 static INJECT_STRATEGY: Shape =
     Shape::new(&[if_set("controllerRevision", String), if_set("revision", String), unless_empty("policy", String)]);
@@ -133,4 +134,19 @@ pub(super) static STATUS: Shape = Shape::new(&[
     unless_empty("updatedReadyPods", Int32),
     unless_empty("latestRevision", String),
     if_set("collisionCount", Int32),
+    later("missedPods", Int32),
+    later("notUpgradablePods", Int32),
+    later("pausedRevision", String),
+    later("lastProgressTime", Time),
+    later("conditions", List(&Object(&CONDITION))),
+]);
+
+/// `metav1.Condition`.
+static CONDITION: Shape = Shape::new(&[
+    always("type", String),
+    always("status", String),
+    unless_empty("observedGeneration", Int64),
+    or_null("lastTransitionTime", Time),
+    always("reason", String),
+    always("message", String),
 ]);

@@ -1,0 +1,351 @@
+//! What applying SidecarSets would do: the admission of every workload's template, now and then.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pillion_admission::Offline;
+use pillion_api::pod::{Pod, name_of};
+use pillion_api::sidecarset::SidecarSet;
+use pillion_api::workload::pod_template;
+use pillion_inject::{Catalog, selected};
+use pillion_kinds::pod::validate_limit_ranges;
+use pillion_note::{Note, Severity};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::difference::{Difference, differences};
+use crate::drift::Change;
+use crate::original::is_record;
+use crate::running::{PodUpdates, RunningPod, updates};
+use crate::totals::{Compared, PodResources, Resources, add};
+use crate::workload::Workload;
+
+/// What is previewed.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// The cluster as it is.
+    pub now: &'a Offline,
+    /// The cluster with the SidecarSets applied; it differs in nothing else.
+    pub then: &'a Offline,
+    /// The SidecarSets that are applied.
+    pub applied: &'a BTreeSet<String>,
+    /// What makes pods.
+    pub workloads: &'a [Workload],
+    /// The pods that run.
+    pub pods: &'a [RunningPod],
+}
+
+/// What applying SidecarSets would do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Preview {
+    /// The SidecarSets that are applied, by name.
+    pub sidecar_sets: Vec<SetChange>,
+    /// The workloads whose pods would differ or be refused, by namespace, kind and name.
+    pub workloads: Vec<WorkloadChange>,
+    /// The namespaces that have workloads which the SidecarSets match, now or then.
+    pub namespaces: Vec<NamespaceTotals>,
+    /// What becomes of the pods that run.
+    pub pods: PodUpdates,
+}
+
+/// One SidecarSet that is applied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SetChange {
+    /// The set.
+    pub sidecar_set: String,
+    /// Whether it is new or different; absent if it is in force already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<Change>,
+    /// How many workloads get it.
+    pub workloads: Compared<u64>,
+    /// How many pods these workloads have.
+    pub pods: Compared<u64>,
+}
+
+/// One workload whose new pods would differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadChange {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// How many pods it has.
+    pub replicas: u64,
+    /// The SidecarSets that its pods get.
+    pub sidecar_sets: Compared<Vec<String>>,
+    /// The containers that differ.
+    pub containers: Vec<ContainerChange>,
+    /// What differs outside of containers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pod: Vec<Difference>,
+    /// What one pod requests.
+    pub requests: Compared<Resources>,
+    /// The limits of one pod.
+    pub limits: Compared<Resources>,
+    /// What whoever creates the pods would be warned of, and is not now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// Why its pods would be refused, if they would.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refusal>,
+}
+
+/// One container that would differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ContainerChange {
+    /// Its name.
+    pub container: String,
+    /// Whether it is an init container, native sidecars included.
+    pub is_init: bool,
+    /// Whether it comes, changes or goes.
+    pub change: Change,
+    /// The fields that differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<Difference>,
+}
+
+/// Why pods would be refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Refusal {
+    /// What the webhook or the API server would say.
+    pub message: String,
+    /// Whether they are refused now, too.
+    pub also_now: bool,
+}
+
+/// The sums of one namespace, over all of its workloads: what one pod requests and is limited to, times the number of pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceTotals {
+    /// The namespace.
+    pub namespace: String,
+    /// How many workloads the SidecarSets match, now or then.
+    pub workloads: u64,
+    /// How many pods all workloads of the namespace have.
+    pub pods: u64,
+    /// The sum of requests.
+    pub requests: Compared<Resources>,
+    /// The sum of limits; a container without one adds nothing.
+    pub limits: Compared<Resources>,
+}
+
+impl Preview {
+    /// The workloads whose pods would be refused.
+    pub fn refused(&self) -> impl Iterator<Item = (&WorkloadChange, &Refusal)> {
+        self.workloads.iter().filter_map(|workload| Some((workload, workload.refused.as_ref()?)))
+    }
+}
+
+/// Previews the SidecarSets `applied`.
+pub fn preview(input: &Input<'_>) -> Preview {
+    let namespaces: Vec<&str> = input.workloads.iter().map(|workload| namespace_of(workload, input.now)).collect();
+    let touched: Vec<bool> = input
+        .workloads
+        .iter()
+        .zip(&namespaces)
+        .map(|(workload, namespace)| is_touched(workload, namespace, input))
+        .collect();
+    let mut totals: BTreeMap<&str, NamespaceTotals> = BTreeMap::new();
+    for (namespace, _) in namespaces.iter().zip(&touched).filter(|(_, touched)| **touched) {
+        totals
+            .entry(namespace)
+            .or_insert_with(|| NamespaceTotals { namespace: (*namespace).to_owned(), ..NamespaceTotals::default() });
+    }
+    let mut sets: BTreeMap<&str, SetChange> =
+        input.applied.iter().map(|name| (name.as_str(), set_change(name, input))).collect();
+    let mut workloads = Vec::new();
+    for ((workload, namespace), touched) in input.workloads.iter().zip(&namespaces).zip(&touched) {
+        let Some(totals) = totals.get_mut(namespace) else { continue };
+        let change = change(workload, namespace, *touched, input);
+        totals.pods += workload.replicas;
+        totals.workloads += u64::from(*touched);
+        for (sum, of_one) in [(&mut totals.requests, &change.requests), (&mut totals.limits, &change.limits)] {
+            add(&mut sum.now, &of_one.now, workload.replicas);
+            add(&mut sum.then, &of_one.then, workload.replicas);
+        }
+        count(&mut sets, &change.sidecar_sets.now, workload.replicas, |compared| &mut compared.now);
+        count(&mut sets, &change.sidecar_sets.then, workload.replicas, |compared| &mut compared.then);
+        if !change.containers.is_empty()
+            || !change.pod.is_empty()
+            || change.refused.is_some()
+            || !change.warnings.is_empty()
+        {
+            workloads.push(change);
+        }
+    }
+    workloads.sort_by(|a, b| (&a.namespace, &a.kind, &a.name).cmp(&(&b.namespace, &b.kind, &b.name)));
+    let pods = updates(input.pods, input.then, input.applied);
+    Preview { sidecar_sets: sets.into_values().collect(), workloads, namespaces: totals.into_values().collect(), pods }
+}
+
+fn namespace_of<'a>(workload: &'a Workload, offline: &'a Offline) -> &'a str {
+    if workload.namespace.is_empty() { &offline.namespace } else { &workload.namespace }
+}
+
+fn count(sets: &mut BTreeMap<&str, SetChange>, matched: &[String], pods: u64, of: fn(&mut Compared<u64>) -> &mut u64) {
+    for name in matched {
+        if let Some(set) = sets.get_mut(name.as_str()) {
+            *of(&mut set.workloads) += 1;
+            *of(&mut set.pods) += pods;
+        }
+    }
+}
+
+fn set_change(name: &str, input: &Input<'_>) -> SetChange {
+    let change = match (input.now.snapshot.catalog.get(name), input.then.snapshot.catalog.get(name)) {
+        (Some(now), Some(then)) => {
+            (now.spec != then.spec || now.canary_base() != then.canary_base()).then_some(Change::Changed)
+        }
+        (None, Some(_)) => Some(Change::Added),
+        (Some(_), None) => Some(Change::Removed),
+        (None, None) => None,
+    };
+    SetChange { sidecar_set: name.to_owned(), change, workloads: Compared::default(), pods: Compared::default() }
+}
+
+/// Whether any of the applied sets has a selector that matches the pods, now or then. All others are admitted the same way now and then.
+fn is_touched(workload: &Workload, namespace: &str, input: &Input<'_>) -> bool {
+    let template =
+        pod_template(&workload.object).and_then(|path| workload.object.pointer(path)).unwrap_or(&Value::Null);
+    let labels = template["metadata"]["labels"].as_object().into_iter().flatten();
+    let labels: Vec<(&str, &str)> = labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect();
+    let is_applied = |catalog: &Catalog| {
+        let matching = catalog.matching(&input.then.snapshot.namespace(namespace), &labels);
+        matching.into_iter().any(|set: &SidecarSet| input.applied.contains(set.name()))
+    };
+    is_applied(&input.then.snapshot.catalog) || is_applied(&input.now.snapshot.catalog)
+}
+
+/// What the pods of a workload would become.
+struct Admitted {
+    /// As the API server would store it; as it came where it is refused.
+    pod: Value,
+    resources: PodResources,
+    sets: Vec<String>,
+    notes: Vec<Note>,
+    refused: Option<String>,
+}
+
+fn admitted(pod: &Pod, offline: &Offline) -> Admitted {
+    let decision = offline.decide(pod, None);
+    let is_excluded = offline.excluded_namespaces.contains(pod.namespace());
+    let namespace = offline.snapshot.namespace(pod.namespace());
+    let sets = if is_excluded { Vec::new() } else { selected(pod, &namespace, &offline.snapshot.catalog) };
+    let mut after = pod.as_value().clone();
+    let refused = match decision.outcome {
+        Ok(patch) if patch.0.is_empty() => None,
+        Ok(patch) => json_patch::patch(&mut after, &patch).err().map(|error| error.to_string()),
+        Err(denied) => Some(denied.to_string()),
+    };
+    if refused.is_none() {
+        offline.complete_resources(&mut after);
+    }
+    let beyond = validate_limit_ranges(&after, &offline.limit_ranges_of(pod.namespace()));
+    let refused = refused.or_else(|| (!beyond.is_empty()).then(|| format!("LimitRange: {}", beyond.join("; "))));
+    Admitted {
+        resources: PodResources::of(&after),
+        pod: after,
+        sets: sets.into_iter().map(|set| set.name().to_owned()).collect(),
+        notes: decision.notes,
+        refused,
+    }
+}
+
+fn change(workload: &Workload, namespace: &str, is_touched: bool, input: &Input<'_>) -> WorkloadChange {
+    let mut change = WorkloadChange {
+        namespace: namespace.to_owned(),
+        kind: workload.kind.clone(),
+        name: workload.name.clone(),
+        replicas: workload.replicas,
+        sidecar_sets: Compared::default(),
+        containers: Vec::new(),
+        pod: Vec::new(),
+        requests: Compared::default(),
+        limits: Compared::default(),
+        warnings: Vec::new(),
+        refused: None,
+    };
+    let pod = match input.now.pod(&workload.object) {
+        Ok(Some((pod, _))) => pod,
+        Ok(None) => return change,
+        Err(error) => {
+            change.refused = Some(Refusal { message: error.to_string(), also_now: true });
+            return change;
+        }
+    };
+    let now = admitted(&pod, input.now);
+    change.requests = Compared { now: now.resources.requests.clone(), then: now.resources.requests.clone() };
+    change.limits = Compared { now: now.resources.limits.clone(), then: now.resources.limits.clone() };
+    if !is_touched {
+        // Refusals that these SidecarSets have no part in are not theirs to show.
+        return change;
+    }
+    let then = admitted(&pod, input.then);
+    change.sidecar_sets = Compared { now: now.sets.clone(), then: then.sets.clone() };
+    if let Some(message) = then.refused {
+        change.refused = Some(Refusal { message, also_now: now.refused.is_some() });
+        return change;
+    }
+    change.requests.then = then.resources.requests;
+    change.limits.then = then.resources.limits;
+    change.containers = containers(&now.pod, &then.pod);
+    change.pod = differences(&outside_containers(&now.pod), &outside_containers(&then.pod));
+    let warnings = then.notes.iter().filter(|note| note.severity == Severity::Warning && !now.notes.contains(note));
+    change.warnings = warnings.map(ToString::to_string).collect();
+    change
+}
+
+fn containers(now: &Value, then: &Value) -> Vec<ContainerChange> {
+    let mut found = Vec::new();
+    for (list, is_init) in [("initContainers", true), ("containers", false)] {
+        let of = |pod: &'_ Value| -> Vec<Value> { pod["spec"][list].as_array().cloned().unwrap_or_default() };
+        let (before, after) = (of(now), of(then));
+        let named = |list: &[Value], name: &str| list.iter().position(|other| name_in(other) == name);
+        let mut push = |container: &str, change, differences| {
+            found.push(ContainerChange { container: container.to_owned(), is_init, change, differences });
+        };
+        for container in &after {
+            let name = name_in(container);
+            match named(&before, name).and_then(|i| before.get(i)) {
+                None => push(name, Change::Added, Vec::new()),
+                Some(other) if other == container => {}
+                Some(other) => {
+                    let differences = differences(other, container);
+                    if !differences.is_empty() {
+                        push(name, Change::Changed, differences);
+                    }
+                }
+            }
+        }
+        for container in before.iter().filter(|container| named(&after, name_in(container)).is_none()) {
+            push(name_in(container), Change::Removed, Vec::new());
+        }
+    }
+    found
+}
+
+fn name_in(container: &Value) -> &str {
+    container.as_object().map(name_of).unwrap_or_default()
+}
+
+/// The pod without containers and records, which are compared apart.
+fn outside_containers(pod: &Value) -> Value {
+    let mut spec = pod["spec"].clone();
+    if let Some(spec) = spec.as_object_mut() {
+        spec.retain(|key, _| key != "containers" && key != "initContainers");
+    }
+    let mut annotations = pod["metadata"]["annotations"].clone();
+    if let Some(annotations) = annotations.as_object_mut() {
+        annotations.retain(|key, _| !is_record(key));
+    }
+    json!({"annotations": annotations, "spec": spec})
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! Which missed pods are evicted next.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use jiff::{SignedDuration, Timestamp};
+use pillion_api::sidecarset::{RepairPolicy, SidecarSet};
+use pillion_rollout::{PodView, Text};
+
+const MINUTE: SignedDuration = SignedDuration::from_mins(1);
+/// A pod that a PodDisruptionBudget protects is tried again after this time.
+const BLOCKED: SignedDuration = SignedDuration::from_secs(10);
+/// How many pods are evicted in a minute if the set does not say.
+const MAX_PER_MINUTE: i32 = 10;
+
+/// A missed pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its namespace.
+    pub namespace: Text,
+    /// Its name.
+    pub name: Text,
+    /// Its UID: a pod of the same name that comes later is another one.
+    pub uid: Text,
+    /// Its controller's kind and name; `None` for a bare pod, which nobody replaces.
+    pub owner: Option<(Text, Text)>,
+}
+
+impl Candidate {
+    /// What matters of a pod.
+    pub fn new(pod: &PodView) -> Candidate {
+        Candidate {
+            namespace: pod.namespace.clone(),
+            name: (*pod.name).into(),
+            uid: (*pod.uid).into(),
+            owner: pod.owner.as_ref().map(|owner| (owner.kind.clone(), owner.name.clone())),
+        }
+    }
+
+    fn controller(&self) -> Option<Controller> {
+        let (kind, name) = self.owner.clone()?;
+        Some((self.namespace.clone(), kind, name))
+    }
+}
+
+/// Namespace, kind and name.
+type Controller = (Text, Text, Text);
+
+/// What to do next about the missed pods of a set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Next {
+    /// The pods to evict now, by their places in what was given.
+    pub evict: Vec<usize>,
+    /// When to look again, if nothing changes before.
+    pub again: Option<Timestamp>,
+    /// How many pods are left alone because evicting their predecessors had no effect.
+    pub in_vain: usize,
+}
+
+/// The evictions of one set so far.
+#[derive(Debug, Default)]
+pub struct Evictions {
+    /// Those of the last minute.
+    recent: VecDeque<Timestamp>,
+    /// The pods that a controller had when the first of them was evicted, by UID. What comes in their place and is missed again shows that
+    /// evicting has no effect.
+    evicted: HashMap<Controller, HashSet<Text>>,
+    /// Pods that could not be evicted, by UID, and when to try them again.
+    blocked: HashMap<Text, Timestamp>,
+    /// What the set injected when its pods were evicted: something else may well have an effect.
+    hash: String,
+}
+
+impl Evictions {
+    /// Decides which of the missed pods of a set to evict now.
+    pub fn next(&mut self, set: &SidecarSet, missed: &[Candidate], now: Timestamp) -> Next {
+        let repair = set.spec.injection_strategy.repair.as_ref();
+        if repair.and_then(|repair| repair.policy.as_ref()) != Some(&RepairPolicy::Evict) {
+            return Next::default();
+        }
+        if self.hash != set.current_hash() {
+            self.hash = set.current_hash().into_owned();
+            self.evicted.clear();
+        }
+        while self.recent.front().is_some_and(|at| now.duration_since(*at) >= MINUTE) {
+            self.recent.pop_front();
+        }
+        self.blocked.retain(|_, until| *until > now);
+        let limit = repair.and_then(|repair| repair.max_per_minute).unwrap_or(MAX_PER_MINUTE);
+        let mut left = usize::try_from(limit).unwrap_or(0).saturating_sub(self.recent.len());
+        let mut next = Next::default();
+        for (i, pod) in missed.iter().enumerate() {
+            let Some(controller) = pod.controller() else { continue };
+            if self.is_in_vain(&controller, pod) {
+                next.in_vain += 1;
+            } else if let Some(until) = self.blocked.get(&pod.uid) {
+                next.again = Some(next.again.map_or(*until, |again| again.min(*until)));
+            } else if left == 0 {
+                let room = self.recent.front().unwrap_or(&now).checked_add(MINUTE).ok();
+                next.again = [next.again, room].into_iter().flatten().min();
+            } else {
+                left -= 1;
+                next.evict.push(i);
+            }
+        }
+        next
+    }
+
+    /// A pod of these was evicted.
+    pub fn evicted(&mut self, pod: &Candidate, missed: &[Candidate], now: Timestamp) {
+        self.recent.push_back(now);
+        if let Some(controller) = pod.controller() {
+            let siblings = || missed.iter().filter(|other| other.controller().as_ref() == Some(&controller));
+            let uids = siblings().map(|sibling| sibling.uid.clone()).collect();
+            self.evicted.entry(controller.clone()).or_insert(uids);
+        }
+    }
+
+    /// A pod could not be evicted.
+    pub fn blocked(&mut self, pod: &Candidate, now: Timestamp) {
+        self.blocked.insert(pod.uid.clone(), now.checked_add(BLOCKED).unwrap_or(now));
+    }
+
+    /// Whether the pod came after another one of its controller was evicted, and has no sidecars all the same.
+    fn is_in_vain(&self, controller: &Controller, pod: &Candidate) -> bool {
+        self.evicted.get(controller).is_some_and(|uids| !uids.contains(&pod.uid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_testkit::{mk_container, mk_set};
+    use serde_json::json;
+
+    use super::*;
+
+    fn set(policy: &str, max_per_minute: i32) -> SidecarSet {
+        let repair = json!({"policy": policy, "maxPerMinute": max_per_minute});
+        let spec = json!({"containers": [mk_container("proxy")], "injectionStrategy": {"repair": repair}});
+        mk_set("mesh", json!({"app": "web"}), spec)
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_767_225_600 + second).unwrap()
+    }
+
+    fn pod(name: &str) -> Candidate {
+        Candidate {
+            namespace: "default".into(),
+            name: name.into(),
+            uid: name.into(),
+            owner: Some(("ReplicaSet".into(), "web".into())),
+        }
+    }
+
+    /// Evicts what is to be evicted.
+    fn step(evictions: &mut Evictions, set: &SidecarSet, missed: &[Candidate], now: i64) -> Next {
+        let next = evictions.next(set, missed, at(now));
+        for i in &next.evict {
+            evictions.evicted(&missed[*i], missed, at(now));
+        }
+        next
+    }
+
+    #[test]
+    fn pods_are_evicted_at_the_given_rate() {
+        let (set, missed) = (set("Evict", 2), [pod("a"), pod("b"), pod("c")]);
+        let mut evictions = Evictions::default();
+        let first = step(&mut evictions, &set, &missed, 100);
+        assert_eq!((first.evict, first.again), (vec![0, 1], Some(at(160))));
+        assert_eq!(step(&mut evictions, &set, &missed[2..], 159).evict, [0; 0]);
+        assert_eq!(step(&mut evictions, &set, &missed[2..], 160).evict, [0]);
+    }
+
+    #[test]
+    fn without_the_policy_nothing_is_evicted_and_bare_pods_never() {
+        let mut bare = pod("bare");
+        bare.owner = None;
+        let missed = [bare, pod("a")];
+        assert_eq!(Evictions::default().next(&set("Report", 2), &missed, at(100)), Next::default());
+        assert_eq!(Evictions::default().next(&set("Evict", 2), &missed, at(100)).evict, [1]);
+    }
+
+    #[test]
+    fn a_pod_that_came_in_the_place_of_an_evicted_one_is_left_alone_until_the_set_changes() {
+        let mut evictions = Evictions::default();
+        let old = set("Evict", 10);
+        let mut one = old.clone();
+        if let Some(repair) = &mut one.spec.injection_strategy.repair {
+            repair.max_per_minute = Some(1);
+        }
+        assert_eq!(step(&mut evictions, &one, &[pod("a"), pod("c")], 100).evict, [0]);
+        let next = step(&mut evictions, &one, &[pod("b"), pod("c")], 200);
+        assert_eq!((next.evict, next.in_vain), (vec![1], 1), "one that was there before is evicted");
+        let mut new = old.clone();
+        // The webhook writes the hash anew.
+        new.metadata.annotations = None;
+        new.spec.containers[0].container.insert("image".to_owned(), json!("proxy:2"));
+        assert_eq!(step(&mut evictions, &new, &[pod("b")], 300).evict, [0]);
+    }
+
+    #[test]
+    fn a_protected_pod_does_not_take_the_place_of_others() {
+        let (set, missed) = (set("Evict", 10), [pod("a"), pod("b")]);
+        let mut evictions = Evictions::default();
+        evictions.blocked(&missed[0], at(100));
+        let next = evictions.next(&set, &missed, at(100));
+        assert_eq!((next.evict, next.again), (vec![1], Some(at(110))));
+        assert_eq!(evictions.next(&set, &missed, at(110)).evict, [0, 1]);
+    }
+}

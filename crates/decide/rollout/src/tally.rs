@@ -1,0 +1,167 @@
+//! One look at each pod of a set: what is counted, which pods can be updated, and which revisions are in use.
+
+use std::collections::{BTreeMap, HashSet};
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::health::Health;
+use crate::hot_upgrade;
+use crate::order::Candidate;
+use crate::pod_names::PodNames;
+use crate::scatter::Scatter;
+use crate::target::{Sidecar, Target};
+use crate::view::{InjectedSet, PodView};
+
+/// What one pass over the pods of a set has found.
+#[derive(Debug)]
+pub(crate) struct Tally<'p> {
+    pub(crate) matched: usize,
+    pub(crate) updated: usize,
+    pub(crate) updated_ready: usize,
+    pub(crate) ready: usize,
+    /// Pods that the strategy may update, those in flight included.
+    pub(crate) upgradable: usize,
+    /// Pods that can be updated now.
+    pub(crate) candidates: Vec<Candidate<'p>>,
+    pub(crate) scatter: Scatter<'p>,
+    /// Pods whose hot upgrade can be finished.
+    pub(crate) resettable: Vec<&'p PodView>,
+    /// Pods whose condition has to be written, and what it has to say.
+    pub(crate) marks: Vec<(&'p PodView, bool)>,
+    /// Pods that an update has made unavailable, or that have the latest revision and are unavailable.
+    pub(crate) busy: PodNames<'p>,
+    /// Those of them that will not become available by themselves.
+    pub(crate) stuck: usize,
+    /// Pods on which the latest revision fails.
+    pub(crate) failing: PodNames<'p>,
+    /// Those of them that were updated in place.
+    pub(crate) failing_in_place: usize,
+    pub(crate) unavailable: PodNames<'p>,
+    pub(crate) not_upgradable: PodNames<'p>,
+    /// How many of the pods that are not upgradable have which revision.
+    pub(crate) not_upgradable_from: BTreeMap<&'p str, usize>,
+    /// The revisions that pods have, whether they are still matched or not.
+    pub(crate) in_use: HashSet<&'p str>,
+    /// When a pod that has not become ready counts as failing.
+    pub(crate) next_failure: Option<Timestamp>,
+}
+
+impl<'p> Tally<'p> {
+    pub(crate) fn new(target: &Target) -> Tally<'p> {
+        Tally {
+            matched: 0,
+            updated: 0,
+            updated_ready: 0,
+            ready: 0,
+            upgradable: 0,
+            candidates: Vec::new(),
+            scatter: Scatter::new(&target.set.spec.update_strategy.scatter_strategy),
+            resettable: Vec::new(),
+            marks: Vec::new(),
+            busy: PodNames::default(),
+            stuck: 0,
+            failing: PodNames::default(),
+            failing_in_place: 0,
+            unavailable: PodNames::default(),
+            not_upgradable: PodNames::default(),
+            not_upgradable_from: BTreeMap::new(),
+            in_use: HashSet::new(),
+            next_failure: None,
+        }
+    }
+
+    pub(crate) fn not_updated(&self) -> usize {
+        self.matched - self.updated
+    }
+
+    /// Looks at a pod. `deadline` is how long a pod may take to become ready.
+    pub(crate) fn observe(
+        &mut self,
+        target: &Target,
+        pod: &'p PodView,
+        in_scope: bool,
+        deadline: SignedDuration,
+        now: Timestamp,
+    ) {
+        let Some(injected) = pod.injected(target.name()) else { return };
+        self.in_use.extend(injected.revision.as_deref());
+        if !in_scope || !pod.is_active() || !target.selects(pod) {
+            return;
+        }
+        let health = Health::of(target, pod, injected);
+        let (is_updated, is_upgradable) = (target.is_updated(injected), target.is_upgradable(pod, injected));
+        self.matched += 1;
+        self.updated += usize::from(is_updated);
+        let scatter = self.scatter.observe(pod);
+        if health.is_available() {
+            self.ready += 1;
+            self.updated_ready += usize::from(is_updated);
+        } else {
+            self.observe_unavailable(target, pod, injected, health, deadline, now);
+        }
+        let is_selected = target.selects_for_update(pod);
+        if is_upgradable && !hot_upgrade::resettable(&target.sidecars, pod, injected.in_place.as_deref()).is_empty() {
+            self.resettable.push(pod);
+            self.upgradable += usize::from(!is_updated && is_selected);
+        } else if !is_updated && is_selected {
+            if is_upgradable {
+                self.upgradable += 1;
+                if !health.is_in_flight {
+                    self.candidates.push(Candidate::new(target, pod, health.is_ready, scatter));
+                }
+            } else {
+                self.not_upgradable.add(pod, "");
+                *self.not_upgradable_from.entry(injected.revision.as_deref().unwrap_or_default()).or_default() += 1;
+            }
+        }
+        let reported = injected.is_upgradable;
+        let wanted = if !is_updated && !is_upgradable {
+            is_selected.then_some(false)
+        } else {
+            let was_updated_in_place = is_updated && injected.in_place.is_some();
+            (was_updated_in_place || reported.is_some()).then_some(true)
+        };
+        if let Some(wanted) = wanted.filter(|wanted| reported != Some(*wanted)) {
+            self.marks.push((pod, wanted));
+        }
+    }
+
+    fn observe_unavailable(
+        &mut self,
+        target: &Target,
+        pod: &'p PodView,
+        injected: &'p InjectedSet,
+        health: Health,
+        deadline: SignedDuration,
+        now: Timestamp,
+    ) {
+        let names = target.sidecars.iter().flat_map(Sidecar::containers);
+        let trouble = names
+            .filter_map(|name| pod.container(name))
+            .find_map(|container| container.trouble.map(|trouble| format!("{}: {trouble}", container.name)));
+        let in_place = injected.in_place.as_deref().filter(|update| update.revision == injected.hash);
+        let is_updated = target.is_updated(injected);
+        let detail = trouble.clone().unwrap_or_default();
+        self.unavailable.add(pod, &detail);
+        // A pod of an older revision that is unavailable for reasons of its own takes no part of what the rollout may make unavailable.
+        if is_updated || in_place.is_some() && !(health.is_done && health.are_sidecars_ready) {
+            self.busy.add(pod, &detail);
+            self.stuck += usize::from(trouble.is_some());
+        }
+        if !is_updated {
+            return;
+        }
+        if let Some(trouble) = trouble {
+            self.failing.add(pod, trouble);
+            self.failing_in_place += usize::from(in_place.is_some());
+        } else if let Some(at) = in_place.filter(|update| update.was_ready).and_then(|update| update.updated_at) {
+            let fails_at = at.checked_add(deadline).unwrap_or(Timestamp::MAX);
+            if fails_at <= now {
+                self.failing.add(pod, "not ready since it was updated");
+                self.failing_in_place += 1;
+            } else {
+                self.next_failure = Some(self.next_failure.map_or(fails_at, |earlier| earlier.min(fails_at)));
+            }
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! What a rollout reads of a pod.
+
+mod container;
+
+use jiff::Timestamp;
+use pillion_api::names;
+use pillion_api::pod::Pod;
+use pillion_api::record::hot_upgrade::{Working, pair};
+use pillion_api::record::in_place::{InPlaceUpdate, InPlaceUpdates};
+use pillion_api::record::upgradable::Upgradable;
+use pillion_api::record::{Record, Records, injected_sets};
+use serde_json::Value;
+
+pub use container::{ContainerView, Trouble};
+
+use crate::text::{Text, Texts};
+
+/// `status.phase`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Not all containers have started.
+    Pending,
+    /// The node does not answer.
+    Unknown,
+    /// All containers have started.
+    Running,
+    /// All containers have ended, and none failed.
+    Succeeded,
+    /// All containers have ended.
+    Failed,
+}
+
+/// The controller that owns a pod directly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// Its kind, such as ReplicaSet.
+    pub kind: Text,
+    /// Its name.
+    pub name: Text,
+}
+
+/// What a rollout reads of a pod, in less than a kilobyte: texts that pods have in common are shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
+pub struct PodView {
+    /// Its namespace.
+    pub namespace: Text,
+    /// Its name.
+    pub name: Box<str>,
+    /// Its UID.
+    pub uid: Box<str>,
+    /// Which of two views of the pod is newer.
+    pub resource_version: u64,
+    /// Its labels, sorted.
+    pub labels: Box<[(Text, Text)]>,
+    /// Its controller.
+    pub owner: Option<Owner>,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// Since when its condition Ready is as it is.
+    pub ready_since: Option<Timestamp>,
+    /// How far it is.
+    pub phase: Phase,
+    /// Whether its condition Ready is true.
+    pub is_ready: bool,
+    /// Whether it has a node.
+    pub is_assigned: bool,
+    /// Whether it is being deleted.
+    pub is_deleting: bool,
+    /// Whether its annotation keeps every SidecarSet out.
+    pub is_opted_out: bool,
+    /// Whether the kubelet has reported on every container.
+    pub is_reported: bool,
+    /// Whether the record of updates in place cannot be read.
+    pub is_in_place_unreadable: bool,
+    /// Its containers and native sidecars.
+    pub containers: Box<[ContainerView]>,
+    /// The SidecarSets that were injected, by name.
+    pub injected: Box<[InjectedSet]>,
+    /// For each hot-upgrade sidecar the container of its pair that works.
+    pub working: Box<[(Text, Text)]>,
+    /// The place of a partition that it was granted.
+    pub quota_place: Option<Box<str>>,
+}
+
+/// What a pod records of one SidecarSet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InjectedSet {
+    /// The set.
+    pub name: Text,
+    /// The hash of the set that the pod has; empty if it records none.
+    pub hash: Text,
+    /// The same without images.
+    pub hash_without_image: Text,
+    /// The ControllerRevision that the pod has.
+    pub revision: Option<Text>,
+    /// Whether the pod has the containers that it records. An annotation alone is no sidecar.
+    pub is_there: bool,
+    /// What the pod's condition says: whether the set can be updated in place.
+    pub is_upgradable: Option<bool>,
+    /// The last update in place.
+    pub in_place: Option<Box<InPlaceView>>,
+}
+
+/// The last update in place of a pod by one SidecarSet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InPlaceView {
+    /// The hash that the pod was updated to.
+    pub revision: Text,
+    /// When.
+    pub updated_at: Option<Timestamp>,
+    /// Whether the pod was ready then.
+    pub was_ready: bool,
+    /// What the containers had before.
+    pub before: Box<[BeforeView]>,
+}
+
+/// What a container had before it was updated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BeforeView {
+    /// The container.
+    pub container: Text,
+    /// The image ID that the kubelet reported.
+    pub image_id: Text,
+    /// An image that was replaced before its container had started.
+    pub superseded: Option<Text>,
+}
+
+impl PodView {
+    /// Reads a pod.
+    pub fn new(pod: &Pod, texts: &mut Texts) -> PodView {
+        let value = pod.as_value();
+        let (metadata, status) = (&value["metadata"], &value["status"]);
+        let ready = condition(status, "Ready");
+        let mut labels: Box<[_]> = pod.labels().map(|(key, value)| (texts.get(key), texts.get(value))).collect();
+        labels.sort_unstable();
+        let in_place = InPlaceUpdates::parse(pod.annotation(names::IN_PLACE_UPDATE_STATE).unwrap_or_default());
+        let (containers, is_reported) = container::read(pod, texts);
+        PodView {
+            namespace: texts.get(pod.namespace()),
+            name: pod.name().into(),
+            uid: text(&metadata["uid"]).into(),
+            resource_version: text(&metadata["resourceVersion"]).parse().unwrap_or_default(),
+            labels,
+            owner: owner(metadata, texts),
+            created: time(&metadata["creationTimestamp"]),
+            ready_since: ready.and_then(|ready| time(&ready["lastTransitionTime"])),
+            phase: phase(status),
+            is_ready: ready.is_some_and(|ready| ready["status"] == "True"),
+            is_assigned: !text(&value["spec"]["nodeName"]).is_empty(),
+            is_deleting: !metadata["deletionTimestamp"].is_null(),
+            is_opted_out: pod.annotation(names::INJECT) == Some("false"),
+            is_reported,
+            is_in_place_unreadable: in_place.is_err(),
+            containers,
+            injected: injected(pod, &in_place.unwrap_or_default(), texts),
+            working: working(pod, texts),
+            quota_place: pod.annotation(names::QUOTA_PLACE).map(Into::into),
+        }
+    }
+
+    /// The value of a label.
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let found = self.labels.binary_search_by(|(name, _)| (**name).cmp(key)).ok()?;
+        Some(&self.labels.get(found)?.1)
+    }
+
+    /// What the pod records of a set, if the set was injected.
+    pub fn injected(&self, set: &str) -> Option<&InjectedSet> {
+        self.injected.iter().find(|injected| &*injected.name == set)
+    }
+
+    /// A container or native sidecar.
+    pub fn container(&self, name: &str) -> Option<&ContainerView> {
+        self.containers.iter().find(|container| &*container.name == name)
+    }
+
+    /// Whether the pod neither has ended nor is being deleted.
+    pub fn is_active(&self) -> bool {
+        !self.is_deleting && !matches!(self.phase, Phase::Succeeded | Phase::Failed)
+    }
+
+    /// Whether the pod runs and is ready.
+    pub fn is_running_and_ready(&self) -> bool {
+        self.phase == Phase::Running && self.is_ready && !self.is_deleting
+    }
+}
+
+fn injected(pod: &Pod, in_place: &InPlaceUpdates, texts: &mut Texts) -> Box<[InjectedSet]> {
+    let records = |key| Records::parse(pod.annotation(key).unwrap_or_default()).unwrap_or_default();
+    let (with_image, without_image) = (records(names::HASH), records(names::HASH_WITHOUT_IMAGE));
+    let upgradable = condition(&pod.as_value()["status"], names::UPGRADABLE_CONDITION)
+        .map(|condition| Upgradable::parse(text(&condition["message"])))
+        .unwrap_or_default();
+    let sets = injected_sets(pod.annotation(names::INJECTED_LIST).unwrap_or_default());
+    let read = |name: &str| {
+        let (record, without_image) = (with_image.get(name), without_image.get(name));
+        InjectedSet {
+            name: texts.get(name),
+            hash: texts.get(record.map(Record::hash).unwrap_or_default()),
+            hash_without_image: texts.get(without_image.map(Record::hash).unwrap_or_default()),
+            revision: record.and_then(Record::controller_revision).map(|name| texts.get(name)),
+            is_there: record.is_some_and(|record| record.sidecars().all(|sidecar| has_sidecar(pod, sidecar))),
+            is_upgradable: upgradable.get(name),
+            in_place: in_place.get(name).map(|update| Box::new(in_place_view(update, texts))),
+        }
+    };
+    sets.into_iter().map(read).collect()
+}
+
+/// Whether the pod has a sidecar, or the pair of a hot-upgrade one.
+fn has_sidecar(pod: &Pod, sidecar: &str) -> bool {
+    let [first, second] = pair(sidecar);
+    let mut all = pod.containers().chain(pod.init_containers());
+    all.any(|container| [sidecar, &first, &second].contains(&container.name()))
+}
+
+fn in_place_view(update: InPlaceUpdate<'_>, texts: &mut Texts) -> InPlaceView {
+    let before = update.before().map(|(container, before)| BeforeView {
+        container: texts.get(container),
+        image_id: texts.get(before.image_id),
+        superseded: before.superseded.map(|image| texts.get(image)),
+    });
+    let before = before.collect();
+    InPlaceView {
+        revision: texts.get(update.revision()),
+        updated_at: update.updated_at(),
+        was_ready: update.was_ready(),
+        before,
+    }
+}
+
+fn working(pod: &Pod, texts: &mut Texts) -> Box<[(Text, Text)]> {
+    let working = Working::parse(pod.annotation(names::WORKING_HOT_UPGRADE_CONTAINER).unwrap_or_default());
+    working.iter().map(|(sidecar, container)| (texts.get(sidecar), texts.get(container))).collect()
+}
+
+fn owner(metadata: &Value, texts: &mut Texts) -> Option<Owner> {
+    let owners = metadata["ownerReferences"].as_array()?;
+    let owner = owners.iter().find(|owner| owner["controller"] == true)?;
+    Some(Owner { kind: texts.get(text(&owner["kind"])), name: texts.get(text(&owner["name"])) })
+}
+
+fn phase(status: &Value) -> Phase {
+    match status["phase"].as_str() {
+        Some("Unknown") => Phase::Unknown,
+        Some("Running") => Phase::Running,
+        Some("Succeeded") => Phase::Succeeded,
+        Some("Failed") => Phase::Failed,
+        _ => Phase::Pending,
+    }
+}
+
+/// A condition of a pod's status.
+pub(crate) fn condition<'a>(status: &'a Value, condition_type: &str) -> Option<&'a Value> {
+    status["conditions"].as_array()?.iter().find(|condition| condition["type"] == condition_type)
+}
+
+fn time(value: &Value) -> Option<Timestamp> {
+    value.as_str()?.parse().ok()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

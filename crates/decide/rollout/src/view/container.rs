@@ -1,0 +1,99 @@
+//! What a rollout reads of a container.
+
+use std::fmt;
+
+use pillion_api::pod::{Container, Pod};
+use serde_json::Value;
+
+use crate::text::{Text, Texts};
+
+/// A container or native sidecar of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerView {
+    /// Its name.
+    pub name: Text,
+    /// The image in the spec.
+    pub image: Text,
+    /// The image that the kubelet reports; `None` if it has not reported on the container.
+    pub reported_image: Option<Text>,
+    /// The image ID that the kubelet reports.
+    pub image_id: Option<Text>,
+    /// How often it was restarted.
+    pub restarts: u32,
+    /// Whether it is a native sidecar.
+    pub is_native: bool,
+    /// Whether it is ready.
+    pub is_ready: bool,
+    /// Why it does not run.
+    pub trouble: Option<Trouble>,
+}
+
+/// Why a container does not run. A state that the kubelet leaves by itself within seconds is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Trouble {
+    /// It ended again and again.
+    CrashLoopBackOff,
+    /// Its image could not be pulled more than once.
+    ImagePullBackOff,
+    /// Its image is not a valid reference.
+    InvalidImageName,
+    /// Its image is not on the node and must not be pulled.
+    ErrImageNeverPull,
+    /// What it refers to does not exist.
+    CreateContainerConfigError,
+    /// The runtime could not create it.
+    CreateContainerError,
+    /// The runtime could not start it.
+    RunContainerError,
+}
+
+impl Trouble {
+    fn of(reason: &str) -> Option<Trouble> {
+        Some(match reason {
+            "CrashLoopBackOff" => Trouble::CrashLoopBackOff,
+            "ImagePullBackOff" => Trouble::ImagePullBackOff,
+            "InvalidImageName" => Trouble::InvalidImageName,
+            "ErrImageNeverPull" => Trouble::ErrImageNeverPull,
+            "CreateContainerConfigError" => Trouble::CreateContainerConfigError,
+            "CreateContainerError" => Trouble::CreateContainerError,
+            "RunContainerError" => Trouble::RunContainerError,
+            _ => return None,
+        })
+    }
+}
+
+/// The kubelet's own word.
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
+}
+
+/// The containers and native sidecars of a pod, and whether the kubelet has reported on each of them.
+pub(super) fn read(pod: &Pod, texts: &mut Texts) -> (Box<[ContainerView]>, bool) {
+    let status = |list: &str| pod.as_value()["status"][list].as_array().map(Vec::as_slice).unwrap_or_default();
+    let (regular, init) = (status("containerStatuses"), status("initContainerStatuses"));
+    let native = pod.init_containers().filter(|container| container.is_native_sidecar());
+    let all = native.map(|container| (container, init, true)).chain(pod.containers().map(|it| (it, regular, false)));
+    let containers: Box<[ContainerView]> =
+        all.map(|(container, statuses, is_native)| view(container, statuses, is_native, texts)).collect();
+    let is_reported = containers.iter().all(|container| container.reported_image.is_some())
+        && pod.containers().count() == regular.len();
+    (containers, is_reported)
+}
+
+fn view(container: Container<'_>, statuses: &[Value], is_native: bool, texts: &mut Texts) -> ContainerView {
+    let name = container.name();
+    let status = statuses.iter().find(|status| status["name"] == name);
+    let mut text = |value: &Value| texts.get(value.as_str().unwrap_or_default());
+    ContainerView {
+        image: text(container.0.get("image").unwrap_or(&Value::Null)),
+        reported_image: status.map(|status| text(&status["image"])),
+        image_id: status.map(|status| text(&status["imageID"])),
+        restarts: status.and_then(|status| status["restartCount"].as_u64()?.try_into().ok()).unwrap_or_default(),
+        is_native,
+        is_ready: status.is_some_and(|status| status["ready"] == true),
+        trouble: status.and_then(|status| Trouble::of(status["state"]["waiting"]["reason"].as_str()?)),
+        name: texts.get(name),
+    }
+}

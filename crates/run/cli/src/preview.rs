@@ -1,0 +1,109 @@
+//! `pillion preview`: what applying SidecarSets would do.
+
+mod text;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use pillion_admission::{Offline, Snapshot};
+use pillion_api::sidecarset::SidecarSet;
+use pillion_inject::Revisions;
+use pillion_preview::{Input, Preview, RunningPod, Workload};
+use serde_json::Value;
+
+use crate::Failure;
+use crate::cluster::fleet::Fleet;
+use crate::cluster::known::{self, Known, Wanted};
+use crate::cluster::read::Reader;
+use crate::manifest::Document;
+use crate::offline::{self, Applied, Inputs, Live};
+
+pub(crate) use text::text;
+
+/// Previews SidecarSets on a cluster. Nothing is written.
+pub(crate) async fn on_cluster(
+    reader: &Reader,
+    documents: Vec<Document>,
+    wanted: Wanted<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Preview, Failure> {
+    let (revisions_namespace, gates, namespace) = (wanted.revisions_namespace, wanted.gates, wanted.namespace);
+    let mut known = Known::read(reader, wanted).await?;
+    warnings.append(&mut known.warnings);
+    if let Some(name) = namespace.filter(|name| !known.offline.snapshot.namespaces.contains_key(*name)) {
+        return Err(Failure::no(format!("the cluster has no namespace {name:?}")));
+    }
+    // Most SidecarSets neither pin a revision nor write annotations: then fewer rights are needed.
+    let mentions = |field: &str| documents.iter().any(|document| document.value["spec"].get(field).is_some());
+    if known.revisions.is_empty() && (mentions("injectionStrategy") || mentions("injectStrategy")) {
+        known.revisions = known::revisions(reader, revisions_namespace).await?;
+    }
+    let mut whitelist = None;
+    if mentions("patchPodMetadata") {
+        whitelist = known::whitelist(reader, revisions_namespace, gates, warnings).await;
+    }
+    let live = Live { sets: &known.sets, revisions: &known.revisions, whitelist };
+    let Applied { sets, others } = offline::load_applied(documents, &live, warnings).map_err(Failure::No)?;
+    need_sets(&sets)?;
+    if others > 0 {
+        let objects = if others == 1 { "object" } else { "objects" };
+        warnings.push(format!(
+            "{others} other {objects} in these manifests: only SidecarSets are previewed, on the workloads of the cluster; --offline previews \
+             the workloads of the manifests"
+        ));
+    }
+    let then = applied(&known.offline, &sets, &known.revisions)?;
+    let fleet = Fleet::read(reader, namespace).await?;
+    Ok(preview(&known.offline, &then, &sets, &fleet.workloads, &fleet.pods))
+}
+
+/// Previews SidecarSets on the workloads of the manifests. `base` are the SidecarSets that are in force now.
+pub(crate) fn on_manifests(inputs: &Inputs, base: Option<&Inputs>) -> Result<Preview, Failure> {
+    need_sets(&inputs.sets)?;
+    let catalog = base.map(|base| base.offline.snapshot.catalog.clone()).unwrap_or_default();
+    let now = Offline { snapshot: Snapshot { catalog, ..inputs.offline.snapshot.clone() }, ..inputs.offline.clone() };
+    let revisions = inputs.revisions.iter().chain(base.into_iter().flat_map(|base| &base.revisions));
+    let revisions: Vec<Value> = revisions.cloned().collect();
+    let then = applied(&now, &inputs.sets, &revisions)?;
+    let objects = || inputs.objects.iter().map(|document| &document.value);
+    let workloads: Vec<Workload> = objects().cloned().filter_map(Workload::of).collect();
+    if workloads.is_empty() {
+        return Err(Failure::misuse(
+            "there is no pod and no workload in these manifests; without --offline those of the cluster are previewed",
+        ));
+    }
+    // Only what came from a cluster runs.
+    let dumped = objects().filter(|object| object["kind"] == "Pod" && object["metadata"]["uid"].is_string());
+    let pods: Vec<RunningPod> = dumped.filter_map(RunningPod::of).collect();
+    Ok(preview(&now, &then, &inputs.sets, &workloads, &pods))
+}
+
+fn need_sets(sets: &[Arc<SidecarSet>]) -> Result<(), Failure> {
+    if sets.is_empty() { Err(Failure::misuse("there is no SidecarSet in these manifests")) } else { Ok(()) }
+}
+
+/// The same cluster with these SidecarSets in it.
+fn applied(now: &Offline, sets: &[Arc<SidecarSet>], revisions: &[Value]) -> Result<Offline, Failure> {
+    let revisions: Revisions = revisions.iter().cloned().collect();
+    let mut then = now.clone();
+    for set in sets {
+        // Whatever does not compile was refused by validation already, with a better message.
+        let inserted = then.snapshot.catalog.insert(Arc::clone(set), &revisions);
+        inserted.map_err(|error| Failure::no(format!("{error}: {}", error.reason)))?;
+    }
+    Ok(then)
+}
+
+fn preview(
+    now: &Offline,
+    then: &Offline,
+    sets: &[Arc<SidecarSet>],
+    workloads: &[Workload],
+    pods: &[RunningPod],
+) -> Preview {
+    let applied: BTreeSet<String> = sets.iter().map(|set| set.name().to_owned()).collect();
+    pillion_preview::preview(&Input { now, then, applied: &applied, workloads, pods })
+}
+
+#[cfg(test)]
+mod tests;

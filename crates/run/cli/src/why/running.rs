@@ -1,0 +1,70 @@
+//! The explanation of a pod or a workload of a cluster.
+
+use jiff::Timestamp;
+use pillion_admission::OfflineError;
+use pillion_preview::{before_injection, drift};
+use serde_json::Value;
+
+use super::{Explanation, PodDrift};
+use crate::Failure;
+use crate::cluster::fleet::pods_of;
+use crate::cluster::known::{Known, Wanted};
+use crate::cluster::read::Reader;
+use crate::cluster::target;
+
+/// Explains the object that `target` names. Warnings are what the user should know beside it.
+pub(crate) async fn explain_running(
+    reader: &Reader,
+    target: &[String],
+    wanted: Wanted<'_>,
+    now: Timestamp,
+    warnings: &mut Vec<String>,
+) -> Result<Explanation, Failure> {
+    let namespace = wanted.namespace.unwrap_or("default").to_owned();
+    let object = target::find(reader, &namespace, target).await?;
+    let known = Known::read(reader, wanted).await?;
+    warnings.extend(known.warnings);
+    let (kind, name) = (text(&object, "/kind"), text(&object, "/metadata/name"));
+    let title = format!("{kind}/{name}");
+    let malformed = |error: OfflineError| Failure::no(format!("{title}: {error}"));
+    let is_pod = kind == "Pod" && text(&object, "/apiVersion") == "v1";
+    let asked = if is_pod { before_injection(&object) } else { object.clone() };
+    let why = known.offline.why(&asked, now).map_err(malformed)?;
+    let why = why.ok_or_else(|| {
+        Failure::misuse(format!("{title} has no pod template: name a pod, or the workload that makes its pods"))
+    })?;
+    let mut explanation = Explanation { namespace: Some(namespace), ..Explanation::of_manifest(title.clone(), why) };
+    if is_pod {
+        explanation.remarks = remarks(&object);
+        explanation.drift = Some(drift(&object, &known.offline, now).map_err(malformed)?);
+    } else {
+        let mut pods = Vec::new();
+        for pod in pods_of(reader, &object).await? {
+            let drift = drift(&pod, &known.offline, now).map_err(malformed)?;
+            pods.push(PodDrift { pod: text(&pod, "/metadata/name"), drift });
+        }
+        explanation.pods = Some(pods);
+    }
+    Ok(explanation)
+}
+
+fn text(object: &Value, pointer: &str) -> String {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// What a pod's state has to do with its sidecars.
+fn remarks(pod: &Value) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if !pod["metadata"]["deletionTimestamp"].is_null() {
+        remarks.push("it is being deleted; this is about a pod created in its place".to_owned());
+    }
+    match pod["status"]["phase"].as_str() {
+        Some("Succeeded") => remarks.push("it has completed; this is about a pod created in its place".to_owned()),
+        Some("Failed") => remarks.push("it has failed; this is about a pod created in its place".to_owned()),
+        _ => {}
+    }
+    remarks
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,262 @@
+//! Finds pods that have been created without their sidecars, reports them and, where the SidecarSet says so, evicts them.
+//!
+//! ```text
+//!  pods, view ─▶ repair::missed_by ─▶ Missed (by set) ─▶ status, condition, event, metric
+//!                                                    └─▶ repair::Evictions ─▶ evictions
+//! ```
+
+mod missed;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{FutureExt as _, StreamExt as _};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use kube::Api;
+use kube::api::{DeleteParams, EvictParams, Preconditions};
+use kube::runtime::watcher;
+use pillion_api::names;
+use pillion_api::sidecarset::SidecarSet;
+use pillion_events::Recorder;
+use pillion_informer::Cache;
+use pillion_repair::{Candidate, Evictions};
+use serde_json::{Map, json};
+use tokio::time::Instant;
+
+use self::missed::Missed;
+use crate::cluster::View;
+use crate::condition::{condition, write};
+use crate::error::Error;
+use crate::metrics::Eviction;
+use crate::pods::{self, CachedPod};
+use crate::state::Inner;
+
+/// Who writes the status.
+const CONTROLLER: &str = "pillion-repair";
+/// Changes are looked at together, so often at most.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How many changes are looked at together.
+const BATCH: usize = 10_000;
+/// How many pods are named in a status, and how many get an event at once.
+const NAMED: usize = 10;
+/// What could not be written is tried again after this time.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// Runs until dropped.
+pub(crate) async fn run(inner: &Inner) {
+    let cache: Cache<CachedPod> = Cache::new();
+    let watching = cache.clone().run(pods::api(inner.config.client.clone()), watcher::Config::default());
+    let repairing = async {
+        tokio::join!(inner.filled(), cache.synced());
+        let now = inner.config.now.clone();
+        let recorder = Recorder::new(inner.config.client.clone(), move || now(), "pillion");
+        Repair { inner, recorder, missed: Missed::default(), evictions: HashMap::new(), reported: HashMap::new() }
+            .run(&cache)
+            .await;
+    };
+    tokio::join!(watching, repairing);
+}
+
+struct Repair<'a> {
+    inner: &'a Inner,
+    recorder: Recorder,
+    missed: Missed,
+    /// By SidecarSet.
+    evictions: HashMap<String, Evictions>,
+    /// What was last written about a set.
+    reported: HashMap<String, String>,
+}
+
+impl Repair<'_> {
+    async fn run(mut self, cache: &Cache<CachedPod>) {
+        let mut views = self.inner.views.subscribe();
+        let mut view = views.borrow_and_update().clone();
+        let (held, changes) = cache.subscribe();
+        let mut changes = changes.ready_chunks(BATCH).boxed();
+        let excluded = ["kube-system", self.inner.config.namespace.as_str()];
+        for change in held {
+            self.missed.follow(change, &view.snapshot, excluded);
+        }
+        let mut touched: BTreeSet<String> = self.missed.sets().map(str::to_owned).collect();
+        // What an earlier leader reported may be over.
+        touched.extend(view.reported.iter().cloned());
+        let mut wake_at: Option<Instant> = None;
+        loop {
+            let again = self.act(&view, std::mem::take(&mut touched)).await;
+            wake_at = [wake_at.filter(|at| *at > Instant::now()), again].into_iter().flatten().min();
+            tokio::time::sleep(PAUSE).await;
+            let wake = async {
+                match wake_at {
+                    Some(again) => tokio::time::sleep_until(again).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                Some(changes) = changes.next() => {
+                    for change in changes {
+                        touched.extend(self.missed.follow(change, &view.snapshot, excluded));
+                    }
+                }
+                changed = views.changed() => if changed.is_err() { return },
+                () = wake => touched.extend(self.missed.sets().map(str::to_owned)),
+            }
+            if views.has_changed().unwrap_or(false) || !Arc::ptr_eq(&view, &views.borrow()) {
+                view = views.borrow_and_update().clone();
+                while let Some(Some(more)) = changes.next().now_or_never() {
+                    more.into_iter().for_each(|change| drop(self.missed.follow(change, &view.snapshot, excluded)));
+                }
+                touched.extend(self.missed.look_again(cache, &view.snapshot, excluded).await);
+                touched.extend(view.reported.iter().cloned());
+            }
+        }
+    }
+
+    /// Reports and repairs what has changed. Returns when to look again.
+    async fn act(&mut self, view: &View, touched: BTreeSet<String>) -> Option<Instant> {
+        let mut again: Option<Instant> = None;
+        let mut sooner = |time: Instant| again = Some(again.map_or(time, |again| again.min(time)));
+        for name in touched {
+            let Some(set) = view.snapshot.catalog.get(&name).cloned() else {
+                self.inner.config.metrics.missed(&name, None);
+                self.evictions.remove(&name);
+                self.reported.remove(&name);
+                continue;
+            };
+            let pods = self.missed.of(&name);
+            if let Err(error) = self.report(&set, &pods).await {
+                let cause = std::error::Error::source(&error).map(ToString::to_string);
+                tracing::warn!(%error, cause, "missed pods are not reported; trying again");
+                sooner(Instant::now() + RETRY);
+            }
+            if let Some(at) = self.evict(&set, &pods).await {
+                let left = Duration::try_from(at.duration_since((self.inner.config.now)())).unwrap_or_default();
+                sooner(Instant::now() + left.max(PAUSE));
+            }
+        }
+        again
+    }
+
+    /// Status, condition, event and metric, if there is something new.
+    async fn report(&mut self, set: &SidecarSet, pods: &[Candidate]) -> Result<(), Error> {
+        let metrics = &self.inner.config.metrics;
+        let before = set.status.as_ref().and_then(|status| status.missed_pods);
+        let count = i32::try_from(pods.len()).unwrap_or(i32::MAX);
+        if count == 0 && before.unwrap_or(0) == 0 {
+            self.reported.remove(set.name());
+            metrics.missed(set.name(), None);
+            return Ok(());
+        }
+        metrics.missed(set.name(), Some(pods.len()));
+        let message = message(pods);
+        let is_new =
+            before != Some(count) || self.reported.get(set.name()).is_some_and(|reported| *reported != message);
+        if !is_new {
+            return Ok(());
+        }
+        let said = (if count == 0 { "AllInjected" } else { "PodsMissed" }, message.clone());
+        let condition = condition(set, names::PODS_INJECTED, count == 0, said, (self.inner.config.now)());
+        let status = Map::from_iter([("missedPods".to_owned(), json!(count))]);
+        write(&self.inner.config, set.name(), CONTROLLER, status, &[condition]).await?;
+        if count > before.unwrap_or(0) {
+            self.recorder.warning(&set_reference(set), "PodsMissed", &message);
+            for pod in pods.iter().take(NAMED) {
+                let text = format!("the pod has been created without the sidecars of SidecarSet {:?}", set.name());
+                self.recorder.warning(&pod_reference(pod), "SidecarsMissed", text);
+            }
+        }
+        self.reported.insert(set.name().to_owned(), message);
+        Ok(())
+    }
+
+    /// Evicts the pods that may be evicted now. Returns when to look again.
+    async fn evict(&mut self, set: &SidecarSet, pods: &[Candidate]) -> Option<Timestamp> {
+        let config = &self.inner.config;
+        let evictions = self.evictions.entry(set.name().to_owned()).or_default();
+        let next = evictions.next(set, pods, (config.now)());
+        let mut again = next.again;
+        for pod in next.evict.iter().filter_map(|i| pods.get(*i)) {
+            let api: Api<Pod> = Api::namespaced(config.client.clone(), &pod.namespace);
+            let this_one = Preconditions { uid: Some(pod.uid.to_string()), resource_version: None };
+            let delete = DeleteParams { preconditions: Some(this_one), ..DeleteParams::default() };
+            let parameters = EvictParams { delete_options: Some(delete), ..EvictParams::default() };
+            let evicted = api.evict(&pod.name, &parameters).await;
+            let now = (config.now)();
+            match evicted {
+                Ok(_) => {
+                    let text =
+                        format!("evicted, so that its successor gets the sidecars of SidecarSet {:?}", set.name());
+                    self.recorder.normal(&pod_reference(pod), "EvictedForSidecars", text);
+                    config.metrics.evicted(set.name(), Eviction::Evicted);
+                    evictions.evicted(pod, pods, now);
+                    continue;
+                }
+                // It is gone, or another pod has its name.
+                Err(kube::Error::Api(answer)) if answer.is_not_found() || answer.is_conflict() => continue,
+                Err(kube::Error::Api(answer)) if answer.code == 429 => {
+                    config.metrics.evicted(set.name(), Eviction::Blocked);
+                }
+                Err(error) => {
+                    tracing::warn!(pod = %pod.name, namespace = %pod.namespace, %error, "a pod could not be evicted");
+                    config.metrics.evicted(set.name(), Eviction::Failed);
+                }
+            }
+            evictions.blocked(pod, now);
+            // The decision knows when a pod that could not be evicted is tried again.
+            again = [again, evictions.next(set, pods, now).again].into_iter().flatten().min();
+        }
+        again
+    }
+}
+
+fn message(pods: &[Candidate]) -> String {
+    if pods.is_empty() {
+        return "every pod that should have the sidecars has them".to_owned();
+    }
+    let named: Vec<String> = pods.iter().take(NAMED).map(|pod| format!("{}/{}", pod.namespace, pod.name)).collect();
+    let more = pods.len().saturating_sub(NAMED);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let (count, s) = (pods.len(), if pods.len() == 1 { "" } else { "s" });
+    format!("{count} pod{s} without the sidecars: {}{more}", named.join(", "))
+}
+
+fn set_reference(set: &SidecarSet) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(names::V1BETA1.to_owned()),
+        kind: Some(names::SIDECARSET_KIND.to_owned()),
+        name: Some(set.name().to_owned()),
+        uid: set.metadata.uid.clone(),
+        ..ObjectReference::default()
+    }
+}
+
+fn pod_reference(pod: &Candidate) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Pod".to_owned()),
+        namespace: Some(pod.namespace.to_string()),
+        name: Some(pod.name.to_string()),
+        uid: Some(pod.uid.to_string()),
+        ..ObjectReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_names_ten_pods_at_most() {
+        let pod = |i: usize| Candidate {
+            namespace: "shop".into(),
+            name: format!("web-{i}").into(),
+            uid: "".into(),
+            owner: None,
+        };
+        let pods: Vec<Candidate> = (0..12).map(pod).collect();
+        assert_eq!(message(&pods[..1]), "1 pod without the sidecars: shop/web-0");
+        assert!(message(&pods).starts_with("12 pods without the sidecars: shop/web-0, shop/web-1"));
+        assert!(message(&pods).ends_with("shop/web-9 and 2 more"));
+    }
+}

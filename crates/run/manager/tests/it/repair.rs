@@ -1,0 +1,113 @@
+//! Pods that were created while the webhook was down.
+
+use std::time::Duration;
+
+use axum::http::Method;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::{Cluster, PODS, SIDECARSETS, URL, names, pod, sidecarset};
+
+const MESH: &str = "/apis/apps.kruise.io/v1beta1/sidecarsets/mesh";
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+
+/// A pod of a ReplicaSet.
+fn owned(name: &str) -> Value {
+    let mut pod = pod(name);
+    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": true});
+    pod["metadata"]["ownerReferences"] = json!([owner]);
+    pod
+}
+
+/// A cluster whose webhook is down for pods for a while, with the set `mesh`.
+async fn missed(strategy: Value, pods: &[Value]) -> Cluster {
+    let (cluster, manager) = Cluster::managed().await;
+    cluster.create(SIDECARSETS, sidecarset("mesh", json!({"injectionStrategy": strategy}))).await.object();
+    cluster.server.register_webhook(URL, axum::Router::new());
+    for pod in pods {
+        assert_eq!(names(&cluster.create(PODS, pod.clone()).await.object()), ["app"]);
+    }
+    cluster.server.register_webhook(URL, manager.webhooks());
+    tokio::spawn(async move { manager.run().await });
+    sleep(Duration::from_secs(3)).await;
+    cluster
+}
+
+fn condition<'a>(set: &'a Value, condition_type: &str) -> &'a Value {
+    let conditions = set["status"]["conditions"].as_array().unwrap();
+    conditions.iter().find(|condition| condition["type"] == condition_type).unwrap()
+}
+
+async fn reasons(cluster: &Cluster) -> Vec<String> {
+    let events = cluster.get(EVENTS).await;
+    let events = events["items"].as_array().unwrap();
+    events.iter().map(|event| event["reason"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn missed_pods_are_reported_until_they_are_gone() {
+    let mut opted_out = pod("opted-out");
+    opted_out["metadata"]["annotations"] = json!({"pillion.dev/inject": "false"});
+    let cluster = missed(json!({}), &[pod("web-0"), owned("web-1"), opted_out]).await;
+    let set = cluster.get(MESH).await;
+    assert_eq!(set["status"]["missedPods"], 2);
+    let reported = condition(&set, "PodsInjected");
+    assert_eq!((&reported["status"], &reported["reason"]), (&json!("False"), &json!("PodsMissed")));
+    assert_eq!(reported["message"], "2 pods without the sidecars: default/web-0, default/web-1");
+    assert_eq!(reasons(&cluster).await, ["PodsMissed", "SidecarsMissed", "SidecarsMissed"]);
+    let version = set["metadata"]["resourceVersion"].clone();
+    sleep(Duration::from_mins(30)).await;
+    assert_eq!(cluster.get(MESH).await["metadata"]["resourceVersion"], version, "nothing new is nothing written");
+
+    cluster.create(PODS, pod("web-2")).await.object();
+    for name in ["web-0", "web-1"] {
+        cluster.request(Method::DELETE, &format!("{PODS}/{name}?gracePeriodSeconds=0"), "", None).await.object();
+    }
+    sleep(Duration::from_secs(3)).await;
+    let set = cluster.get(MESH).await;
+    assert_eq!((&set["status"]["missedPods"], &condition(&set, "PodsInjected")["status"]), (&json!(0), &json!("True")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn missed_pods_are_evicted_at_the_given_rate_but_bare_ones_are_not() {
+    let repair = json!({"repair": {"policy": "Evict", "maxPerMinute": 2}});
+    let pods: Vec<Value> = (0..5).map(|i| owned(&format!("web-{i}"))).chain([pod("bare")]).collect();
+    let cluster = missed(repair, &pods).await;
+    let left = async || cluster.get(PODS).await["items"].as_array().unwrap().len();
+    assert_eq!(left().await, 4);
+    sleep(Duration::from_secs(65)).await;
+    assert_eq!(left().await, 2);
+    sleep(Duration::from_mins(5)).await;
+    let pods = cluster.get(PODS).await;
+    assert_eq!(pods["items"][0]["metadata"]["name"], "bare");
+    assert_eq!(pods["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disruption_budget_protects_missed_pods() {
+    let (cluster, manager) = Cluster::managed().await;
+    let budget =
+        json!({"metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1}});
+    cluster.create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget).await.object();
+    let repair = json!({"injectionStrategy": {"repair": {"policy": "Evict"}}});
+    cluster.create(SIDECARSETS, sidecarset("mesh", repair)).await.object();
+    cluster.server.register_webhook(URL, axum::Router::new());
+    cluster.create(PODS, owned("web-0")).await.object();
+    let running = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+    cluster.merge(&format!("{PODS}/web-0/status"), running).await.object();
+    cluster.server.register_webhook(URL, manager.webhooks());
+    tokio::spawn(async move { manager.run().await });
+    sleep(Duration::from_mins(10)).await;
+    assert_eq!(cluster.get(PODS).await["items"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_set_that_must_not_be_missed_says_whether_that_is_so() {
+    let cluster = missed(json!({"failurePolicy": "Fail"}), &[]).await;
+    let set = cluster.get(MESH).await;
+    assert_eq!(condition(&set, "FailurePolicyEnforced")["status"], "True");
+    let open = json!({"spec": {"injectionStrategy": {"failurePolicy": "Ignore"}}});
+    cluster.merge(MESH, open).await.object();
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(cluster.get(MESH).await["status"].get("conditions"), None);
+}
