@@ -13,8 +13,14 @@ use serde_json::Value;
 use crate::command::{cargo, output, run};
 
 /// Packages with benchmarks.
-const PACKAGES: &[&str] =
-    &["pillion-quantity", "pillion-expr", "pillion-rollout", "pillion-rightsize", "pillion-admission", "pillion-preview"];
+const PACKAGES: &[&str] = &[
+    "pillion-quantity",
+    "pillion-expr",
+    "pillion-rollout",
+    "pillion-rightsize",
+    "pillion-admission",
+    "pillion-preview",
+];
 
 /// What is compared with what: the larger work, the smaller work, and the ratio that the design allows.
 const RATIOS: &[(&str, &str, &str)] = &[

@@ -121,7 +121,7 @@ fn make_read_only(target: &Path) -> io::Result<()> {
         (FsFlags::ST_NOEXEC, MsFlags::MS_NOEXEC),
         (FsFlags::ST_NOATIME, MsFlags::MS_NOATIME),
         (FsFlags::ST_NODIRATIME, MsFlags::MS_NODIRATIME),
-        (FsFlags::ST_RELATIME, MsFlags::MS_RELATIME),
+        // `relatime` is what the kernel sets if neither it nor `noatime` is asked for.
     ] {
         if now.contains(is) {
             flags |= stays;

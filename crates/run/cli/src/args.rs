@@ -6,8 +6,6 @@
 mod install;
 mod reading;
 
-pub use install::{InstallArgs, ToClusterArgs, UninstallArgs};
-
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -22,6 +20,7 @@ use pillion_gates::{Gates, Settings};
 use pillion_manager::Part;
 use pillion_quantity::Quantity;
 
+pub use self::install::{InstallArgs, ToClusterArgs, UninstallArgs};
 use self::reading::{PREVIEW_EXAMPLES, WHY_EXAMPLES};
 pub use self::reading::{PreviewArgs, RevisionsArgs, WhyArgs};
 

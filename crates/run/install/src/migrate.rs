@@ -4,6 +4,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use pillion_api::names;
+use pillion_manager::conversion_service;
 use serde_json::json;
 
 use crate::error::Error;
@@ -83,7 +84,7 @@ pub(crate) async fn without_webhook(
 fn is_converted_by_us(definition: &CustomResourceDefinition) -> bool {
     let conversion = definition.spec.conversion.as_ref();
     let config = conversion.and_then(|conversion| conversion.webhook.as_ref()?.client_config.as_ref());
-    config.and_then(|config| config.service.as_ref()).is_some_and(|service| service.name == SERVICE)
+    config.and_then(|config| config.service.as_ref()).is_some_and(|service| service.name == conversion_service(SERVICE))
 }
 
 fn storage_version(definition: &CustomResourceDefinition) -> Option<String> {
@@ -131,7 +132,7 @@ mod tests {
                 "conversionReviewVersions": ["v1"], "clientConfig": {"service": {"namespace": "x", "name": service}}
             }}))
         };
-        assert!(is_converted_by_us(&webhook("pillion-webhook")));
+        assert!(is_converted_by_us(&webhook("pillion-webhook-conversion")));
         assert!(!is_converted_by_us(&webhook("kruise-webhook-service")));
         assert!(!is_converted_by_us(&definition(json!({"strategy": "None"}))));
     }

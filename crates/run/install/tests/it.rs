@@ -68,7 +68,9 @@ impl Cluster {
             };
             let config = pillion_manager::Config::new(client, Arc::new(move || clock.now()), address);
             let manager = Manager::new(pillion_manager::Config { installs_definition: false, ..config });
-            server.register_webhook("https://pillion-webhook.pillion-system.svc:443", manager.webhooks());
+            for service in ["pillion-webhook", "pillion-webhook-conversion"] {
+                server.register_webhook(&format!("https://{service}.pillion-system.svc:443"), manager.webhooks());
+            }
             manager.start().await.unwrap();
             manager.register().await.unwrap();
             std::future::pending::<()>().await;

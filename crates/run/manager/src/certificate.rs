@@ -122,16 +122,16 @@ fn authority_of(key: &KeyPair) -> CertificateParams {
     parameters
 }
 
-/// A serving certificate for `host`, signed by `authority`.
+/// A serving certificate for `hosts`, signed by `authority`.
 pub(crate) fn issue(
     authority: &Pair,
-    host: &str,
+    hosts: &[String],
     now: Timestamp,
     lifetime: SignedDuration,
 ) -> Result<Pair, rcgen::Error> {
     let authority_key = KeyPair::from_pem(&authority.key)?;
     let issuer = Issuer::new(authority_of(&authority_key), authority_key);
-    let mut parameters = CertificateParams::new([host.to_owned()])?;
+    let mut parameters = CertificateParams::new(hosts)?;
     parameters.distinguished_name.push(DnType::CommonName, "pillion webhooks");
     parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -211,9 +211,9 @@ mod tests {
     #[test]
     fn a_serving_certificate_is_renewed_before_it_expires_and_expires_before_its_authority() {
         let (_, authorities) = step(None, at(0));
-        let served = issue(&authorities.current, "a.b.svc", at(1), LIFETIME).unwrap();
+        let served = issue(&authorities.current, &["a.b.svc".to_owned()], at(1), LIFETIME).unwrap();
         assert_eq!((served.not_after, renewal(&served, LIFETIME)), (at(91), at(61)));
-        let last = issue(&authorities.current, "a.b.svc", at(3599), LIFETIME).unwrap();
+        let last = issue(&authorities.current, &["a.b.svc".to_owned()], at(3599), LIFETIME).unwrap();
         assert_eq!(last.not_after, at(3600));
     }
 
@@ -221,7 +221,7 @@ mod tests {
     fn certificates_are_made_at_either_end_of_time() {
         for now in [Timestamp::MIN, Timestamp::UNIX_EPOCH, Timestamp::MAX] {
             let (_, authorities) = step(None, now);
-            issue(&authorities.current, "127.0.0.1", now, LIFETIME).unwrap();
+            issue(&authorities.current, &["127.0.0.1".to_owned()], now, LIFETIME).unwrap();
         }
     }
 }

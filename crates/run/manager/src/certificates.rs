@@ -86,7 +86,8 @@ impl Keeper {
             look_again = now.saturating_add(SignedDuration::try_from(UNTRUSTED).unwrap_or_default()).unwrap_or(now);
         } else if is_due || !is_current {
             let host = config.address.host()?;
-            let pair = certificate::issue(authority, &host, now, lifetime)
+            let hosts = [host.clone(), config.address.of_conversion().host()?];
+            let pair = certificate::issue(authority, &hosts, now, lifetime)
                 .map_err(|source| Error::Certificate { host: host.clone(), source })?;
             tracing::info!(%host, not_after = %pair.not_after, "new certificate of the webhooks");
             config.metrics.certificate_expires(pair.not_after.as_second());

@@ -102,7 +102,23 @@ pub enum WebhookAddress {
     Url(String),
 }
 
+/// The Service of the conversion webhook, beside the Service `name` of the others. Replicas that are not ready must be behind it, too: to become
+/// ready they list SidecarSets, and the API server may have to convert those first.
+pub fn conversion_service(name: &str) -> String {
+    format!("{name}-conversion")
+}
+
 impl WebhookAddress {
+    /// Where the API server finds the conversion webhook: with a Service, behind [`conversion_service`].
+    pub(crate) fn of_conversion(&self) -> WebhookAddress {
+        match self {
+            WebhookAddress::Service { namespace, name, port } => {
+                WebhookAddress::Service { namespace: namespace.clone(), name: conversion_service(name), port: *port }
+            }
+            url @ WebhookAddress::Url(_) => url.clone(),
+        }
+    }
+
     /// The `clientConfig` of the webhook at `path`. Without a bundle, API servers trust what their machine trusts.
     pub(crate) fn client_config(&self, path: &str, bundle: &str) -> Value {
         use base64::Engine as _;
@@ -134,6 +150,14 @@ impl WebhookAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn conversion_has_a_service_of_its_own() {
+        let service = WebhookAddress::Service { namespace: "a".into(), name: "b".into(), port: 443 };
+        assert_eq!(service.of_conversion().host().unwrap(), "b-conversion.a.svc");
+        let url = WebhookAddress::Url("https://pillion.example".into());
+        assert_eq!(url.of_conversion(), url);
+    }
 
     #[test]
     fn a_certificate_is_made_for_the_name_that_the_api_server_asks() {

@@ -71,7 +71,7 @@ mod touched;
 mod watches;
 mod webhook;
 
-pub use config::{Certificates, Config, NAMESPACE, Now, WebhookAddress};
+pub use config::{Certificates, Config, NAMESPACE, Now, WebhookAddress, conversion_service};
 pub use error::Error;
 pub use manager::Manager;
 pub use metrics::{CountRequests, Metrics};

@@ -39,7 +39,7 @@ pub(crate) fn definition_name() -> String {
 fn conversion(address: &WebhookAddress, bundle: &str) -> Value {
     json!({
         "strategy": "Webhook",
-        "webhook": {"clientConfig": address.client_config(paths::CONVERT, bundle), "conversionReviewVersions": ["v1"]},
+        "webhook": {"clientConfig": address.of_conversion().client_config(paths::CONVERT, bundle), "conversionReviewVersions": ["v1"]},
     })
 }
 

@@ -10,6 +10,7 @@ use super::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER, metadata};
 use crate::options::{Certificates, Options};
 
 const READ: [&str; 3] = ["get", "list", "watch"];
+const STATUS: [&str; 3] = ["get", "patch", "update"];
 /// An object that exists already is read and changed; none is created.
 const KEEP: [&str; 5] = ["get", "list", "watch", "patch", "update"];
 
@@ -47,6 +48,7 @@ fn webhook(options: &Options) -> Vec<Value> {
     let (home, component) = (options.namespace.as_str(), "webhook");
     let cluster = [
         rule(names::GROUP, &["sidecarsets"], &READ),
+        rule(names::GROUP, &["sidecarsets/status"], &STATUS),
         rule("", &["namespaces"], &READ),
         named(
             rule(
@@ -81,7 +83,7 @@ fn webhook(options: &Options) -> Vec<Value> {
 fn repair(home: &str) -> Vec<Value> {
     let rules = [
         rule(names::GROUP, &["sidecarsets"], &READ),
-        rule(names::GROUP, &["sidecarsets/status"], &["get", "patch", "update"]),
+        rule(names::GROUP, &["sidecarsets/status"], &STATUS),
         rule("", &["namespaces", "pods"], &READ),
         rule("", &["pods/eviction"], &["create"]),
         events(),

@@ -1,6 +1,6 @@
 //! What runs, and what is around it: Service, NetworkPolicy, PodDisruptionBudget, Deployment.
 
-use pillion_manager::Part;
+use pillion_manager::{Part, conversion_service};
 use serde_json::{Value, json};
 
 use super::{MANAGER, SERVICE, metadata, pod_labels};
@@ -11,14 +11,23 @@ const HEALTH_PORT: u16 = 8080;
 const CERTIFICATES_FOLDER: &str = "/etc/pillion/certificates";
 
 pub(super) fn objects(options: &Options) -> Vec<Value> {
-    vec![service(options), network_policy(options), disruption_budget(options), deployment(options)]
+    let mut conversion = service(&conversion_service(SERVICE), options);
+    // A replica that is not ready can convert SidecarSets, and may have to before it can list them.
+    conversion["spec"]["publishNotReadyAddresses"] = json!(true);
+    vec![
+        service(SERVICE, options),
+        conversion,
+        network_policy(options),
+        disruption_budget(options),
+        deployment(options),
+    ]
 }
 
-fn service(options: &Options) -> Value {
+fn service(name: &str, options: &Options) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": metadata(SERVICE, Some(&options.namespace), "manager"),
+        "metadata": metadata(name, Some(&options.namespace), "manager"),
         "spec": {
             "selector": pod_labels(),
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": "webhook"}],

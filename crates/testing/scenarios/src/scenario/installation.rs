@@ -140,6 +140,60 @@ async fn is_injected(namespace: &Namespace) -> anyhow::Result<()> {
     .await
 }
 
+/// All replicas are down, and SidecarSets must be converted before any of them can list them.
+async fn comes_back_with_sets_of_an_older_version(namespace: &Namespace) -> anyhow::Result<()> {
+    store_as(namespace, "v1alpha1").await?;
+    // An update without a change stores it in that version, some moments after the API server has seen the definition.
+    let sets = custom_resources::sidecarsets(namespace.client());
+    let mut written = 0;
+    wait::until("an update", async || {
+        let set = sets.get(namespace.name()).await?;
+        not_found_is_fine(sets.replace(namespace.name(), &PostParams::default(), &set).await)?;
+        written += 1;
+        Ok((written > 5).then_some(()))
+    })
+    .await?;
+    let replicas = |number: u32| format!("--replicas={number}");
+    let scale =
+        async |number| kubectl(&["scale", "deployment/pillion-manager", "--namespace", HOME, &replicas(number)]).await;
+    scale(0).await?;
+    kubectl(&[
+        "wait",
+        "pods",
+        "--selector=app.kubernetes.io/component=manager",
+        "--namespace",
+        HOME,
+        "--for=delete",
+        "--timeout=2m",
+    ])
+    .await?;
+    // The API server now forgets what it has converted.
+    store_as(namespace, "v1beta1").await?;
+    wait::until("a conversion that fails", async || match sets.list(&ListParams::default()).await {
+        Err(kube::Error::Api(status)) if status.message.contains("conversion webhook") => Ok(Some(())),
+        _ => Ok(None),
+    })
+    .await?;
+    scale(2).await?;
+    kubectl(&["rollout", "status", "deployment/pillion-manager", "--namespace", HOME, "--timeout=2m"]).await?;
+    is_injected(namespace).await
+}
+
+/// Changes the version in which SidecarSets are stored from now on.
+async fn store_as(namespace: &Namespace, stored: &str) -> anyhow::Result<()> {
+    let definitions = custom_resources::definitions(namespace.client());
+    let definition = definitions.get(custom_resources::NAME).await?;
+    let versions = definition.spec.versions.iter().enumerate();
+    let changes: Vec<Value> = versions
+        .map(|(i, version)| {
+            let is_stored = version.name == stored;
+            json!({"op": "replace", "path": format!("/spec/versions/{i}/storage"), "value": is_stored})
+        })
+        .collect();
+    kubectl(&["patch", "crd", custom_resources::NAME, "--type=json", "--patch", &json!(changes).to_string()]).await?;
+    Ok(())
+}
+
 /// kubectl reads and edits SidecarSets, in both versions, though nobody serves webhooks.
 async fn stays_usable(namespace: &Namespace) -> anyhow::Result<()> {
     ensure!(managers(namespace).get_opt("pillion-manager").await?.is_none(), "the manager is still there");
