@@ -4,6 +4,7 @@
 
 mod conversion;
 mod many;
+mod neighbours;
 mod pods;
 mod registration;
 mod repair;
