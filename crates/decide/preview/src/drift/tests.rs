@@ -215,11 +215,11 @@ fn whatever_was_just_injected_is_no_difference() {
     let parts: [Part; 8] = [
         |spec| {
             spec["initContainers"] =
-                json!([{"name": "native", "image": "n:1", "restartPolicy": "Always"}, mk_container("setup")])
+                json!([{"name": "native", "image": "n:1", "restartPolicy": "Always"}, mk_container("setup")]);
         },
         |spec| {
             spec["containers"][0]["upgradeStrategy"] =
-                json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"})
+                json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
         },
         |spec| spec["containers"][0]["shareVolumePolicy"] = json!({"type": "enabled"}),
         |spec| spec["containers"][0]["transferEnv"] = json!([{"sourceContainerName": "app", "envName": "MODE"}]),
