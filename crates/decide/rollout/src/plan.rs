@@ -151,6 +151,14 @@ pub fn plan<'p>(snapshot: &Snapshot<'_>, pods: impl IntoIterator<Item = &'p PodV
 /// A pod that is not ready costs nothing: updating it makes nothing worse, and is how a bad revision is left.
 fn choose<'p>(tally: &mut Tally<'p>, allowed: usize, max_unavailable: usize) -> (Vec<Candidate<'p>>, bool) {
     let mut candidates = std::mem::take(&mut tally.candidates);
+    let eligible = candidates.len().min(allowed);
+    // Not more than these are taken. Where nothing is spread, the others need not be sorted.
+    let free = candidates.iter().filter(|candidate| !candidate.is_available).count();
+    let reach = free + max_unavailable.saturating_sub(tally.busy.count());
+    if reach < candidates.len() && !tally.scatter.is_used() {
+        candidates.select_nth_unstable_by(reach, Candidate::compare);
+        candidates.truncate(reach);
+    }
     candidates.sort_unstable_by(Candidate::compare);
     tally.scatter.spread(&mut candidates);
     candidates.truncate(allowed);
@@ -165,7 +173,7 @@ fn choose<'p>(tally: &mut Tally<'p>, allowed: usize, max_unavailable: usize) -> 
         }
         taken += 1;
     }
-    let is_over_budget = taken < candidates.len();
+    let is_over_budget = taken < eligible;
     candidates.truncate(taken);
     (candidates, is_over_budget)
 }

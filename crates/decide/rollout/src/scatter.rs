@@ -53,6 +53,11 @@ impl<'p> Scatter<'p> {
         values
     }
 
+    /// Whether anything is spread.
+    pub(crate) fn is_used(&self) -> bool {
+        !self.terms.is_empty()
+    }
+
     /// Spreads pods that are in order.
     pub(crate) fn spread(&self, candidates: &mut Vec<Candidate<'p>>) {
         if self.terms.is_empty() || candidates.len() <= 1 {

@@ -28,7 +28,7 @@ pub struct ContainerView {
     pub trouble: Option<Trouble>,
 }
 
-/// Why a container does not run. States that usually last only seconds, such as ErrImagePull, are not listed.
+/// Why a container does not run. States that usually last only seconds, such as `ErrImagePull`, are not listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trouble {
     /// It ended again and again.

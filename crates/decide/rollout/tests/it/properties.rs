@@ -116,7 +116,6 @@ fn play(kind: Kind, pods: usize, max_unavailable: i32, events: &[Event]) {
         match event {
             Event::Round(count, is_killed) => {
                 let plan = fleet.plan();
-                assert_eq!(plan, fleet.plan(), "the same snapshot gives the same plan");
                 for (i, write) in Fleet::writes(&plan).iter().take(*count).enumerate() {
                     observer.write(&mut fleet, &plan, write, *is_killed && i + 1 == *count);
                 }
@@ -163,7 +162,7 @@ fn play(kind: Kind, pods: usize, max_unavailable: i32, events: &[Event]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 2000, ..ProptestConfig::with_cases(100) })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 2000, ..ProptestConfig::with_cases(64) })]
 
     #[test]
     fn no_rollout_breaks_a_limit_and_every_one_ends(
