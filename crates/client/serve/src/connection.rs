@@ -107,7 +107,7 @@ async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
     if stopping.wait_for(|stopping| *stopping).await.is_err() {
         // Whoever could stop it is gone.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -127,7 +127,7 @@ async fn a_server_that_stops_answers_what_it_was_asked_and_accepts_no_more() {
     let mut slow = served.slow().await;
     let mut idle = served.connect().await;
     assert!(ask(&mut idle, GET).await.ends_with("ok"));
-    served.handle.stop(Duration::from_secs(60));
+    served.handle.stop(Duration::from_mins(1));
     closed(&mut idle).await;
     served.release.add_permits(1);
     assert!(answer(&mut slow).await.ends_with("done"));

@@ -108,12 +108,13 @@ impl Manager {
     pub async fn run(&self) -> Result<(), Error> {
         let inner = &*self.inner;
         let has = |part: Part| inner.config.parts.contains(&part);
-        let certificates = async {
+        // They are large, and whoever runs the manager should not have to hold them on a stack.
+        let certificates = Box::pin(async {
             if has(Part::Webhook) {
                 Keeper::default().run(inner).await;
             }
             std::future::pending::<()>().await;
-        };
+        });
         let webhook = async {
             if has(Part::Webhook) {
                 lead(inner, Part::Webhook, || self.keep_registered().boxed()).await
@@ -124,7 +125,7 @@ impl Manager {
         let repair = async {
             if has(Part::Repair) { lead(inner, Part::Repair, || repair::run(inner).boxed()).await } else { Ok(()) }
         };
-        let parts = async { tokio::try_join!(webhook, repair).map(drop) };
+        let parts = Box::pin(async { tokio::try_join!(webhook, repair).map(drop) });
         tokio::select! {
             ended = parts => ended.map_err(Error::Lease),
             () = certificates => Ok(()),

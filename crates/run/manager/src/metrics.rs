@@ -220,7 +220,7 @@ impl Metrics {
         self.inner.evictions.get_or_create(&labels).inc();
     }
 
-    /// Everything, as OpenMetrics.
+    /// Everything, as [`CONTENT_TYPE`] says.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.

@@ -105,7 +105,9 @@ impl Repair<'_> {
             if views.has_changed().unwrap_or(false) || !Arc::ptr_eq(&view, &views.borrow()) {
                 view = views.borrow_and_update().clone();
                 while let Some(Some(more)) = changes.next().now_or_never() {
-                    more.into_iter().for_each(|change| drop(self.missed.follow(change, &view.snapshot, excluded)));
+                    for change in more {
+                        touched.extend(self.missed.follow(change, &view.snapshot, excluded));
+                    }
                 }
                 touched.extend(self.missed.look_again(cache, &view.snapshot, excluded).await);
                 touched.extend(view.reported.iter().cloned());

@@ -80,7 +80,7 @@ impl Player {
         let mut variables = BTreeMap::from([("ns".to_owned(), namespace.clone())]);
         let mut webhook = None;
         if !conversation.webhooks.is_empty() {
-            let server = Webhook::start(conversation.webhooks.clone()).await?;
+            let server = Webhook::start(conversation.webhooks.clone())?;
             for (name, value) in [("webhook", &server.url), ("ca", &server.ca_bundle)] {
                 normaliser.name(value, &format!("${name}"));
                 variables.insert(name.to_owned(), value.clone());

@@ -37,7 +37,7 @@ struct Desk {
 }
 
 impl Webhook {
-    pub(crate) async fn start(answers: BTreeMap<String, WebhookAnswer>) -> anyhow::Result<Self> {
+    pub(crate) fn start(answers: BTreeMap<String, WebhookAnswer>) -> anyhow::Result<Self> {
         install_crypto_provider();
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
         let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());

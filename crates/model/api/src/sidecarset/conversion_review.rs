@@ -1,4 +1,4 @@
-//! `apiextensions.k8s.io/v1` ConversionReviews: a list of SidecarSets in, the same list in another version out.
+//! ConversionReview of `apiextensions.k8s.io/v1`: a list of SidecarSets in, the same list in another version out.
 //!
 //! A review may hold every SidecarSet of a cluster. Objects are read, converted and written one after the other, so that it takes little
 //! more memory than its text and that of the answer.
