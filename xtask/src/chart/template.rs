@@ -157,7 +157,7 @@ mod tests {
         });
         template.only_if(&mut object, "volumes", ".secret");
         let text = template.document(&object, Some(".enabled")).unwrap();
-        let expected = r#"{{- if .enabled }}
+        let expected = r"{{- if .enabled }}
 name: {{ .name | quote }}
 inside: --name={{ .name }}
 list:
@@ -181,7 +181,7 @@ volumes:
   b: {{ .name | quote }}
 {{- end }}
 {{- end }}
-"#;
+";
         assert_eq!(text, expected);
     }
 

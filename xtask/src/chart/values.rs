@@ -93,15 +93,12 @@ fn push(text: &mut String, schema: &Value, indent: &str) -> anyhow::Result<()> {
                 choices.iter().map(Value::to_string).collect::<Vec<_>>().join(", ")
             )?;
         }
-        match field.get("default") {
-            Some(default) => {
-                let yaml = render::yaml(&json!({name: default}))?;
-                yaml.lines().try_for_each(|line| writeln!(text, "{indent}{line}"))?;
-            }
-            None => {
-                writeln!(text, "{indent}{name}:")?;
-                push(text, field, &format!("{indent}  "))?;
-            }
+        if let Some(default) = field.get("default") {
+            let yaml = render::yaml(&json!({name: default}))?;
+            yaml.lines().try_for_each(|line| writeln!(text, "{indent}{line}"))?;
+        } else {
+            writeln!(text, "{indent}{name}:")?;
+            push(text, field, &format!("{indent}  "))?;
         }
     }
     Ok(())

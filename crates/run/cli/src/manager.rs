@@ -1,6 +1,6 @@
 //! `pillion manager`: the webhooks and controllers of a cluster, as a process.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +37,7 @@ fn log(args: &ManagerArgs) -> Result<(), Failure> {
         .map_err(|error| Failure::misuse(format!("--log-level {}: {error}", args.log_level)))?;
     // stderr that is gone must not end the manager.
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).log_internal_errors(false);
+    let log = log.with_ansi(io::stderr().is_terminal());
     // An error means that there is a subscriber already, as in tests.
     let _ = match args.log_format {
         LogFormat::Text => log.try_init(),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::options::Options;
 
-/// The name of the Deployment, the ServiceAccount and what belongs to them.
+/// The name of the Deployment, the service account and what belongs to them.
 pub(crate) const MANAGER: &str = "pillion-manager";
 /// The name of the Service of the webhooks.
 pub(crate) const SERVICE: &str = "pillion-webhook";

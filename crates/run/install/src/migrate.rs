@@ -2,9 +2,8 @@
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
-use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use pillion_api::names;
-use pillion_manager::conversion_service;
 use serde_json::json;
 
 use crate::error::Error;
@@ -84,7 +83,7 @@ pub(crate) async fn without_webhook(
 fn is_converted_by_us(definition: &CustomResourceDefinition) -> bool {
     let conversion = definition.spec.conversion.as_ref();
     let config = conversion.and_then(|conversion| conversion.webhook.as_ref()?.client_config.as_ref());
-    config.and_then(|config| config.service.as_ref()).is_some_and(|service| service.name == conversion_service(SERVICE))
+    config.and_then(|config| config.service.as_ref()).is_some_and(|service| service.name.starts_with(SERVICE))
 }
 
 fn storage_version(definition: &CustomResourceDefinition) -> Option<String> {
@@ -101,7 +100,7 @@ pub(crate) async fn delete_all(client: &Client, definition: &CustomResourceDefin
     let Some(version) = storage_version(definition) else { return Ok(0) };
     let sets = Place::new(&format!("{}/{version}", names::GROUP), names::SIDECARSET_KIND, None, "").api(client);
     let found = sets.list_metadata(&ListParams::default()).await.map_err(Error::api("list SidecarSets"))?;
-    let deleted = sets.delete_collection(&Default::default(), &ListParams::default()).await;
+    let deleted = sets.delete_collection(&DeleteParams::default(), &ListParams::default()).await;
     deleted.map_err(Error::api("delete all SidecarSets"))?;
     Ok(found.items.len())
 }

@@ -1,4 +1,4 @@
-//! Who may do what: a role for each part of the manager, all bound to one ServiceAccount.
+//! Who may do what: a role for each part of the manager, all bound to one service account.
 //!
 //! The roles are separate so that an installation that runs the parts apart can bind them to accounts of their own.
 
@@ -22,6 +22,9 @@ pub(super) fn objects(options: &Options) -> Vec<Value> {
         "metadata": metadata(MANAGER, Some(home), "manager"),
     });
     let mut objects = vec![account];
+    // Every part reads SidecarSets with the revisions that they pin.
+    let revisions = [rule("apps", &["controllerrevisions"], &READ)];
+    objects.extend(grant("pillion-revisions", Some(&options.revisions_namespace), home, "manager", &revisions));
     for controller in &options.controllers {
         objects.extend(leader(*controller, home));
         objects.extend(match controller {
@@ -64,12 +67,9 @@ fn webhook(options: &Options) -> Vec<Value> {
         ),
         events(),
     ];
-    let revisions = [
-        rule("apps", &["controllerrevisions"], &READ),
-        named(rule("", &["configmaps"], &["get"]), names::CONFIGURATION_CONFIG_MAP),
-    ];
+    let configuration = [named(rule("", &["configmaps"], &["get"]), names::CONFIGURATION_CONFIG_MAP)];
     let mut objects = grant(NAME, None, home, component, &cluster);
-    objects.extend(grant("pillion-revisions", Some(&options.revisions_namespace), home, component, &revisions));
+    objects.extend(grant("pillion-configuration", Some(&options.revisions_namespace), home, component, &configuration));
     if options.certificates == Certificates::SelfMade {
         let certificate = [
             named(rule("", &["secrets"], &["get", "list", "watch", "update"]), CERTIFICATE_SECRET),

@@ -1,4 +1,4 @@
-//! What runs, and what is around it: Service, NetworkPolicy, PodDisruptionBudget, Deployment.
+//! What runs, and what is around it: Services, a network policy, a PodDisruptionBudget, the Deployment.
 
 use pillion_manager::{Part, conversion_service};
 use serde_json::{Value, json};

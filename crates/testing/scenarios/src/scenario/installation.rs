@@ -35,6 +35,7 @@ pub async fn pillion_installs_and_uninstalls(namespace: &Namespace) -> anyhow::R
     ensure!(ready == Some(2), "{ready:?} replicas are ready");
     access::is_what_is_needed_and_nothing_else(&namespace.client()).await?;
     injects_every_workload(namespace).await?;
+    comes_back_with_sets_of_an_older_version(namespace).await?;
 
     let said = pillion(&["install"]).await?;
     ensure!(
@@ -110,7 +111,8 @@ async fn injects_every_workload(namespace: &Namespace) -> anyhow::Result<()> {
         let is_fine = |pod: &Pod| has_proxy(pod) && (name == "job" || is_ready(pod));
         wait::until(&format!("a pod of the {name} with a sidecar"), async || {
             let pods = namespace.api::<Pod>().list(&pods).await?.items;
-            let uninjected: Vec<String> = pods.iter().filter(|pod| !has_proxy(pod)).map(|pod| pod.name_any()).collect();
+            let uninjected: Vec<String> =
+                pods.iter().filter(|pod| !has_proxy(pod)).map(kube::ResourceExt::name_any).collect();
             ensure!(uninjected.is_empty(), "pods without a sidecar: {uninjected:?}");
             Ok((!pods.is_empty() && pods.iter().all(is_fine)).then_some(()))
         })
