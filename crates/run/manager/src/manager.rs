@@ -1,7 +1,7 @@
 //! The manager itself: starts, is registered, is served, goes on.
 
 use std::net::TcpListener;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -12,7 +12,6 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Api;
 use kube::core::PartialObjectMeta;
 use kube::runtime::wait::{await_condition, conditions};
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::certificates::Keeper;
@@ -38,14 +37,12 @@ const RETRY: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct Manager {
     inner: Arc<Inner>,
-    /// The watches; they end with the manager.
-    watches: Arc<Mutex<JoinSet<()>>>,
 }
 
 impl Manager {
     /// A manager that has done nothing yet.
     pub fn new(config: Config) -> Manager {
-        Manager { inner: Arc::new(Inner::new(config)), watches: Arc::default() }
+        Manager { inner: Arc::new(Inner::new(config)) }
     }
 
     /// The webhooks: `POST /mutate-pod`, `/mutate-sidecarset`, `/validate-sidecarset` and `/convert`. Objects can be converted from the start;
@@ -73,7 +70,7 @@ impl Manager {
         established(config).await?;
         let (caches, views) = (self.inner.caches.clone(), self.inner.views.clone());
         let watching = caches.run(config.client.clone(), config.revisions_namespace.clone(), views);
-        self.watches.lock().unwrap_or_else(PoisonError::into_inner).spawn(watching);
+        self.inner.watches.lock().unwrap_or_else(PoisonError::into_inner).spawn(watching);
         Ok(())
     }
 
@@ -257,7 +254,7 @@ mod tests {
             async move { manager.run().await }
         });
         tokio::task::yield_now().await;
-        manager.watches.lock().unwrap().abort_all();
+        manager.inner.watches.lock().unwrap().abort_all();
         assert!(matches!(running.await.unwrap(), Err(Error::WatchEnded)));
     }
 }

@@ -1,8 +1,9 @@
 //! What the manager and its webhooks share.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::cluster::View;
 use crate::config::Config;
@@ -23,6 +24,8 @@ pub(crate) struct Inner {
     pub(crate) bundle: watch::Sender<Option<Arc<str>>>,
     /// Whether the manager is to end.
     pub(crate) stopping: watch::Sender<bool>,
+    /// What keeps the caches current. It ends with the last router and the last clone of the manager.
+    pub(crate) watches: Mutex<JoinSet<()>>,
 }
 
 /// A serving certificate and its key, as PEM.
@@ -42,6 +45,7 @@ impl Inner {
             served: watch::Sender::new(None),
             bundle: watch::Sender::new(None),
             stopping: watch::Sender::new(false),
+            watches: Mutex::default(),
         }
     }
 
