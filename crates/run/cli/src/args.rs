@@ -19,7 +19,7 @@ use clap_complete::Shell;
 use jiff::Timestamp;
 use pillion_expr::{Amount, Resource};
 use pillion_gates::{Gates, Settings};
-use pillion_manager::Part;
+use pillion_manager::{Part, Peer};
 use pillion_quantity::Quantity;
 
 use self::reading::{PREVIEW_EXAMPLES, WHY_EXAMPLES};
@@ -268,6 +268,12 @@ pub struct ManagerArgs {
     /// Where /healthz, /readyz and /metrics are served, without TLS
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
     pub health_address: SocketAddr,
+    /// Serve the objects of an installed Kruise, once it has stopped; vpa is accepted, and has no effect yet
+    ///
+    /// While an OpenKruise serves SidecarSets, the manager does nothing but wait: /readyz and the log say for what. Without this flag it
+    /// also waits while a stopped OpenKruise is still registered for SidecarSets. Nothing acts on VerticalPodAutoscalers yet.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub take_over: Vec<Peer>,
     /// How long webhooks are still served after SIGTERM, in seconds, while API servers notice that this replica ends
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub shutdown_delay: u64,

@@ -33,11 +33,12 @@ mod migrate;
 mod objects;
 mod options;
 mod ready;
+mod take_over;
 mod uninstall;
 
 pub use error::Error;
 pub use install::install;
 pub use manifests::{manifests, removal};
 pub use options::{Certificates, IMAGE, Options};
-pub use pillion_manager::{NAMESPACE, Part};
+pub use pillion_manager::{NAMESPACE, Part, Peer};
 pub use uninstall::{prepare, uninstall};

@@ -21,6 +21,8 @@ pub(crate) struct Inner {
     pub(crate) served: watch::Sender<Option<Arc<Served>>>,
     /// What API servers are to trust, once that is known.
     pub(crate) bundle: watch::Sender<Option<Arc<str>>>,
+    /// What has to happen before the manager does anything.
+    pub(crate) waiting: watch::Sender<Option<String>>,
     /// Whether the manager is to end.
     pub(crate) stopping: watch::Sender<bool>,
 }
@@ -41,6 +43,7 @@ impl Inner {
             pending: Pending::default(),
             served: watch::Sender::new(None),
             bundle: watch::Sender::new(None),
+            waiting: watch::Sender::new(None),
             stopping: watch::Sender::new(false),
         }
     }

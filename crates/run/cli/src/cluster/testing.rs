@@ -11,7 +11,7 @@ use kube::Client;
 use pillion_apiserver::ApiServer;
 use pillion_clock::Clock;
 use pillion_gates::Gates;
-use pillion_manager::{Config, Manager, Reach};
+use pillion_manager::{Config, Manager, WebhookAddress};
 use pillion_note::Draw;
 use pillion_store::{Options, Store};
 use serde_json::{Value, json};
@@ -51,9 +51,10 @@ impl TestCluster {
         let cluster = TestCluster::bare().await;
         let clock = cluster.server.clock();
         let client = Client::new(cluster.server.router(), "default");
-        let config = Config::new(client, Arc::new(move || clock.now()), Reach::Url(URL.to_owned()));
-        let manager = Manager::start(config).await.unwrap();
+        let config = Config::new(client, Arc::new(move || clock.now()), WebhookAddress::Url(URL.to_owned()));
+        let manager = Manager::new(config);
         cluster.server.register_webhook(URL, manager.webhooks());
+        manager.start().await.unwrap();
         manager.register().await.unwrap();
         cluster
     }
