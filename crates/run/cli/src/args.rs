@@ -3,9 +3,11 @@
 // Documentation of arguments is what `--help` prints: words in it stand without backticks.
 #![allow(clippy::doc_markdown)]
 
+mod check;
 mod install;
 mod reading;
 
+pub use check::CheckArgs;
 pub use install::{InstallArgs, ToClusterArgs, UninstallArgs};
 
 use std::ffi::OsStr;
@@ -22,6 +24,7 @@ use pillion_gates::{Gates, Settings};
 use pillion_manager::{Part, Peer};
 use pillion_quantity::Quantity;
 
+use self::check::CHECK_EXAMPLES;
 use self::reading::{PREVIEW_EXAMPLES, WHY_EXAMPLES};
 pub use self::reading::{PreviewArgs, RevisionsArgs, WhyArgs};
 
@@ -120,6 +123,16 @@ pub enum Command {
     /// that they can be read and edited without Pillion's conversion webhook. Pods keep the sidecars that they have.
     #[command(after_help = UNINSTALL_EXAMPLES)]
     Uninstall(UninstallArgs),
+    /// Check whether Pillion can be installed, and whether an installation works
+    ///
+    /// Before an installation: the version of Kubernetes, your rights, other webhooks that change pods, an OpenKruise or a
+    /// VerticalPodAutoscaler that is installed, and fields that the definition of SidecarSet drops. After it also the replicas, the
+    /// registration of the webhooks, their certificate, the leaders, and the pods that should have sidecars and have none. Each
+    /// finding is a line with what to do about it. The cluster is read, and nothing is written.
+    ///
+    /// The exit status is 1 if a finding needs action.
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(CheckArgs),
     /// Print the CustomResourceDefinition of SidecarSet
     #[command(after_help = CRDS_EXAMPLES)]
     Crds(CrdsArgs),
@@ -270,8 +283,8 @@ pub struct ManagerArgs {
     pub health_address: SocketAddr,
     /// Serve the objects of an installed Kruise, once it has stopped; vpa is accepted, and has no effect yet
     ///
-    /// While an OpenKruise serves SidecarSets, the manager does nothing but wait: /readyz and the log say for what. Without this flag it
-    /// also waits while a stopped OpenKruise is still registered for SidecarSets. Nothing acts on VerticalPodAutoscalers yet.
+    /// While an OpenKruise runs, or is registered for SidecarSets, the manager does nothing but wait: /readyz and the log say for what.
+    /// Nothing acts on VerticalPodAutoscalers yet.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub take_over: Vec<Peer>,
     /// How long webhooks are still served after SIGTERM, in seconds, while API servers notice that this replica ends

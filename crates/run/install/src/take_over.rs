@@ -14,11 +14,11 @@ pub(crate) async fn kruise(client: &Client, options: &Options, say: Say<'_>) -> 
         found.map_err(Error::api("read whether OpenKruise serves SidecarSets"))
     };
     let found = find().await?;
-    if found.configurations.is_empty() {
+    if found.configurations.is_empty() && found.lease.is_none() {
         return Ok(());
     }
     // The clocks of two machines differ: whether it runs is seen by whether it renews its Lease.
-    let mut standing = Standing::Stopped;
+    let mut standing = if found.configurations.is_empty() { Standing::Absent } else { Standing::Stopped };
     if let Some((renewed, duration)) = found.lease {
         say(&format!("waiting {} s to see whether OpenKruise runs", duration.as_secs()));
         tokio::time::sleep(duration).await;

@@ -36,11 +36,9 @@ pub struct Kruise {
 /// How an OpenKruise and SidecarSets stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// There is no OpenKruise.
+    /// There is no OpenKruise, or it has stopped and left nothing that is in the way.
     Absent,
-    /// It runs, and SidecarSets are not sent to it: it is used for its other kinds.
-    Beside,
-    /// It runs and serves SidecarSets.
+    /// It runs. Its controller acts on SidecarSets as long as they are defined, whatever is sent to its webhooks.
     Serving,
     /// It does not run, but SidecarSets and pods are sent to it.
     Stopped,
@@ -62,8 +60,7 @@ impl Kruise {
 
     /// What its webhook configurations say; `null` stands for one that does not exist.
     pub fn registered(mutating: &Value, validating: &Value, namespace: &str) -> Kruise {
-        let mut found =
-            Kruise { configurations: Vec::new(), namespace: namespace.to_owned(), lease: None };
+        let mut found = Kruise { configurations: Vec::new(), namespace: namespace.to_owned(), lease: None };
         for (kind, name, configuration) in [
             ("MutatingWebhookConfiguration", KRUISE_MUTATING, mutating),
             ("ValidatingWebhookConfiguration", KRUISE_VALIDATING, validating),
@@ -93,10 +90,9 @@ impl Kruise {
     /// How it stands now.
     pub fn standing(&self, now: Timestamp) -> Standing {
         let is_running = self.lease.is_some_and(|(renewed, duration)| now < renewed + duration);
-        match (self.configurations.is_empty(), is_running) {
-            (true, false) => Standing::Absent,
-            (true, true) => Standing::Beside,
-            (false, true) => Standing::Serving,
+        match (is_running, self.configurations.is_empty()) {
+            (true, _) => Standing::Serving,
+            (false, true) => Standing::Absent,
             (false, false) => Standing::Stopped,
         }
     }
@@ -105,7 +101,7 @@ impl Kruise {
     pub fn obstacle(&self, standing: Standing, may_take_over: bool) -> Option<String> {
         let (stop, delete) = (self.stop_command(), self.delete_command());
         match (standing, may_take_over) {
-            (Standing::Absent | Standing::Beside, _) => None,
+            (Standing::Absent, _) => None,
             (Standing::Serving, false) => {
                 Some(format!("OpenKruise serves SidecarSets; stop it (`{stop}`), then start with --take-over=kruise"))
             }
@@ -173,14 +169,14 @@ mod tests {
     }
 
     #[test]
-    fn it_serves_sidecar_sets_if_they_are_sent_to_it_and_its_lease_is_renewed() {
+    fn it_serves_sidecar_sets_while_its_lease_is_renewed_and_is_in_the_way_while_they_are_sent_to_it() {
         let now = "2026-01-01T00:01:00Z".parse().unwrap();
         let (fresh, old) = (Some("2026-01-01T00:00:50.000000Z"), Some("2026-01-01T00:00:45.000000Z"));
         let rows = [
             ("sidecarsets", fresh, Standing::Serving),
             ("sidecarsets", old, Standing::Stopped),
             ("sidecarsets", None, Standing::Stopped),
-            ("clonesets", fresh, Standing::Beside),
+            ("clonesets", fresh, Standing::Serving),
             ("clonesets", old, Standing::Absent),
             ("*", None, Standing::Stopped),
         ];
@@ -204,8 +200,6 @@ mod tests {
         insta::assert_snapshot!(obstacle(Standing::Serving, true), @"OpenKruise still serves SidecarSets; stop it: `kubectl --namespace=openkruise scale deployment kruise-controller-manager --replicas=0`");
         insta::assert_snapshot!(obstacle(Standing::Stopped, false), @"OpenKruise does not run, but its webhooks for SidecarSets are registered; delete them (`kubectl delete mutatingwebhookconfiguration/kruise-mutating-webhook-configuration`), or install with --take-over=kruise, which does so");
         insta::assert_snapshot!(obstacle(Standing::Stopped, true), @"OpenKruise has stopped, but its webhooks for SidecarSets are still registered; delete them: `kubectl delete mutatingwebhookconfiguration/kruise-mutating-webhook-configuration`");
-        for standing in [Standing::Absent, Standing::Beside] {
-            assert_eq!(kruise.obstacle(standing, false), None);
-        }
+        assert_eq!(kruise.obstacle(Standing::Absent, false), None);
     }
 }

@@ -7,6 +7,7 @@ use axum::extract::Request;
 use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
+use jiff::Timestamp;
 use kube::Client;
 use pillion_apiserver::ApiServer;
 use pillion_clock::Clock;
@@ -75,6 +76,10 @@ impl TestCluster {
 
     pub(crate) fn reader(&self) -> Reader {
         self.reader_without(&[])
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.server.clock().now()
     }
 
     /// The requests that were made through readers.
