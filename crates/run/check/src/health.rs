@@ -70,9 +70,8 @@ fn registration(kind: &str, configurations: &Result<Vec<Value>, String>, wanted:
     if missing.is_empty() {
         return Some(Finding::ok(CHECK, format!("{kind} {CONFIGURATION:?} has the manager's webhooks")));
     }
-    let message =
-        format!("{kind} {CONFIGURATION:?} lacks webhooks: new pods get no sidecars, or SidecarSets are not checked");
-    let remedy = "the manager's leader registers them; its log says why it does not. If the configuration is gone, `pillion install` creates it";
+    let message = format!("{kind} {CONFIGURATION:?} lacks webhooks");
+    let remedy = "the manager's leader registers them, and its log says why it does not; if the configuration is gone, `pillion install` creates it";
     Some(Finding::error(CHECK, message, remedy).with_details(missing))
 }
 

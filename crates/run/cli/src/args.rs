@@ -7,7 +7,7 @@ mod check;
 mod install;
 mod reading;
 
-pub use check::CheckArgs;
+pub use check::ClusterCheckArgs;
 pub use install::{InstallArgs, ToClusterArgs, UninstallArgs};
 
 use std::ffi::OsStr;
@@ -24,7 +24,7 @@ use pillion_gates::{Gates, Settings};
 use pillion_manager::{Part, Peer};
 use pillion_quantity::Quantity;
 
-use self::check::CHECK_EXAMPLES;
+use self::check::CLUSTER_CHECK_EXAMPLES;
 use self::reading::{PREVIEW_EXAMPLES, WHY_EXAMPLES};
 pub use self::reading::{PreviewArgs, RevisionsArgs, WhyArgs};
 
@@ -131,8 +131,8 @@ pub enum Command {
     /// finding is a line with what to do about it. The cluster is read, and nothing is written.
     ///
     /// The exit status is 1 if a finding needs action.
-    #[command(after_help = CHECK_EXAMPLES)]
-    Check(CheckArgs),
+    #[command(after_help = CLUSTER_CHECK_EXAMPLES)]
+    Check(ClusterCheckArgs),
     /// Print the CustomResourceDefinition of SidecarSet
     #[command(after_help = CRDS_EXAMPLES)]
     Crds(CrdsArgs),

@@ -21,7 +21,7 @@ use pillion_manager::Kruise;
 use pillion_note::Draw;
 use serde_json::{Value, json};
 
-use crate::args::{CheckArgs, ClusterArgs, Output};
+use crate::args::{ClusterArgs, ClusterCheckArgs, Output};
 use crate::cluster::known::{Known, Wanted};
 use crate::cluster::read::{Parts, Reader};
 use crate::connect::connect;
@@ -34,7 +34,7 @@ const VPA_LEASES: [&str; 2] = ["vpa-recommender", "vpa-updater"];
 const AT_ONCE: usize = 8;
 
 /// Checks a cluster and prints the findings.
-pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
+pub(crate) fn run(args: &ClusterCheckArgs) -> Result<(), Failure> {
     let cluster = ClusterArgs {
         kubeconfig: args.cluster.kubeconfig.clone(),
         context: args.cluster.context.clone(),
@@ -192,7 +192,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_cluster_without_pillion_is_ready_for_it_and_nothing_is_written() {
         let cluster = TestCluster::bare().await;
-        insta::assert_snapshot!(checked(&cluster, &[]).await, @"");
+        insta::assert_snapshot!(checked(&cluster, &[]).await, @"
+        ok       Kubernetes v1.35.8+pillion is supported
+        ok       you have the 76 rights that an installation needs
+        ok       no OpenKruise serves SidecarSets
+        ok       no other webhook changes new pods
+        ok       SidecarSet is not defined yet; `pillion install` defines it
+        ok       Pillion is not installed in namespace pillion-system
+        ");
         let writes = cluster.requests().into_iter().filter(|request| !request.starts_with("GET"));
         assert!(writes.into_iter().all(|request| request.contains("selfsubjectaccessreviews")));
     }
@@ -233,6 +240,18 @@ mod tests {
             "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
             "sideEffects": "None", "admissionReviewVersions": ["v1"],
         }]})).await;
-        insta::assert_snapshot!(checked(&cluster, &["secrets/pillion-webhook-certificate"]).await, @"");
+        insta::assert_snapshot!(checked(&cluster, &["secrets/pillion-webhook-certificate"]).await, @r#"
+        ok       Kubernetes v1.35.8+pillion is supported
+        ok       no OpenKruise serves SidecarSets
+        ok       no other webhook changes new pods
+        ok       the definition of SidecarSet has every field
+        warning  there is no Deployment pillion-system/pillion-manager: the webhooks are served at https://pillion.invalid/mutate-pod by a manager elsewhere; if Pillion is installed in another namespace, give --namespace
+        error    MutatingWebhookConfiguration "pillion" lacks webhooks: sidecarsets.pillion.dev; the manager's leader registers them, and its log says why it does not; if the configuration is gone, `pillion install` creates it
+        ok       ValidatingWebhookConfiguration "pillion" has the manager's webhooks
+        ok       SidecarSets are converted between versions by the manager
+        warning  not checked: cannot get secrets "pillion-webhook-certificate" in namespace "pillion-system": the right to get secrets is missing: pillion-webhook-certificate is forbidden: User "jane" cannot list resource "pillion-webhook-certificate"
+        ok       SidecarSets report no problem; there are 1
+        error    1 pod lacks the sidecars of SidecarSet "mesh": default/web-1; recreate the pods, or set spec.injectionStrategy.repair.policy to Evict
+        "#);
     }
 }

@@ -7,7 +7,7 @@ use super::{Output, RevisionsArgs, ToClusterArgs};
 
 /// `pillion check`
 #[derive(Debug, Args)]
-pub struct CheckArgs {
+pub struct ClusterCheckArgs {
     /// The namespace of the manager
     #[arg(short, long, value_name = "NAME", default_value = NAMESPACE)]
     pub namespace: String,
@@ -22,7 +22,7 @@ pub struct CheckArgs {
     pub cluster: ToClusterArgs,
 }
 
-pub(super) const CHECK_EXAMPLES: &str = "\
+pub(super) const CLUSTER_CHECK_EXAMPLES: &str = "\
 Examples:
   # Can Pillion be installed here?
   pillion check

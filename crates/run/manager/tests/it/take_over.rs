@@ -9,14 +9,14 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use kube::Client;
 use pillion_api::sidecarset::crd::{self, Conversion};
-use pillion_api::sidecarset::{self, hash, revision};
-use pillion_manager::{Config, Manager, Peer};
+use pillion_api::sidecarset::{self, hash, hash_without_image, revision};
+use pillion_manager::{Config, Manager, Peer, WebhookAddress};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tower::ServiceExt as _;
 
-use crate::{Cluster, PODS, SIDECARSETS, URL, names, pod};
+use crate::{Cluster, PODS, SIDECARSETS, names, pod};
 
 const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
@@ -41,13 +41,13 @@ async fn kruise() -> Cluster {
     cluster.create(DEFINITIONS, definition).await.object();
     sleep(Duration::from_secs(1)).await;
 
-    let old = set("envoy:1.29");
-    let new = set("envoy:1.30");
-    cluster.create(SIDECARSETS, new.clone()).await.object();
+    let (old, new) = (set("envoy:1.29"), set("envoy:1.30"));
+    let created = cluster.create(SIDECARSETS, new.clone()).await.object();
     let status = json!({"status": {"observedGeneration": 1, "matchedPods": 4, "updatedPods": 2, "readyPods": 4, "updatedReadyPods": 2}});
     cluster.merge(&format!("{SIDECARSETS}/mesh/status"), status).await.object();
     for (number, set) in [(1, &old), (2, &new)] {
-        let decoded = sidecarset::decode(set.clone()).unwrap();
+        let mut decoded = sidecarset::decode(set.clone()).unwrap();
+        decoded.metadata.uid = created["metadata"]["uid"].as_str().map(str::to_owned);
         cluster.create(REVISIONS, revision::new(&decoded, number, "kruise-system")).await.object();
     }
     cluster.create(PODS, injected("current", &new, "envoy:1.30")).await.object();
@@ -59,8 +59,8 @@ async fn kruise() -> Cluster {
     updated["metadata"]["annotations"]["kruise.io/sidecarset-inplace-update-state"] = state.to_string().into();
     cluster.create(PODS, updated).await.object();
     let mut legacy = injected("legacy", &old, "envoy:1.29");
-    let hash = &old["metadata"]["annotations"]["kruise.io/sidecarset-hash"];
-    legacy["metadata"]["annotations"]["kruise.io/sidecarset-hash"] = json!({"mesh": hash}).to_string().into();
+    let old_hash = &old["metadata"]["annotations"]["kruise.io/sidecarset-hash"];
+    legacy["metadata"]["annotations"]["kruise.io/sidecarset-hash"] = json!({"mesh": old_hash}).to_string().into();
     cluster.create(PODS, legacy).await.object();
 
     let entry = |name: &str, group: &str, resource: &str| {
@@ -106,8 +106,8 @@ fn set(image: &str) -> Value {
     });
     let decoded = sidecarset::decode(set.clone()).unwrap();
     set["metadata"]["annotations"] = json!({
-        "kruise.io/sidecarset-hash": hash::hash(&decoded),
-        "kruise.io/sidecarset-hash-without-image": hash::hash_without_image(&decoded),
+        "kruise.io/sidecarset-hash": hash(&decoded),
+        "kruise.io/sidecarset-hash-without-image": hash_without_image(&decoded),
     });
     set
 }
@@ -145,9 +145,11 @@ fn manage(cluster: &Cluster, take_over: &[Peer]) -> (Manager, Writes, JoinHandle
         next.run(request)
     };
     let client = Client::new(cluster.server.router().layer(middleware::from_fn(count)), "default");
-    let manager =
-        Manager::new(Config { client, installs_definition: false, take_over: take_over.to_vec(), ..cluster.config() });
-    cluster.server.register_webhook(URL, manager.webhooks());
+    let address =
+        WebhookAddress::Service { namespace: "pillion-system".into(), name: "pillion-webhook".into(), port: 443 };
+    let take_over = take_over.to_vec();
+    let manager = Manager::new(Config { client, address, installs_definition: false, take_over, ..cluster.config() });
+    cluster.server.register_webhook("https://pillion-webhook.pillion-system.svc:443", manager.webhooks());
     let running = tokio::spawn({
         let manager = manager.clone();
         async move {
