@@ -146,3 +146,100 @@ fn parts(deployment: &Value) -> Vec<Part> {
         None => Part::ALL.to_vec(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use pillion_install::{Certificates, Options, manifests};
+    use serde_json::json;
+
+    use super::*;
+    use crate::finding::Severity;
+
+    fn manager(options: &Options, available: u64) -> Value {
+        let all = manifests(options);
+        let mut deployment = all.into_iter().find(|object| object["kind"] == "Deployment").unwrap();
+        deployment["status"] = json!({"replicas": 2, "updatedReplicas": 2, "availableReplicas": available});
+        deployment
+    }
+
+    fn entries(names: &[&str]) -> Vec<Value> {
+        let webhooks: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+        vec![json!({"metadata": {"name": "pillion"}, "webhooks": webhooks})]
+    }
+
+    /// Everything in place, but for the certificate, which has tests of its own.
+    fn healthy() -> Snapshot {
+        let service = json!({"namespace": "pillion-system", "name": "pillion-webhook"});
+        let conversion = json!({"strategy": "Webhook", "webhook": {"clientConfig": {"service": service}}});
+        let lease = json!({
+            "metadata": {},
+            "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2025-12-31T23:59:50.000000Z"},
+        });
+        let leases = Part::ALL.map(|part| (part.lease().to_owned(), serde_json::from_value(lease.clone()).unwrap()));
+        Snapshot {
+            deployment: Ok(Some(manager(&Options::default(), 2))),
+            mutating: Ok(entries(&MUTATING)),
+            validating: Ok(entries(&VALIDATING)),
+            definition: Ok(Some(json!({"spec": {"conversion": conversion}}))),
+            leases: Ok(BTreeMap::from(leases)),
+            secret: Err("the right to get secrets is missing".to_owned()),
+            ..Snapshot::empty("2026-01-01T00:00:00Z".parse().unwrap())
+        }
+    }
+
+    fn text(snapshot: &Snapshot, above: Severity) -> String {
+        let found = findings(snapshot).into_iter().filter(|finding| finding.severity >= above);
+        found.map(|finding| format!("{finding}\n")).collect()
+    }
+
+    #[test]
+    fn an_installation_that_works_is_reported_as_such() {
+        insta::assert_snapshot!(text(&healthy(), Severity::Ok), @r#"
+        ok       2 of 2 replicas of the manager are available
+        ok       MutatingWebhookConfiguration "pillion" has the manager's webhooks
+        ok       ValidatingWebhookConfiguration "pillion" has the manager's webhooks
+        ok       SidecarSets are converted between versions by the manager
+        warning  not checked: the right to get secrets is missing
+        ok       the controller webhook has a leader
+        ok       the controller repair has a leader
+        "#);
+    }
+
+    #[test]
+    fn what_does_not_work_comes_with_where_to_look() {
+        let snapshot = Snapshot {
+            deployment: Ok(Some(manager(&Options::default(), 1))),
+            mutating: Ok(entries(&["pods.pillion.dev"])),
+            validating: Ok(Vec::new()),
+            definition: Ok(Some(json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": {
+                "clientConfig": {"service": {"namespace": "kruise-system", "name": "kruise-webhook-service"}},
+            }}}}))),
+            now: "2026-01-01T00:00:05Z".parse().unwrap(),
+            ..healthy()
+        };
+        insta::assert_snapshot!(text(&snapshot, Severity::Error), @r#"
+        error    1 of 2 replicas of the manager are available; see `kubectl --namespace=pillion-system describe pods` and `kubectl --namespace=pillion-system logs deployment/pillion-manager`
+        error    MutatingWebhookConfiguration "pillion" lacks webhooks: sidecarsets.pillion.dev; the manager's leader registers them, and its log says why it does not; if the configuration is gone, `pillion install` creates it
+        error    ValidatingWebhookConfiguration "pillion" lacks webhooks: sidecarsets.pillion.dev; the manager's leader registers them, and its log says why it does not; if the configuration is gone, `pillion install` creates it
+        error    SidecarSets are not converted between versions by the manager but by Service "kruise-webhook-service"; the manager's leader registers its conversion; its log says why it does not
+        error    the controller webhook has no leader: Lease pillion-system/pillion-webhook is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
+        error    the controller repair has no leader: Lease pillion-system/pillion-repair is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
+        "#);
+    }
+
+    #[test]
+    fn only_the_controllers_that_run_need_a_leader() {
+        let options = Options { controllers: vec![Part::Webhook], ..Options::default() };
+        assert_eq!(parts(&manager(&options, 2)), [Part::Webhook]);
+    }
+
+    #[test]
+    fn the_certificate_is_in_the_secret_that_the_deployment_mounts() {
+        let options = Options { certificates: Certificates::Secret("mine".to_owned()), ..Options::default() };
+        assert_eq!(certificate_secret(Some(&manager(&options, 2))), "mine");
+        assert_eq!(certificate_secret(Some(&manager(&Options::default(), 2))), CERTIFICATE_SECRET);
+        assert_eq!(certificate_secret(None), CERTIFICATE_SECRET);
+    }
+}

@@ -64,3 +64,59 @@ fn pods(snapshot: &Snapshot) -> Vec<Finding> {
     })
     .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use pillion_testkit::mk_set;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::missed::{Missed, MissedPods};
+
+    fn snapshot(missed: &[(&str, usize)]) -> Snapshot {
+        let condition = |condition_type: &str, message: &str| -> Value {
+            json!({
+                "type": condition_type, "status": "False", "reason": "R", "message": message,
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            })
+        };
+        let mut set = mk_set("mesh", json!({"app": "web"}), json!({}));
+        let conditions = [condition(PODS_INJECTED, "3 pods"), condition(FAILURE_POLICY_ENFORCED, "there are too many")];
+        let status = json!({"matchedPods": 0, "updatedPods": 0, "readyPods": 0, "conditions": conditions});
+        set.status = serde_json::from_value(status).unwrap();
+        let missed = missed.iter().map(|(set, count)| {
+            let names = (0..*count.min(&10)).map(|i| format!("shop/web-{i}")).collect();
+            ((*set).to_owned(), Missed { count: *count, names })
+        });
+        Snapshot {
+            deployment: Ok(Some(Value::Null)),
+            sets: Ok(vec![Arc::new(set)]),
+            missed: Ok(MissedPods { by_set: missed.collect::<BTreeMap<_, _>>(), seen: 100 }),
+            ..Snapshot::empty("2026-01-01T00:00:00Z".parse().unwrap())
+        }
+    }
+
+    fn text(snapshot: &Snapshot) -> String {
+        findings(snapshot).iter().map(|finding| format!("{finding}\n")).collect()
+    }
+
+    #[test]
+    fn what_sidecar_sets_report_is_repeated() {
+        insta::assert_snapshot!(text(&snapshot(&[])), @r#"
+        error    SidecarSet "mesh" has the condition PodsInjected=False: 3 pods; recreate the pods, or set spec.injectionStrategy.repair.policy to Evict
+        error    SidecarSet "mesh" has the condition FailurePolicyEnforced=False: there are too many; set failurePolicy to Ignore on SidecarSets that do not need Fail
+        ok       no pod lacks its sidecars; 100 were checked
+        "#);
+    }
+
+    #[test]
+    fn pods_that_were_found_say_more_than_the_condition() {
+        insta::assert_snapshot!(text(&snapshot(&[("mesh", 12)])), @r#"
+        error    SidecarSet "mesh" has the condition FailurePolicyEnforced=False: there are too many; set failurePolicy to Ignore on SidecarSets that do not need Fail
+        error    12 pods lack the sidecars of SidecarSet "mesh": shop/web-0, shop/web-1, shop/web-2, shop/web-3, shop/web-4, shop/web-5, shop/web-6, shop/web-7, shop/web-8, shop/web-9, and 2 more; recreate the pods, or set spec.injectionStrategy.repair.policy to Evict
+        "#);
+    }
+}
