@@ -26,9 +26,12 @@ pub(crate) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
 fn compare(snapshot: &Snapshot, ours: &Value, live: &Value) -> Option<Finding> {
     let version = ours["name"].as_str().unwrap_or_default();
     let remedy = "`pillion install --take-over=kruise` replaces a definition of OpenKruise, `pillion install` one of an older Pillion";
-    let finding = |message: String| match snapshot.is_installed() {
-        true => Finding::error(CHECK, message, remedy),
-        false => Finding::warning(CHECK, message).with_remedy(remedy),
+    let finding = |message: String| {
+        if snapshot.is_installed() {
+            Finding::error(CHECK, message, remedy)
+        } else {
+            Finding::warning(CHECK, message).with_remedy(remedy)
+        }
     };
     let served = versions(live).find(|other| other["name"] == version && other["served"] != false);
     let Some(served) = served else {

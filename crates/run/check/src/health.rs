@@ -17,8 +17,8 @@ pub(crate) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     if !snapshot.is_installed() {
         return findings;
     }
-    findings.extend(registration("MutatingWebhookConfiguration", &snapshot.mutating, &MUTATING));
-    findings.extend(registration("ValidatingWebhookConfiguration", &snapshot.validating, &VALIDATING));
+    findings.push(registration("MutatingWebhookConfiguration", &snapshot.mutating, &MUTATING));
+    findings.push(registration("ValidatingWebhookConfiguration", &snapshot.validating, &VALIDATING));
     findings.extend(conversion(snapshot));
     let deployment = snapshot.deployment.as_ref().ok().and_then(Option::as_ref);
     findings.extend(certificate::findings(snapshot, certificate_secret(deployment), &bundles(snapshot)));
@@ -58,21 +58,21 @@ fn deployment(snapshot: &Snapshot) -> Finding {
     Finding::error(CHECK, message, remedy)
 }
 
-fn registration(kind: &str, configurations: &Result<Vec<Value>, String>, wanted: &[&str]) -> Option<Finding> {
+fn registration(kind: &str, configurations: &Result<Vec<Value>, String>, wanted: &[&str]) -> Finding {
     const CHECK: &str = "registration";
     let configurations = match configurations {
         Ok(configurations) => configurations,
-        Err(why) => return Some(Finding::unread(CHECK, why)),
+        Err(why) => return Finding::unread(CHECK, why),
     };
     let entries: Vec<&Value> = configurations.iter().filter(|one| is_ours(one)).flat_map(webhooks).collect();
     let is_there = |name: &str| entries.iter().any(|entry| entry["name"] == name);
     let missing: Vec<String> = wanted.iter().filter(|name| !is_there(name)).map(|name| (*name).to_owned()).collect();
     if missing.is_empty() {
-        return Some(Finding::ok(CHECK, format!("{kind} {CONFIGURATION:?} has the manager's webhooks")));
+        return Finding::ok(CHECK, format!("{kind} {CONFIGURATION:?} has the manager's webhooks"));
     }
     let message = format!("{kind} {CONFIGURATION:?} lacks webhooks");
     let remedy = "the manager's leader registers them, and its log says why it does not; if the configuration is gone, `pillion install` creates it";
-    Some(Finding::error(CHECK, message, remedy).with_details(missing))
+    Finding::error(CHECK, message, remedy).with_details(missing)
 }
 
 fn conversion(snapshot: &Snapshot) -> Option<Finding> {
@@ -191,7 +191,7 @@ mod tests {
 
     fn text(snapshot: &Snapshot, above: Severity) -> String {
         let found = findings(snapshot).into_iter().filter(|finding| finding.severity >= above);
-        found.map(|finding| format!("{finding}\n")).collect()
+        found.map(|finding| finding.to_string()).collect::<Vec<_>>().join("\n")
     }
 
     #[test]

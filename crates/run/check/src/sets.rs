@@ -100,7 +100,7 @@ mod tests {
     }
 
     fn text(snapshot: &Snapshot) -> String {
-        findings(snapshot).iter().map(|finding| format!("{finding}\n")).collect()
+        findings(snapshot).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
     }
 
     #[test]

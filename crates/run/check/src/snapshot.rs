@@ -26,9 +26,9 @@ pub struct Snapshot {
     pub version: Answer<Value>,
     /// What an installation needs, and whether the user may do it. Read only if Pillion is not installed.
     pub rights: Answer<Vec<(Right, bool)>>,
-    /// Every MutatingWebhookConfiguration.
+    /// Every `MutatingWebhookConfiguration`.
     pub mutating: Answer<Vec<Value>>,
-    /// Every ValidatingWebhookConfiguration.
+    /// Every `ValidatingWebhookConfiguration`.
     pub validating: Answer<Vec<Value>>,
     /// The OpenKruise of the cluster.
     pub kruise: Answer<Kruise>,
@@ -81,7 +81,7 @@ impl Snapshot {
         matches!(&self.deployment, Ok(Some(_)))
     }
 
-    /// Our entries of the MutatingWebhookConfigurations.
+    /// Our entries of the `MutatingWebhookConfigurations`.
     pub(crate) fn our_webhooks(&self) -> impl Iterator<Item = &Value> {
         self.mutating.iter().flatten().filter(|configuration| is_ours(configuration)).flat_map(webhooks)
     }

@@ -58,7 +58,9 @@ pub(crate) fn run(args: &ClusterCheckArgs) -> Result<(), Failure> {
 }
 
 fn text(findings: &[Finding]) -> String {
-    findings.iter().map(|finding| format!("{finding}\n")).collect()
+    let mut text = findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    text.push('\n');
+    text
 }
 
 /// Reads what the findings are about. What may not be read is part of the answer; a cluster that cannot be reached at all is not.

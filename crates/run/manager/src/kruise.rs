@@ -10,9 +10,9 @@ use kube::{Api, Client};
 use pillion_api::names;
 use serde_json::Value;
 
-/// The name of its MutatingWebhookConfiguration.
+/// The name of its `MutatingWebhookConfiguration`.
 pub const KRUISE_MUTATING: &str = "kruise-mutating-webhook-configuration";
-/// The name of its ValidatingWebhookConfiguration.
+/// The name of its `ValidatingWebhookConfiguration`.
 pub const KRUISE_VALIDATING: &str = "kruise-validating-webhook-configuration";
 /// The name of the Lease that its leader renews.
 pub const KRUISE_LEASE: &str = "kruise-manager";

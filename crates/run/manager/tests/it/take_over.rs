@@ -154,7 +154,7 @@ fn manage(cluster: &Cluster, take_over: &[Peer]) -> (Manager, Writes, JoinHandle
         let manager = manager.clone();
         async move {
             manager.start().await.unwrap();
-            manager.run().await.unwrap();
+            Box::pin(manager.run()).await.unwrap();
         }
     });
     (manager, writes, running)
