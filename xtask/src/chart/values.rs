@@ -56,7 +56,7 @@ pub(super) fn schema() -> Value {
             "featureGates": text("Features to switch on or off: a comma-separated list of NAME=true or NAME=false.", ""),
             "logFormat": choice("How the manager writes its log.", &["text", "json"], &options.log_format),
             "takeOver": choice(
-                "Serve the objects of an installed Kruise or VerticalPodAutoscaler instead of it.", &["", "kruise", "vpa"], "",
+                "Serve the objects of an installed Kruise, once it has stopped. vpa has no effect yet.", &["", "kruise", "vpa"], "",
             ),
             "resources": {"description": "Requests and limits of the manager.", "type": "object", "default": resources},
             "podAnnotations": map("Annotations of the manager's pods."),

@@ -3,6 +3,7 @@
 // Documentation of arguments is what `--help` prints: words in it stand without backticks.
 #![allow(clippy::doc_markdown)]
 
+mod check;
 mod install;
 mod reading;
 
@@ -17,9 +18,11 @@ use clap_complete::Shell;
 use jiff::Timestamp;
 use pillion_expr::{Amount, Resource};
 use pillion_gates::{Gates, Settings};
-use pillion_manager::Part;
+use pillion_manager::{Part, Peer};
 use pillion_quantity::Quantity;
 
+use self::check::CLUSTER_CHECK_EXAMPLES;
+pub use self::check::ClusterCheckArgs;
 pub use self::install::{InstallArgs, ToClusterArgs, UninstallArgs};
 use self::reading::{PREVIEW_EXAMPLES, WHY_EXAMPLES};
 pub use self::reading::{PreviewArgs, RevisionsArgs, WhyArgs};
@@ -119,6 +122,16 @@ pub enum Command {
     /// that they can be read and edited without Pillion's conversion webhook. Pods keep the sidecars that they have.
     #[command(after_help = UNINSTALL_EXAMPLES)]
     Uninstall(UninstallArgs),
+    /// Check whether Pillion can be installed, and whether an installation works
+    ///
+    /// Before an installation: the version of Kubernetes, your rights, other webhooks that change pods, an OpenKruise or a
+    /// VerticalPodAutoscaler that is installed, and fields that the definition of SidecarSet drops. After it also the replicas, the
+    /// registration of the webhooks, their certificate, the leaders, and the pods that should have sidecars and have none. Each
+    /// finding is a line with what to do about it. The cluster is read, and nothing is written.
+    ///
+    /// The exit status is 1 if a finding needs action.
+    #[command(after_help = CLUSTER_CHECK_EXAMPLES)]
+    Check(ClusterCheckArgs),
     /// Print the CustomResourceDefinition of SidecarSet
     #[command(after_help = CRDS_EXAMPLES)]
     Crds(CrdsArgs),
@@ -267,6 +280,12 @@ pub struct ManagerArgs {
     /// Where /healthz, /readyz and /metrics are served, without TLS
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
     pub health_address: SocketAddr,
+    /// Serve the objects of an installed Kruise, once it has stopped; vpa is accepted, and has no effect yet
+    ///
+    /// While an OpenKruise runs, or is registered for SidecarSets, the manager does nothing but wait: /readyz and the log say for what.
+    /// Nothing acts on VerticalPodAutoscalers yet.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub take_over: Vec<Peer>,
     /// How long webhooks are still served after SIGTERM, in seconds, while API servers notice that this replica ends
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub shutdown_delay: u64,

@@ -17,6 +17,7 @@
 //!                          ├─ expr ───── pillion-expr ──▶ text, or plot ──▶ terminal, SVG, PNG
 //!                          ├─ crds ───── pillion-api ───▶ render
 //!                          ├─ install, uninstall ── pillion-install ──▶ an API server
+//!                          ├─ check ──── cluster ──▶ pillion-check ──▶ findings
 //!                          ├─ manager ── pillion-manager ──▶ a cluster
 //!                          └─ up ─────── pillion-embedded + pillion-manager ──▶ view ──▶ screen, or lines
 //! ```
@@ -24,9 +25,10 @@
 //! # Invariants
 //! - stdout is data; warnings and errors go to stderr.
 //! - The exit status is 0 when it is done, 1 when the answer is no, 2 when the command was used wrongly.
-//! - Nothing is printed to stdout when the answer is no, but by `preview`, whose answer is the reason.
+//! - Nothing is printed to stdout when the answer is no, but by `preview` and `check`, whose answer is the reason.
 
 pub mod args;
+mod check;
 mod cluster;
 mod connect;
 mod expr;
@@ -140,6 +142,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Expr(ExprCommand::Plot(args)) => print_coloured(&expr::plot(&args)?),
         Command::Install(args) => install::install(&args),
         Command::Uninstall(args) => install::uninstall(&args),
+        Command::Check(args) => check::run(&args),
         Command::Crds(CrdsArgs { output }) => print(&match output {
             ObjectOutput::Yaml => crds_yaml()?,
             ObjectOutput::Json => render::json_text(&crd::sidecarset(&Conversion::None)),

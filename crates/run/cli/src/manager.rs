@@ -112,6 +112,7 @@ async fn config(args: &ManagerArgs, metrics: Metrics) -> Result<Config, Failure>
         // A process that starts again on the same host is another candidate.
         identity: Some(format!("{host}_{:016x}", fastrand::u64(..))),
         installs_definition: false,
+        take_over: args.take_over.clone(),
         metrics,
         ..Config::new(client, Arc::new(Timestamp::now), address)
     })

@@ -25,6 +25,12 @@ pub enum Error {
         /// Whether the definition of SidecarSet is among them.
         has_definition: bool,
     },
+    /// An OpenKruise serves SidecarSets, or has left its webhooks. Nothing was changed.
+    #[error("nothing was changed: {why}")]
+    Kruise {
+        /// What is in the way, and what to do about it.
+        why: String,
+    },
     /// There is one installation in a cluster.
     #[error(
         "Pillion is installed in namespace {namespace:?} already: give --namespace={namespace}, or uninstall it first"

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kube::Client;
+use pillion_manager::Peer;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -10,7 +11,7 @@ use crate::error::Error;
 use crate::manifests::{MANAGER, manifests};
 use crate::objects::{Manager, Place, Say, installed, manager_of};
 use crate::options::Options;
-use crate::{check, ready};
+use crate::{check, ready, take_over};
 
 /// Installs Pillion, or brings an installation to these options, and returns when an admission has gone through the manager.
 ///
@@ -21,6 +22,7 @@ use crate::{check, ready};
 pub async fn install(client: &Client, options: &Options, timeout: Duration, say: Say<'_>) -> Result<(), Error> {
     let wanted = manifests(options);
     let existing_namespaces = check_what_is_there(client, options, &wanted).await?;
+    take_over::kruise(client, options, say).await?;
     for manifest in &wanted {
         let place = Place::of(manifest);
         if !existing_namespaces.contains(&place) {
@@ -45,7 +47,7 @@ async fn check_what_is_there(client: &Client, options: &Options, wanted: &[Value
                 namespaces.push(place);
                 continue;
             }
-            _ if place.is("CustomResourceDefinition") && options.take_over == "kruise" => continue,
+            _ if place.is("CustomResourceDefinition") && options.takes_over(Peer::Kruise) => continue,
             Manager::Helm(release) => format!("Helm release {release:?}"),
             Manager::Other(Some(name)) => format!("{name:?}"),
             Manager::Other(None) => "an unknown manager".to_owned(),

@@ -33,11 +33,15 @@ mod migrate;
 mod objects;
 mod options;
 mod ready;
+mod rights;
+mod take_over;
 mod uninstall;
 
 pub use error::Error;
 pub use install::install;
-pub use manifests::{manifests, removal};
+pub use manifests::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER, SERVICE, manifests, removal};
 pub use options::{Certificates, IMAGE, Options};
-pub use pillion_manager::{NAMESPACE, Part};
+pub use pillion_manager::{NAMESPACE, Part, Peer};
+pub use ready::is_available;
+pub use rights::{Right, rights};
 pub use uninstall::{prepare, uninstall};

@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use crate::options::Options;
 
 /// The name of the Deployment, the service account and what belongs to them.
-pub(crate) const MANAGER: &str = "pillion-manager";
+pub const MANAGER: &str = "pillion-manager";
 /// The name of the Service of the webhooks.
-pub(crate) const SERVICE: &str = "pillion-webhook";
+pub const SERVICE: &str = "pillion-webhook";
 /// The Secret in which the manager keeps the certificates that it makes.
-pub(crate) const CERTIFICATE_SECRET: &str = "pillion-webhook-certificate";
+pub const CERTIFICATE_SECRET: &str = "pillion-webhook-certificate";
 /// The name of both webhook configurations, in which the manager registers its webhooks.
-pub(crate) const CONFIGURATION: &str = "pillion";
+pub const CONFIGURATION: &str = "pillion";
 
 /// The value of `app.kubernetes.io/managed-by` on everything that is installed.
 pub(crate) const OURS: &str = "pillion";

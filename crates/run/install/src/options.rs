@@ -1,7 +1,7 @@
 //! What an installation can be told.
 
 use pillion_api::names;
-use pillion_manager::{NAMESPACE, Part};
+use pillion_manager::{NAMESPACE, Part, Peer};
 
 /// The settings of an installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +22,15 @@ pub struct Options {
     pub feature_gates: String,
     /// The manager's `--log-format`.
     pub log_format: String,
-    /// The manager's `--take-over`; nothing when empty.
+    /// The manager's `--take-over`, a list with commas; nothing when empty.
     pub take_over: String,
+}
+
+impl Options {
+    /// Whether the objects of `peer` are to be served instead of it.
+    pub fn takes_over(&self, peer: Peer) -> bool {
+        self.take_over.split(',').any(|name| name == peer.name())
+    }
 }
 
 impl Default for Options {

@@ -42,8 +42,8 @@ pub(crate) async fn wait(
     }
 }
 
-/// As `kubectl rollout status` decides it.
-fn is_available(deployment: &Deployment) -> bool {
+/// Whether every replica runs the current template and is available, as `kubectl rollout status` decides it.
+pub fn is_available(deployment: &Deployment) -> bool {
     let Some(status) = &deployment.status else { return false };
     let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
     status.observed_generation >= deployment.metadata.generation

@@ -253,3 +253,79 @@ async fn uninstalling_all_leaves_nothing_and_can_be_repeated() {
     }
     assert!(cluster.said().iter().any(|line| line == "1 SidecarSets deleted"), "{:?}", cluster.said());
 }
+
+const ADMISSION: &str = "admissionregistration.k8s.io/v1";
+
+/// The traces of an OpenKruise: the definition, its Lease, and its webhook configuration.
+async fn kruise(client: &Client) {
+    let object = |object: Value| serde_json::from_value::<DynamicObject>(object).unwrap();
+    let post = PostParams::default();
+    let definition = pillion_api::sidecarset::crd::sidecarset(&pillion_api::sidecarset::crd::Conversion::None);
+    kind(client, "apiextensions.k8s.io/v1", "CustomResourceDefinition")
+        .0
+        .create(&post, &object(definition))
+        .await
+        .unwrap();
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kruise-system"}});
+    kind(client, "v1", "Namespace").0.create(&post, &object(namespace)).await.unwrap();
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "kruise-manager"},
+        "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"},
+    });
+    leases(client).create(&post, &object(lease)).await.unwrap();
+    let configuration = json!({
+        "apiVersion": ADMISSION, "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "kruise-mutating-webhook-configuration"},
+        "webhooks": [{
+            "name": "msidecarset.kb.io", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": {"service": {"namespace": "kruise-system", "name": "kruise-webhook-service"}},
+            "rules": [{"apiGroups": ["apps.kruise.io"], "apiVersions": ["*"], "resources": ["sidecarsets"], "operations": ["CREATE"]}],
+        }],
+    });
+    kind(client, ADMISSION, "MutatingWebhookConfiguration").0.create(&post, &object(configuration)).await.unwrap();
+}
+
+fn leases(client: &Client) -> Api<DynamicObject> {
+    let resource = kind(client, "coordination.k8s.io/v1", "Lease").1;
+    Api::namespaced_with(client.clone(), "kruise-system", &resource)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_kruise_that_runs_is_not_taken_over() {
+    let cluster = Cluster::start().await;
+    kruise(&cluster.client()).await;
+    let client = cluster.client();
+    let running = tokio::spawn(async move {
+        for second in 0_u64.. {
+            let renewed =
+                json!({"spec": {"renewTime": format!("2026-01-01T01:{:02}:{:02}.000000Z", second / 60, second % 60)}});
+            leases(&client).patch("kruise-manager", &PatchParams::default(), &Patch::Merge(renewed)).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    });
+    let options = Options { take_over: "kruise".to_owned(), ..Options::default() };
+    let error = cluster.install(&options).await.unwrap_err();
+    assert!(
+        error.to_string().starts_with("nothing was changed: OpenKruise still serves SidecarSets; stop it: "),
+        "{error}"
+    );
+    running.abort();
+    let created: Vec<String> =
+        cluster.everything().await.into_keys().filter(|place| place.contains("pillion")).collect();
+    assert!(created.is_empty(), "{created:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_stopped_open_kruise_has_left_is_deleted_if_it_is_taken_over() {
+    let cluster = Cluster::start().await;
+    kruise(&cluster.client()).await;
+    let error = cluster.install(&Options::default()).await.unwrap_err();
+    assert!(error.to_string().contains("adopted with --take-over=kruise"), "{error}");
+
+    let manager = cluster.manager();
+    cluster.install(&Options { take_over: "kruise".to_owned(), ..Options::default() }).await.unwrap();
+    let deleted =
+        "mutatingwebhookconfiguration.admissionregistration.k8s.io/kruise-mutating-webhook-configuration deleted";
+    assert!(cluster.said().iter().any(|line| line == deleted), "{:?}", cluster.said());
+    manager.abort();
+}

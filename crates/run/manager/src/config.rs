@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::error::Error;
 use crate::metrics::Metrics;
 use crate::part::Part;
+use crate::peer::Peer;
 
 /// The manager's namespace unless another is given.
 pub const NAMESPACE: &str = "pillion-system";
@@ -44,6 +45,8 @@ pub struct Config {
     pub identity: Option<String>,
     /// Whether the manager installs the definition of SidecarSet. Otherwise somebody else must have done so.
     pub installs_definition: bool,
+    /// Whose objects the manager may serve, once they do not serve them any more.
+    pub take_over: Vec<Peer>,
     /// What is counted.
     pub metrics: Metrics,
 }
@@ -62,6 +65,7 @@ impl Config {
             parts: Part::ALL.to_vec(),
             identity: None,
             installs_definition: true,
+            take_over: Vec::new(),
             metrics: Metrics::default(),
         }
     }

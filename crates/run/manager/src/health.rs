@@ -19,11 +19,14 @@ pub(crate) fn router(inner: Arc<Inner>) -> Router {
         .with_state(inner)
 }
 
-/// Ready while the caches are synced, their watches run, and the manager is not about to end.
+/// Ready while nobody else serves SidecarSets, the caches are synced, their watches run, and the manager is not about to end.
 async fn readyz(State(inner): State<Arc<Inner>>) -> Response {
-    let not_ready = |reason: &'static str| (StatusCode::SERVICE_UNAVAILABLE, reason).into_response();
+    let not_ready = |reason: &str| (StatusCode::SERVICE_UNAVAILABLE, reason.to_owned()).into_response();
     if *inner.stopping.borrow() {
         return not_ready("shutting down");
+    }
+    if let Some(obstacle) = &*inner.waiting.borrow() {
+        return not_ready(&format!("waiting: {obstacle}"));
     }
     match inner.caches.state() {
         pillion_informer::State::Synced if inner.views.borrow().is_filled => "ok".into_response(),

@@ -40,6 +40,7 @@
 //!   that is not known yet, is waited for, a second at most.
 //! - A certificate is served only after its authority has been in the registered bundles for a while.
 //! - The manager fails open: without it pods start, and without sidecars. Only SidecarSets themselves cannot be changed then.
+//! - Objects that an OpenKruise serves are left alone: nothing is registered, served or written before it has stopped.
 //! - Time comes from [`Config::now`] and tokio's clock.
 #![forbid(unsafe_code)]
 
@@ -52,6 +53,7 @@ mod config;
 mod enforced;
 mod error;
 mod health;
+mod kruise;
 mod leader;
 mod manager;
 mod metrics;
@@ -59,6 +61,7 @@ mod not_in_force;
 mod pace;
 mod part;
 mod paths;
+mod peer;
 mod pending;
 mod pods;
 mod registration;
@@ -68,11 +71,14 @@ mod secret;
 mod serve;
 mod state;
 mod touched;
+mod wait;
 mod watches;
 mod webhook;
 
 pub use config::{Certificates, Config, NAMESPACE, Now, WebhookAddress, conversion_service};
 pub use error::Error;
+pub use kruise::{KRUISE_LEASE, KRUISE_MUTATING, KRUISE_VALIDATING, Kruise, Standing};
 pub use manager::Manager;
 pub use metrics::{CountRequests, Metrics};
 pub use part::{Part, UnknownPart};
+pub use peer::{Peer, UnknownPeer};

@@ -22,7 +22,7 @@ use crate::pace::Pace;
 use crate::part::Part;
 use crate::state::Inner;
 use crate::touched::touched;
-use crate::{enforced, health, registration, repair, serve, webhook};
+use crate::{enforced, health, registration, repair, serve, wait, webhook};
 
 /// A new definition is served within a second or two, if at all.
 const LONGEST_ESTABLISHING: Duration = Duration::from_secs(30);
@@ -58,6 +58,8 @@ impl Manager {
 
     /// Makes sure that SidecarSets are served, and begins to watch. The webhooks must be reachable from now on.
     ///
+    /// A manager that does not install the definition waits here while an OpenKruise serves SidecarSets, and says so in `/readyz` and in its log.
+    ///
     /// # Errors
     /// The API server cannot be reached or refuses, or there is no definition.
     pub async fn start(&self) -> Result<(), Error> {
@@ -68,6 +70,9 @@ impl Manager {
             return Err(Error::NoDefinition { name: registration::definition_name() });
         }
         established(config).await?;
+        if !config.installs_definition {
+            wait::until_alone(&self.inner).await;
+        }
         let (caches, views) = (self.inner.caches.clone(), self.inner.views.clone());
         let watching = caches.run(config.client.clone(), config.revisions_namespace.clone(), views);
         self.inner.watches.lock().unwrap_or_else(PoisonError::into_inner).spawn(watching);

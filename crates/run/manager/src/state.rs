@@ -22,6 +22,8 @@ pub(crate) struct Inner {
     pub(crate) served: watch::Sender<Option<Arc<Served>>>,
     /// What API servers are to trust, once that is known.
     pub(crate) bundle: watch::Sender<Option<Arc<str>>>,
+    /// What has to happen before the manager does anything.
+    pub(crate) waiting: watch::Sender<Option<String>>,
     /// Whether the manager is to end.
     pub(crate) stopping: watch::Sender<bool>,
     /// What keeps the caches current. It ends with the last router and the last clone of the manager.
@@ -44,6 +46,7 @@ impl Inner {
             pending: Pending::default(),
             served: watch::Sender::new(None),
             bundle: watch::Sender::new(None),
+            waiting: watch::Sender::new(None),
             stopping: watch::Sender::new(false),
             watches: Mutex::default(),
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use pillion_install::{Certificates, IMAGE, NAMESPACE, Options, Part};
+use pillion_install::{Certificates, IMAGE, NAMESPACE, Options, Part, Peer};
 
 /// Which cluster a command talks to, where it does not look into one namespace.
 #[derive(Clone, Debug, Default, Args)]
@@ -49,9 +49,13 @@ pub struct InstallArgs {
     /// How the manager writes its log
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
     log_format: String,
-    /// Serve the objects of an installed Kruise or VerticalPodAutoscaler instead of it
-    #[arg(long, value_name = "NAME", value_parser = ["kruise", "vpa"])]
-    take_over: Option<String>,
+    /// Serve the objects of an installed Kruise instead of it; vpa is accepted, and has no effect yet
+    ///
+    /// OpenKruise must have been stopped. Its definition of SidecarSet is replaced, and the webhook configurations that it has left are deleted,
+    /// with the rights of whoever runs this command. SidecarSets, revisions and pods stay as they are. Nothing acts on
+    /// VerticalPodAutoscalers yet.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    take_over: Vec<Peer>,
     /// How many seconds the manager may take until it answers
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub timeout: u64,
@@ -72,7 +76,7 @@ impl InstallArgs {
             certificates: self.certificate_secret.clone().map_or(Certificates::SelfMade, Certificates::Secret),
             feature_gates: self.feature_gates.clone(),
             log_format: self.log_format.clone(),
-            take_over: self.take_over.clone().unwrap_or_default(),
+            take_over: self.take_over.iter().map(|peer| peer.name()).collect::<Vec<_>>().join(","),
         }
     }
 }

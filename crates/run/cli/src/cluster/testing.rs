@@ -7,6 +7,7 @@ use axum::extract::Request;
 use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
+use jiff::Timestamp;
 use kube::Client;
 use pillion_apiserver::ApiServer;
 use pillion_clock::Clock;
@@ -29,6 +30,8 @@ pub(crate) const SIDECARSETS: &str = "/apis/apps.kruise.io/v1beta1/sidecarsets";
 pub(crate) struct TestCluster {
     server: ApiServer,
     requests: Arc<Mutex<Vec<String>>>,
+    /// It watches for as long as it is kept.
+    manager: Option<Manager>,
 }
 
 impl TestCluster {
@@ -41,14 +44,14 @@ impl TestCluster {
             ..pillion_apiserver::Config::in_memory()
         });
         server.bootstrap().await.unwrap();
-        let cluster = TestCluster { server, requests: Arc::default() };
+        let cluster = TestCluster { server, requests: Arc::default(), manager: None };
         cluster.service_account("default").await;
         cluster
     }
 
     /// The same with the manager's webhooks.
     pub(crate) async fn managed() -> TestCluster {
-        let cluster = TestCluster::bare().await;
+        let mut cluster = TestCluster::bare().await;
         let clock = cluster.server.clock();
         let client = Client::new(cluster.server.router(), "default");
         let config = Config::new(client, Arc::new(move || clock.now()), WebhookAddress::Url(URL.to_owned()));
@@ -56,6 +59,7 @@ impl TestCluster {
         cluster.server.register_webhook(URL, manager.webhooks());
         manager.start().await.unwrap();
         manager.register().await.unwrap();
+        cluster.manager = Some(manager);
         cluster
     }
 
@@ -75,6 +79,10 @@ impl TestCluster {
 
     pub(crate) fn reader(&self) -> Reader {
         self.reader_without(&[])
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.server.clock().now()
     }
 
     /// The requests that were made through readers.

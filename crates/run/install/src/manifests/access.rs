@@ -3,7 +3,7 @@
 //! The roles are separate so that an installation that runs the parts apart can bind them to accounts of their own.
 
 use pillion_api::names;
-use pillion_manager::Part;
+use pillion_manager::{KRUISE_LEASE, KRUISE_MUTATING, KRUISE_VALIDATING, Part};
 use serde_json::{Value, json};
 
 use super::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER, metadata};
@@ -65,9 +65,15 @@ fn webhook(options: &Options) -> Vec<Value> {
             rule("apiextensions.k8s.io", &["customresourcedefinitions"], &KEEP),
             &format!("sidecarsets.{}", names::GROUP),
         ),
+        // Whether an OpenKruise serves SidecarSets.
+        named(rule("admissionregistration.k8s.io", &["mutatingwebhookconfigurations"], &["get"]), KRUISE_MUTATING),
+        named(rule("admissionregistration.k8s.io", &["validatingwebhookconfigurations"], &["get"]), KRUISE_VALIDATING),
         events(),
     ];
-    let configuration = [named(rule("", &["configmaps"], &["get"]), names::CONFIGURATION_CONFIG_MAP)];
+    let configuration = [
+        named(rule("", &["configmaps"], &["get"]), names::CONFIGURATION_CONFIG_MAP),
+        named(rule("coordination.k8s.io", &["leases"], &["get"]), KRUISE_LEASE),
+    ];
     let mut objects = grant(NAME, None, home, component, &cluster);
     objects.extend(grant("pillion-configuration", Some(&options.revisions_namespace), home, component, &configuration));
     if options.certificates == Certificates::SelfMade {

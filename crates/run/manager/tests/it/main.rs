@@ -9,6 +9,7 @@ mod pods;
 mod registration;
 mod repair;
 mod sidecarsets;
+mod take_over;
 mod tls;
 
 use std::sync::Arc;

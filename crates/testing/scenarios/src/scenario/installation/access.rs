@@ -29,6 +29,14 @@ const NEEDED: &[Right] = &[
     ("patch", "mutatingwebhookconfigurations.admissionregistration.k8s.io", "", "pillion"),
     ("patch", "validatingwebhookconfigurations.admissionregistration.k8s.io", "", "pillion"),
     ("patch", "customresourcedefinitions.apiextensions.k8s.io", "", "sidecarsets.apps.kruise.io"),
+    ("get", "mutatingwebhookconfigurations.admissionregistration.k8s.io", "", "kruise-mutating-webhook-configuration"),
+    (
+        "get",
+        "validatingwebhookconfigurations.admissionregistration.k8s.io",
+        "",
+        "kruise-validating-webhook-configuration",
+    ),
+    ("get", "leases.coordination.k8s.io", "kruise-system", "kruise-manager"),
 ];
 
 const REFUSED: &[Right] = &[
@@ -56,6 +64,13 @@ const REFUSED: &[Right] = &[
     ("get", "configmaps", "default", "any"),
     ("update", "leases.coordination.k8s.io", "pillion-system", "any"),
     ("update", "leases.coordination.k8s.io", "kube-system", "kube-scheduler"),
+    ("update", "leases.coordination.k8s.io", "kruise-system", "kruise-manager"),
+    (
+        "delete",
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        "",
+        "kruise-mutating-webhook-configuration",
+    ),
     ("create", "mutatingwebhookconfigurations.admissionregistration.k8s.io", "", ""),
     ("patch", "mutatingwebhookconfigurations.admissionregistration.k8s.io", "", "any"),
     ("delete", "mutatingwebhookconfigurations.admissionregistration.k8s.io", "", "pillion"),

@@ -1,0 +1,108 @@
+//! The certificate of the webhooks: until when it is valid, and whether API servers trust it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use x509_parser::pem::parse_x509_pem;
+
+use crate::finding::Finding;
+use crate::snapshot::Snapshot;
+
+const CHECK: &str = "certificate";
+
+/// What is renewed by itself is renewed long before this much is left.
+const SHORT: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// `bundles` are what API servers trust, with where it is registered.
+pub(crate) fn findings(snapshot: &Snapshot, secret_name: &str, bundles: &[(String, &Value)]) -> Vec<Finding> {
+    let secret = match &snapshot.secret {
+        Ok(Some(secret)) => secret,
+        Ok(None) => {
+            let message =
+                format!("there is no Secret {}/{secret_name} with the webhooks' certificate", snapshot.namespace);
+            let remedy = format!("see `kubectl --namespace={} logs deployment/pillion-manager`", snapshot.namespace);
+            return vec![Finding::error(CHECK, message, remedy)];
+        }
+        Err(why) => return vec![Finding::unread(CHECK, why)],
+    };
+    let place = format!("Secret {}/{secret_name}", snapshot.namespace);
+    let mut findings = vec![expiry(&place, decoded(&secret["data"]["tls.crt"]).as_deref(), snapshot.now)];
+    let trusted = decoded(&secret["data"]["ca.crt"]).unwrap_or_default();
+    let others = bundles.iter().filter(|(_, bundle)| decoded(bundle).unwrap_or_default().trim() != trusted.trim());
+    let others: Vec<String> = others.map(|(place, _)| place.clone()).collect();
+    if !others.is_empty() {
+        let message = format!("API servers are to trust another authority than that of {place}");
+        let remedy = "the manager sets this right within seconds; if it stays so, its log says why";
+        findings.push(Finding::error(CHECK, message, remedy).with_details(others));
+    }
+    findings
+}
+
+fn expiry(place: &str, certificate: Option<&str>, now: Timestamp) -> Finding {
+    let Some(not_after) = certificate.and_then(not_after) else {
+        let remedy = "delete it, and the manager makes another; one of cert-manager is made again by its Certificate";
+        return Finding::error(CHECK, format!("{place} has no certificate in tls.crt"), remedy);
+    };
+    let remedy = "the manager and cert-manager renew certificates long before; their logs say why they have not";
+    if not_after <= now {
+        return Finding::error(CHECK, format!("the certificate of {place} has expired at {not_after}"), remedy);
+    }
+    if not_after < now + SHORT {
+        return Finding::warning(CHECK, format!("the certificate of {place} expires at {not_after}"))
+            .with_remedy(remedy);
+    }
+    Finding::ok(CHECK, format!("the certificate of {place} is valid until {not_after}"))
+}
+
+fn not_after(pem: &str) -> Option<Timestamp> {
+    let (_, pem) = parse_x509_pem(pem.as_bytes()).ok()?;
+    let certificate = pem.parse_x509().ok()?;
+    Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
+}
+
+fn decoded(base64: &Value) -> Option<String> {
+    String::from_utf8(STANDARD.decode(base64.as_str()?).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::Severity;
+
+    /// Valid until 2026-04-01T00:00:00Z.
+    fn pem() -> String {
+        let mut params = rcgen::CertificateParams::new(["pillion".to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(2026, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2026, 4, 1);
+        params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().pem()
+    }
+
+    #[test]
+    fn a_certificate_is_reported_a_week_before_it_expires() {
+        let pem = pem();
+        let rows = [
+            ("2026-01-01T00:00:00Z", Severity::Ok),
+            ("2026-03-25T00:00:00Z", Severity::Ok),
+            ("2026-03-25T00:00:01Z", Severity::Warning),
+            ("2026-04-01T00:00:00Z", Severity::Error),
+        ];
+        for (now, severity) in rows {
+            assert_eq!(expiry("Secret a/b", Some(&pem), now.parse().unwrap()).severity, severity, "{now}");
+        }
+        let broken = expiry("Secret a/b", Some("PEM"), "2026-01-01T00:00:00Z".parse().unwrap());
+        assert_eq!((broken.severity, &*broken.message), (Severity::Error, "Secret a/b has no certificate in tls.crt"));
+    }
+
+    #[test]
+    fn a_registration_that_trusts_somebody_else_is_reported() {
+        let secret = serde_json::json!({"data": {"tls.crt": STANDARD.encode(pem()), "ca.crt": STANDARD.encode("A\n")}});
+        let snapshot =
+            Snapshot { secret: Ok(Some(secret)), ..Snapshot::empty("2026-01-01T00:00:00Z".parse().unwrap()) };
+        let (same, other) = (Value::from(STANDARD.encode("A")), Value::from(STANDARD.encode("B")));
+        let bundles = [("the conversion".to_owned(), &same), ("webhook pods.pillion.dev".to_owned(), &other)];
+        let found = findings(&snapshot, "certificate", &bundles);
+        assert_eq!((found.len(), &*found[1].details), (2, ["webhook pods.pillion.dev".to_owned()].as_slice()));
+        assert_eq!(findings(&snapshot, "certificate", &bundles[..1]).len(), 1);
+    }
+}

@@ -1,0 +1,245 @@
+//! Whether an installation works: replicas, registration, certificate, leaders.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use pillion_install::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER, Part, SERVICE, is_available};
+use serde_json::Value;
+
+use crate::certificate;
+use crate::finding::Finding;
+use crate::snapshot::{Snapshot, is_ours, is_renewed, webhooks};
+
+/// The entries that a manager registers, beside those of single SidecarSets.
+const MUTATING: [&str; 2] = ["pods.pillion.dev", "sidecarsets.pillion.dev"];
+const VALIDATING: [&str; 1] = ["sidecarsets.pillion.dev"];
+
+pub(crate) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
+    let mut findings = vec![deployment(snapshot)];
+    if !snapshot.is_installed() {
+        return findings;
+    }
+    findings.push(registration("MutatingWebhookConfiguration", &snapshot.mutating, &MUTATING));
+    findings.push(registration("ValidatingWebhookConfiguration", &snapshot.validating, &VALIDATING));
+    findings.extend(conversion(snapshot));
+    let deployment = snapshot.deployment.as_ref().ok().and_then(Option::as_ref);
+    findings.extend(certificate::findings(snapshot, certificate_secret(deployment), &bundles(snapshot)));
+    if let Some(deployment) = deployment {
+        findings.extend(leaders(snapshot, deployment));
+    }
+    findings
+}
+
+fn deployment(snapshot: &Snapshot) -> Finding {
+    const CHECK: &str = "deployment";
+    let namespace = &snapshot.namespace;
+    let value = match &snapshot.deployment {
+        Ok(Some(value)) => value,
+        Ok(None) if snapshot.is_installed() => {
+            let url = snapshot.our_webhooks().find_map(|webhook| webhook["clientConfig"]["url"].as_str());
+            let place = url.map(|url| format!(" at {url}")).unwrap_or_default();
+            let message = format!(
+                "there is no Deployment {namespace}/{MANAGER}: the webhooks are served{place} by a manager elsewhere"
+            );
+            return Finding::warning(CHECK, message)
+                .with_remedy("if Pillion is installed in another namespace, give --namespace");
+        }
+        Ok(None) => return Finding::ok(CHECK, format!("Pillion is not installed in namespace {namespace}")),
+        Err(why) => return Finding::unread(CHECK, why),
+    };
+    let typed: Deployment = serde_json::from_value(value.clone()).unwrap_or_default();
+    let wanted = typed.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    let available = typed.status.as_ref().and_then(|status| status.available_replicas).unwrap_or_default();
+    let message = format!("{available} of {wanted} replicas of the manager are available");
+    if wanted > 0 && is_available(&typed) {
+        return Finding::ok(CHECK, message);
+    }
+    let remedy = format!(
+        "see `kubectl --namespace={namespace} describe pods` and `kubectl --namespace={namespace} logs deployment/{MANAGER}`"
+    );
+    Finding::error(CHECK, message, remedy)
+}
+
+fn registration(kind: &str, configurations: &Result<Vec<Value>, String>, wanted: &[&str]) -> Finding {
+    const CHECK: &str = "registration";
+    let configurations = match configurations {
+        Ok(configurations) => configurations,
+        Err(why) => return Finding::unread(CHECK, why),
+    };
+    let entries: Vec<&Value> = configurations.iter().filter(|one| is_ours(one)).flat_map(webhooks).collect();
+    let is_there = |name: &str| entries.iter().any(|entry| entry["name"] == name);
+    let missing: Vec<String> = wanted.iter().filter(|name| !is_there(name)).map(|name| (*name).to_owned()).collect();
+    if missing.is_empty() {
+        return Finding::ok(CHECK, format!("{kind} {CONFIGURATION:?} has the manager's webhooks"));
+    }
+    let message = format!("{kind} {CONFIGURATION:?} lacks webhooks");
+    let remedy = "the manager's leader registers them, and its log says why it does not; if the configuration is gone, `pillion install` creates it";
+    Finding::error(CHECK, message, remedy).with_details(missing)
+}
+
+fn conversion(snapshot: &Snapshot) -> Option<Finding> {
+    const CHECK: &str = "conversion";
+    // A definition that is missing or cannot be read is reported elsewhere.
+    let definition = snapshot.definition.as_ref().ok()?.as_ref()?;
+    let conversion = &definition["spec"]["conversion"];
+    let client = &conversion["webhook"]["clientConfig"];
+    let is_service = client["service"]["name"] == SERVICE && client["service"]["namespace"] == snapshot.namespace;
+    let is_ours = conversion["strategy"] == "Webhook" && (is_service || client["url"].is_string());
+    Some(if is_ours {
+        Finding::ok(CHECK, "SidecarSets are converted between versions by the manager")
+    } else {
+        let to = client["service"]["name"].as_str().map(|name| format!(" but by Service {name:?}")).unwrap_or_default();
+        let message = format!("SidecarSets are not converted between versions by the manager{to}");
+        Finding::error(CHECK, message, "the manager's leader registers its conversion; its log says why it does not")
+    })
+}
+
+/// What API servers are to trust, with where it is registered.
+fn bundles(snapshot: &Snapshot) -> Vec<(String, &Value)> {
+    let configurations = snapshot.mutating.iter().chain(&snapshot.validating).flatten();
+    let entries = configurations.filter(|configuration| is_ours(configuration)).flat_map(webhooks);
+    let mut bundles: Vec<(String, &Value)> = entries
+        .filter(|entry| entry["name"].as_str().is_some_and(|name| name.ends_with(".pillion.dev")))
+        .map(|entry| {
+            (format!("webhook {}", entry["name"].as_str().unwrap_or_default()), &entry["clientConfig"]["caBundle"])
+        })
+        .collect();
+    let definition = snapshot.definition.as_ref().ok().and_then(Option::as_ref);
+    if let Some(client) = definition.and_then(|live| live.pointer("/spec/conversion/webhook/clientConfig")) {
+        bundles.push(("the conversion of SidecarSets".to_owned(), &client["caBundle"]));
+    }
+    bundles
+}
+
+/// The Secret in which the certificate of the webhooks is: one that the Deployment mounts, or the manager's own.
+pub fn certificate_secret(deployment: Option<&Value>) -> &str {
+    let volumes = deployment.and_then(|live| live.pointer("/spec/template/spec/volumes")).and_then(Value::as_array);
+    let mut volumes = volumes.into_iter().flatten().filter(|volume| volume["name"] == "certificates");
+    volumes.find_map(|volume| volume["secret"]["secretName"].as_str()).unwrap_or(CERTIFICATE_SECRET)
+}
+
+/// Each part that runs has a leader.
+fn leaders(snapshot: &Snapshot, deployment: &Value) -> Vec<Finding> {
+    const CHECK: &str = "leases";
+    let leases = match &snapshot.leases {
+        Ok(leases) => leases,
+        Err(why) => return vec![Finding::unread(CHECK, why)],
+    };
+    let mut findings = Vec::new();
+    for part in parts(deployment) {
+        let is_led = leases.get(part.lease()).is_some_and(|lease| is_renewed(lease, snapshot.now));
+        let lease = format!("Lease {}/{}", snapshot.namespace, part.lease());
+        findings.push(if is_led {
+            Finding::ok(CHECK, format!("the controller {part} has a leader"))
+        } else {
+            let message = format!("the controller {part} has no leader: {lease} is not renewed");
+            let remedy = format!("see `kubectl --namespace={} logs deployment/{MANAGER}`", snapshot.namespace);
+            Finding::error(CHECK, message, remedy)
+        });
+    }
+    findings
+}
+
+fn parts(deployment: &Value) -> Vec<Part> {
+    let arguments = deployment.pointer("/spec/template/spec/containers/0/args").and_then(Value::as_array);
+    let mut given = arguments.into_iter().flatten().filter_map(|value| value.as_str()?.strip_prefix("--controllers="));
+    match given.next() {
+        Some(names) => names.split(',').filter_map(|name| name.parse().ok()).collect(),
+        None => Part::ALL.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use pillion_install::{Certificates, Options, manifests};
+    use serde_json::json;
+
+    use super::*;
+    use crate::finding::Severity;
+
+    fn manager(options: &Options, available: u64) -> Value {
+        let all = manifests(options);
+        let mut deployment = all.into_iter().find(|object| object["kind"] == "Deployment").unwrap();
+        deployment["status"] = json!({"replicas": 2, "updatedReplicas": 2, "availableReplicas": available});
+        deployment
+    }
+
+    fn entries(names: &[&str]) -> Vec<Value> {
+        let webhooks: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+        vec![json!({"metadata": {"name": "pillion"}, "webhooks": webhooks})]
+    }
+
+    /// Everything in place, but for the certificate, which has tests of its own.
+    fn healthy() -> Snapshot {
+        let service = json!({"namespace": "pillion-system", "name": "pillion-webhook"});
+        let conversion = json!({"strategy": "Webhook", "webhook": {"clientConfig": {"service": service}}});
+        let lease = json!({
+            "metadata": {},
+            "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2025-12-31T23:59:50.000000Z"},
+        });
+        let leases = Part::ALL.map(|part| (part.lease().to_owned(), serde_json::from_value(lease.clone()).unwrap()));
+        Snapshot {
+            deployment: Ok(Some(manager(&Options::default(), 2))),
+            mutating: Ok(entries(&MUTATING)),
+            validating: Ok(entries(&VALIDATING)),
+            definition: Ok(Some(json!({"spec": {"conversion": conversion}}))),
+            leases: Ok(BTreeMap::from(leases)),
+            secret: Err("the right to get secrets is missing".to_owned()),
+            ..Snapshot::empty("2026-01-01T00:00:00Z".parse().unwrap())
+        }
+    }
+
+    fn text(snapshot: &Snapshot, above: Severity) -> String {
+        let found = findings(snapshot).into_iter().filter(|finding| finding.severity >= above);
+        found.map(|finding| finding.to_string()).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn an_installation_that_works_is_reported_as_such() {
+        insta::assert_snapshot!(text(&healthy(), Severity::Ok), @r#"
+        ok       2 of 2 replicas of the manager are available
+        ok       MutatingWebhookConfiguration "pillion" has the manager's webhooks
+        ok       ValidatingWebhookConfiguration "pillion" has the manager's webhooks
+        ok       SidecarSets are converted between versions by the manager
+        warning  not checked: the right to get secrets is missing
+        ok       the controller webhook has a leader
+        ok       the controller repair has a leader
+        "#);
+    }
+
+    #[test]
+    fn what_does_not_work_comes_with_where_to_look() {
+        let snapshot = Snapshot {
+            deployment: Ok(Some(manager(&Options::default(), 1))),
+            mutating: Ok(entries(&["pods.pillion.dev"])),
+            validating: Ok(Vec::new()),
+            definition: Ok(Some(json!({"spec": {"conversion": {"strategy": "Webhook", "webhook": {
+                "clientConfig": {"service": {"namespace": "kruise-system", "name": "kruise-webhook-service"}},
+            }}}}))),
+            now: "2026-01-01T00:00:05Z".parse().unwrap(),
+            ..healthy()
+        };
+        insta::assert_snapshot!(text(&snapshot, Severity::Error), @r#"
+        error    1 of 2 replicas of the manager are available; see `kubectl --namespace=pillion-system describe pods` and `kubectl --namespace=pillion-system logs deployment/pillion-manager`
+        error    MutatingWebhookConfiguration "pillion" lacks webhooks: sidecarsets.pillion.dev; the manager's leader registers them, and its log says why it does not; if the configuration is gone, `pillion install` creates it
+        error    ValidatingWebhookConfiguration "pillion" lacks webhooks: sidecarsets.pillion.dev; the manager's leader registers them, and its log says why it does not; if the configuration is gone, `pillion install` creates it
+        error    SidecarSets are not converted between versions by the manager but by Service "kruise-webhook-service"; the manager's leader registers its conversion; its log says why it does not
+        error    the controller webhook has no leader: Lease pillion-system/pillion-webhook is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
+        error    the controller repair has no leader: Lease pillion-system/pillion-repair is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
+        "#);
+    }
+
+    #[test]
+    fn only_the_controllers_that_run_need_a_leader() {
+        let options = Options { controllers: vec![Part::Webhook], ..Options::default() };
+        assert_eq!(parts(&manager(&options, 2)), [Part::Webhook]);
+    }
+
+    #[test]
+    fn the_certificate_is_in_the_secret_that_the_deployment_mounts() {
+        let options = Options { certificates: Certificates::Secret("mine".to_owned()), ..Options::default() };
+        assert_eq!(certificate_secret(Some(&manager(&options, 2))), "mine");
+        assert_eq!(certificate_secret(Some(&manager(&Options::default(), 2))), CERTIFICATE_SECRET);
+        assert_eq!(certificate_secret(None), CERTIFICATE_SECRET);
+    }
+}

@@ -1,0 +1,110 @@
+//! What is read from a cluster.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use pillion_api::sidecarset::SidecarSet;
+use pillion_install::Right;
+use pillion_manager::{Kruise, NAMESPACE};
+use serde_json::Value;
+
+use crate::missed::MissedPods;
+
+/// What was read, or why it could not be.
+pub type Answer<T> = Result<T, String>;
+
+/// A cluster at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// When it was read.
+    pub now: Timestamp,
+    /// The namespace of the manager.
+    pub namespace: String,
+    /// The answer of `/version`.
+    pub version: Answer<Value>,
+    /// What an installation needs, and whether the user may do it. Read only if Pillion is not installed.
+    pub rights: Answer<Vec<(Right, bool)>>,
+    /// Every `MutatingWebhookConfiguration`.
+    pub mutating: Answer<Vec<Value>>,
+    /// Every `ValidatingWebhookConfiguration`.
+    pub validating: Answer<Vec<Value>>,
+    /// The OpenKruise of the cluster.
+    pub kruise: Answer<Kruise>,
+    /// The Leases of the VerticalPodAutoscaler, by name.
+    pub vpa_leases: Answer<BTreeMap<String, Lease>>,
+    /// The definition of SidecarSet.
+    pub definition: Answer<Option<Value>>,
+    /// The Deployment of the manager.
+    pub deployment: Answer<Option<Value>>,
+    /// The Secret of the webhooks' certificate.
+    pub secret: Answer<Option<Value>>,
+    /// The manager's Leases, by name.
+    pub leases: Answer<BTreeMap<String, Lease>>,
+    /// The SidecarSets.
+    pub sets: Answer<Vec<Arc<SidecarSet>>>,
+    /// What is wrong with SidecarSets that cannot be used.
+    pub unusable: Vec<String>,
+    /// The pods that should have sidecars and have none.
+    pub missed: Answer<MissedPods>,
+}
+
+impl Snapshot {
+    /// A cluster with nothing in it.
+    pub fn empty(now: Timestamp) -> Snapshot {
+        Snapshot {
+            now,
+            namespace: NAMESPACE.to_owned(),
+            version: Ok(Value::Null),
+            rights: Ok(Vec::new()),
+            mutating: Ok(Vec::new()),
+            validating: Ok(Vec::new()),
+            kruise: Ok(Kruise::registered(&Value::Null, &Value::Null, "kruise-system")),
+            vpa_leases: Ok(BTreeMap::new()),
+            definition: Ok(None),
+            deployment: Ok(None),
+            secret: Ok(None),
+            leases: Ok(BTreeMap::new()),
+            sets: Ok(Vec::new()),
+            unusable: Vec::new(),
+            missed: Ok(MissedPods::default()),
+        }
+    }
+
+    /// Whether Pillion is here: its Deployment is, or its webhooks are registered by a manager elsewhere, such as that of `pillion up`.
+    pub fn is_installed(&self) -> bool {
+        self.has_deployment() || self.our_webhooks().next().is_some()
+    }
+
+    pub(crate) fn has_deployment(&self) -> bool {
+        matches!(&self.deployment, Ok(Some(_)))
+    }
+
+    /// Our entries of the `MutatingWebhookConfigurations`.
+    pub(crate) fn our_webhooks(&self) -> impl Iterator<Item = &Value> {
+        self.mutating.iter().flatten().filter(|configuration| is_ours(configuration)).flat_map(webhooks)
+    }
+}
+
+/// Whether the manager registers its webhooks in this configuration.
+pub(crate) fn is_ours(configuration: &Value) -> bool {
+    name(configuration) == pillion_install::CONFIGURATION
+}
+
+pub(crate) fn webhooks(configuration: &Value) -> impl Iterator<Item = &Value> {
+    configuration["webhooks"].as_array().into_iter().flatten()
+}
+
+pub(crate) fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// Whether whoever holds a Lease has renewed it in time.
+pub(crate) fn is_renewed(lease: &Lease, now: Timestamp) -> bool {
+    let Some(spec) = &lease.spec else { return false };
+    let is_held = spec.holder_identity.as_ref().is_some_and(|holder| !holder.is_empty());
+    let seconds = i64::from(spec.lease_duration_seconds.unwrap_or_default());
+    let renewed = spec.renew_time.as_ref().map(|renewed| renewed.0);
+    is_held && renewed.is_some_and(|renewed| now < renewed + jiff::SignedDuration::from_secs(seconds))
+}

@@ -1,0 +1,37 @@
+//! From OpenKruise to us, with the rights of whoever installs: the manager's account may not delete what is not its own.
+
+use kube::Client;
+use pillion_manager::{Kruise, Peer, Standing};
+
+use crate::error::Error;
+use crate::objects::{Place, Say};
+use crate::options::Options;
+
+/// Deletes the webhook configurations that a stopped OpenKruise has left, if it is to be taken over. While one runs, nothing is changed.
+pub(crate) async fn kruise(client: &Client, options: &Options, say: Say<'_>) -> Result<(), Error> {
+    let find = async || {
+        let found = Kruise::find(client, &options.revisions_namespace).await;
+        found.map_err(Error::api("read whether OpenKruise serves SidecarSets"))
+    };
+    let found = find().await?;
+    if found.configurations.is_empty() && found.lease.is_none() {
+        return Ok(());
+    }
+    // The clocks of two machines differ: whether it runs is seen by whether it renews its Lease.
+    let mut standing = if found.configurations.is_empty() { Standing::Absent } else { Standing::Stopped };
+    if let Some((renewed, duration)) = found.lease {
+        say(&format!("waiting {} s to see whether OpenKruise runs", duration.as_secs()));
+        tokio::time::sleep(duration).await;
+        if find().await?.lease.is_some_and(|(again, _)| again != renewed) {
+            standing = Standing::Serving;
+        }
+    }
+    let may_take_over = options.takes_over(Peer::Kruise);
+    if standing == Standing::Stopped && may_take_over {
+        for (kind, name) in found.configurations {
+            Place::new("admissionregistration.k8s.io/v1", kind, None, name).delete(client, say).await?;
+        }
+        return Ok(());
+    }
+    found.obstacle(standing, may_take_over).map_or(Ok(()), |why| Err(Error::Kruise { why }))
+}

@@ -1,0 +1,246 @@
+//! A cluster that OpenKruise has served so far.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{Method, StatusCode};
+use axum::middleware::{self, Next};
+use kube::Client;
+use pillion_api::sidecarset::crd::{self, Conversion};
+use pillion_api::sidecarset::{self, hash, hash_without_image, revision};
+use pillion_manager::{Config, Manager, Peer, WebhookAddress};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+use tower::ServiceExt as _;
+
+use crate::{Cluster, PODS, SIDECARSETS, names, pod};
+
+const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
+const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+/// The configurations of OpenKruise.
+const CONFIGURATIONS: [&str; 2] = [
+    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/kruise-mutating-webhook-configuration",
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/kruise-validating-webhook-configuration",
+];
+const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kruise-system/leases";
+const REVISIONS: &str = "/apis/apps/v1/namespaces/kruise-system/controllerrevisions";
+
+/// A cluster with a SidecarSet, its revisions and its pods as OpenKruise writes them, and an OpenKruise that runs.
+async fn kruise() -> Cluster {
+    let cluster = Cluster::new().await;
+    cluster.namespace("kruise-system", json!({})).await;
+    let service = json!({"namespace": "kruise-system", "name": "kruise-webhook-service", "path": "/convert"});
+    let mut definition = crd::sidecarset(&Conversion::None);
+    definition["spec"]["conversion"] = json!({
+        "strategy": "Webhook", "webhook": {"clientConfig": {"service": service}, "conversionReviewVersions": ["v1", "v1beta1"]},
+    });
+    cluster.create(DEFINITIONS, definition).await.object();
+    sleep(Duration::from_secs(1)).await;
+
+    let (old, new) = (set("envoy:1.29"), set("envoy:1.30"));
+    let created = cluster.create(SIDECARSETS, new.clone()).await.object();
+    let status = json!({"status": {"observedGeneration": 1, "matchedPods": 4, "updatedPods": 2, "readyPods": 4, "updatedReadyPods": 2}});
+    cluster.merge(&format!("{SIDECARSETS}/mesh/status"), status).await.object();
+    for (number, set) in [(1, &old), (2, &new)] {
+        let mut decoded = sidecarset::decode(set.clone()).unwrap();
+        decoded.metadata.uid = created["metadata"]["uid"].as_str().map(str::to_owned);
+        cluster.create(REVISIONS, revision::new(&decoded, number, "kruise-system")).await.object();
+    }
+    cluster.create(PODS, injected("current", &new, "envoy:1.30")).await.object();
+    cluster.create(PODS, injected("older", &old, "envoy:1.29")).await.object();
+    let mut updated = injected("updated-in-place", &new, "envoy:1.30");
+    let state = json!({"mesh": {
+        "revision": "mesh-6f9c", "updateTimestamp": "2025-12-01T00:00:00Z", "lastContainerStatuses": {"proxy": {"imageID": "sha256:1"}},
+    }});
+    updated["metadata"]["annotations"]["kruise.io/sidecarset-inplace-update-state"] = state.to_string().into();
+    cluster.create(PODS, updated).await.object();
+    let mut legacy = injected("legacy", &old, "envoy:1.29");
+    let old_hash = &old["metadata"]["annotations"]["kruise.io/sidecarset-hash"];
+    legacy["metadata"]["annotations"]["kruise.io/sidecarset-hash"] = json!({"mesh": old_hash}).to_string().into();
+    cluster.create(PODS, legacy).await.object();
+
+    let entry = |name: &str, group: &str, resource: &str| {
+        json!({
+            "name": name, "clientConfig": {"service": {"namespace": "kruise-system", "name": "kruise-webhook-service"}},
+            "rules": [{"apiGroups": [group], "apiVersions": ["*"], "resources": [resource], "operations": ["CREATE"]}],
+            "failurePolicy": "Fail", "sideEffects": "None", "admissionReviewVersions": ["v1", "v1beta1"],
+        })
+    };
+    let sets = |name: &str| entry(name, "apps.kruise.io", "sidecarsets");
+    let mutating = json!({
+        "metadata": {"name": "kruise-mutating-webhook-configuration"},
+        "webhooks": [entry("mpod.kb.io", "", "pods"), sets("msidecarset.kb.io")],
+    });
+    cluster.create(MUTATING, mutating).await.object();
+    let validating = json!({"metadata": {"name": "kruise-validating-webhook-configuration"}, "webhooks": [sets("vsidecarset.kb.io")]});
+    cluster.create(VALIDATING, validating).await.object();
+    cluster.create(LEASES, json!({"metadata": {"name": "kruise-manager"}, "spec": lease(&cluster)})).await.object();
+    cluster
+}
+
+fn lease(cluster: &Cluster) -> Value {
+    let now = format!("{:.6}", cluster.server.clock().now());
+    json!({"holderIdentity": "kruise-controller-manager-0", "leaseDurationSeconds": 15, "renewTime": now})
+}
+
+/// The SidecarSet as OpenKruise stores it: with its defaults and its hashes.
+fn set(image: &str) -> Value {
+    let mut set = json!({
+        "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet",
+        "metadata": {"name": "mesh", "annotations": {}},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "containers": [{
+                "name": "proxy", "image": image, "imagePullPolicy": "IfNotPresent", "resources": {},
+                "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+                "podInjectPolicy": "BeforeAppContainer", "shareVolumePolicy": {"type": "disabled"},
+                "upgradeStrategy": {"upgradeType": "ColdUpgrade"},
+            }],
+            "injectionStrategy": {}, "revisionHistoryLimit": 10,
+            "updateStrategy": {"type": "RollingUpdate", "maxUnavailable": 1, "partition": 0},
+        },
+    });
+    let decoded = sidecarset::decode(set.clone()).unwrap();
+    set["metadata"]["annotations"] = json!({
+        "kruise.io/sidecarset-hash": hash(&decoded),
+        "kruise.io/sidecarset-hash-without-image": hash_without_image(&decoded),
+    });
+    set
+}
+
+/// A pod as OpenKruise's webhook has left it.
+fn injected(name: &str, set: &Value, image: &str) -> Value {
+    let mut pod = pod(name);
+    let record = |key: &str| {
+        json!({"mesh": {
+            "updateTimestamp": "2025-12-01T00:00:00Z", "hash": set["metadata"]["annotations"][key],
+            "sidecarSetName": "mesh", "sidecarList": ["proxy"],
+        }})
+    };
+    pod["metadata"]["annotations"] = json!({
+        "kruise.io/sidecarset-hash": record("kruise.io/sidecarset-hash").to_string(),
+        "kruise.io/sidecarset-hash-without-image": record("kruise.io/sidecarset-hash-without-image").to_string(),
+        "kruise.io/sidecarset-injected-list": "mesh",
+    });
+    let proxy = json!({"name": "proxy", "image": image, "env": [{"name": "IS_INJECTED", "value": "true"}]});
+    pod["spec"]["containers"].as_array_mut().unwrap().insert(0, proxy);
+    pod
+}
+
+/// What a manager has written.
+type Writes = Arc<Mutex<Vec<String>>>;
+
+/// A manager as a Deployment runs it, in the cluster, whose writes are counted.
+fn manage(cluster: &Cluster, take_over: &[Peer]) -> (Manager, Writes, JoinHandle<()>) {
+    let writes = Writes::default();
+    let written = Arc::clone(&writes);
+    let count = move |request: Request, next: Next| {
+        if request.method() != Method::GET {
+            written.lock().unwrap().push(format!("{} {}", request.method(), request.uri().path()));
+        }
+        next.run(request)
+    };
+    let client = Client::new(cluster.server.router().layer(middleware::from_fn(count)), "default");
+    let address =
+        WebhookAddress::Service { namespace: "pillion-system".into(), name: "pillion-webhook".into(), port: 443 };
+    let take_over = take_over.to_vec();
+    let manager = Manager::new(Config { client, address, installs_definition: false, take_over, ..cluster.config() });
+    cluster.server.register_webhook("https://pillion-webhook.pillion-system.svc:443", manager.webhooks());
+    let running = tokio::spawn({
+        let manager = manager.clone();
+        async move {
+            manager.start().await.unwrap();
+            Box::pin(manager.run()).await.unwrap();
+        }
+    });
+    (manager, writes, running)
+}
+
+async fn readyz(manager: &Manager) -> (StatusCode, String) {
+    let request = Request::get("/readyz").body(Body::empty()).unwrap();
+    let response = manager.health().oneshot(request).await.unwrap();
+    let status = response.status();
+    let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    (status, String::from_utf8(bytes.to_vec()).unwrap())
+}
+
+/// OpenKruise renews its Lease for a while.
+async fn run_kruise(cluster: &Cluster, seconds: u64) {
+    for _ in 0..seconds / 5 {
+        cluster.merge(&format!("{LEASES}/kruise-manager"), json!({"spec": lease(cluster)})).await.object();
+        sleep(Duration::from_secs(5)).await;
+    }
+}
+
+async fn versions(cluster: &Cluster, path: &str) -> Vec<(Value, Value)> {
+    let list = cluster.get(path).await;
+    let items = list["items"].as_array().unwrap().iter();
+    items.map(|item| (item["metadata"]["name"].clone(), item["metadata"]["resourceVersion"].clone())).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_open_kruise_has_written_is_taken_over_without_a_write_to_a_pod() {
+    let cluster = kruise().await;
+    let before = (versions(&cluster, PODS).await, versions(&cluster, REVISIONS).await);
+    let (manager, writes, running) = manage(&cluster, &[Peer::Kruise]);
+    run_kruise(&cluster, 60).await;
+    let (status, text) = readyz(&manager).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(text.starts_with("waiting: OpenKruise still serves SidecarSets; stop it: `kubectl "), "{text}");
+
+    sleep(Duration::from_secs(30)).await;
+    let (_, text) = readyz(&manager).await;
+    assert!(text.starts_with("waiting: OpenKruise has stopped, but its webhooks"), "{text}");
+    assert!(writes.lock().unwrap().is_empty(), "{writes:?}");
+
+    for path in CONFIGURATIONS {
+        cluster.request(Method::DELETE, path, "", None).await.object();
+    }
+    sleep(Duration::from_hours(1)).await;
+    assert_eq!(readyz(&manager).await, (StatusCode::OK, "ok".to_owned()));
+    assert_eq!((versions(&cluster, PODS).await, versions(&cluster, REVISIONS).await), before);
+    assert!(!writes.lock().unwrap().iter().any(|write| write.contains("/pods")), "{writes:?}");
+    let set = cluster.get(&format!("{SIDECARSETS}/mesh")).await;
+    assert_eq!((&set["metadata"]["generation"], &set["status"]["missedPods"]), (&json!(1), &Value::Null));
+
+    let new = cluster.create(PODS, pod("new")).await.object();
+    assert_eq!(names(&new), ["proxy", "app"]);
+    assert_eq!(new["spec"]["containers"][0]["image"], "envoy:1.30");
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_being_asked_the_manager_leaves_a_cluster_to_open_kruise() {
+    let cluster = kruise().await;
+    let definition = cluster.get(&format!("{DEFINITIONS}/sidecarsets.apps.kruise.io")).await;
+    let (manager, writes, running) = manage(&cluster, &[]);
+    run_kruise(&cluster, 3600).await;
+    let (status, text) = readyz(&manager).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(text.contains("then start with --take-over=kruise"), "{text}");
+    // An OpenKruise that is restarted does not lose its objects meanwhile.
+    sleep(Duration::from_mins(1)).await;
+    assert!(readyz(&manager).await.1.contains("OpenKruise does not run, but its webhooks"));
+    assert!(writes.lock().unwrap().is_empty(), "{writes:?}");
+    let after = cluster.get(&format!("{DEFINITIONS}/sidecarsets.apps.kruise.io")).await;
+    assert_eq!(after["metadata"]["resourceVersion"], definition["metadata"]["resourceVersion"]);
+    running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_kruise_that_is_gone_is_no_obstacle() {
+    let cluster = kruise().await;
+    for path in CONFIGURATIONS {
+        cluster.request(Method::DELETE, path, "", None).await.object();
+    }
+    let (manager, _, running) = manage(&cluster, &[]);
+    run_kruise(&cluster, 30).await;
+    assert!(readyz(&manager).await.1.starts_with("waiting: OpenKruise serves SidecarSets"), "its controller runs");
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(readyz(&manager).await, (StatusCode::OK, "ok".to_owned()));
+    running.abort();
+}
