@@ -11,12 +11,12 @@ const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../deploy/helm/p
 
 #[tokio::test]
 async fn pillion_installs_and_uninstalls() -> anyhow::Result<()> {
-    TestCluster::real().await?.run("install", scenario::installation::pillion_installs_and_uninstalls).await
+    Box::pin(TestCluster::real().await?.run("install", scenario::installation::pillion_installs_and_uninstalls)).await
 }
 
 #[tokio::test]
 async fn helm_installs_and_uninstalls() -> anyhow::Result<()> {
-    TestCluster::real().await?.run("helm", scenario::installation::helm_installs_and_uninstalls).await
+    Box::pin(TestCluster::real().await?.run("helm", scenario::installation::helm_installs_and_uninstalls)).await
 }
 
 #[test]
