@@ -101,7 +101,7 @@ async fn the_api_server_calls_over_https_and_trusts_the_bundle() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn certificates_and_replicas_come_and_go_without_one_failed_admission() {
     let number = |name: &str, default| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default);
-    let (seconds, rounds) = (number("PILLION_CERTIFICATE_SECONDS", 2), number("PILLION_ROUNDS", 2));
+    let (seconds, rounds) = (number("PILLION_CERTIFICATE_SECONDS", 5), number("PILLION_ROUNDS", 2));
     let lifetime = SignedDuration::from_secs(seconds);
     let cluster = cluster().await;
     let mut leader = Replica::start(&cluster, "replica-0", lifetime, None).await;
