@@ -115,11 +115,16 @@ pub(crate) struct Large {
 impl Large {
     pub(crate) async fn run(&self) -> anyhow::Result<()> {
         let folder = tempfile::tempdir()?;
+        std::fs::create_dir(folder.path().join("empty"))?;
         let server = Server::embedded("embedded", folder.path(), None)?;
         let target = Target::of(&server.kubeconfig).await?;
         let kubeconfig = server.kubeconfig.as_os_str();
-        fill(&target, 0, 0).await?;
-        let empty = start(&["manage".as_ref(), kubeconfig])?.usage()?;
+        // A server of its own: where webhooks are registered and gone, no SidecarSet can be written.
+        let empty = {
+            let server = Server::embedded("embedded", &folder.path().join("empty"), None)?;
+            fill(&Target::of(&server.kubeconfig).await?, 0, 0).await?;
+            start(&["manage".as_ref(), server.kubeconfig.as_os_str()])?.usage()?
+        };
         eprintln!("{} SidecarSets with {} revisions each …", self.sets, self.revisions);
         fill(&target, self.sets, self.revisions).await?;
         let with_sets = start(&["manage".as_ref(), kubeconfig])?.usage()?;
