@@ -103,7 +103,7 @@ impl Exchange {
         Arc::new(Exchange { activity: Arc::clone(activity), is_received: false.into() })
     }
 
-    /// The body has arrived as a whole, or nobody wants the rest of it.
+    /// The whole body has arrived, or the handler has dropped it.
     pub(crate) fn received(&self) {
         if !self.is_received.swap(true, std::sync::atomic::Ordering::Relaxed) {
             self.activity.change(|state| {

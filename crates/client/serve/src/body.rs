@@ -49,7 +49,7 @@ impl<B: Body + Unpin> Body for Received<B> {
 
 impl<B> Drop for Received<B> {
     fn drop(&mut self) {
-        // Whoever drops a body does not want the rest of it.
+        // A handler that drops the body does not read the rest of it.
         self.exchange.received();
     }
 }

@@ -9,7 +9,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 /// Why a certificate cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// The certificate or its key is not PEM, or there is none.
+    /// The certificate or its key is missing, or is not PEM.
     #[error("the {what} is not PEM")]
     Pem {
         /// Which of the two.

@@ -97,7 +97,7 @@ async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static
                 }
             }
         }
-        // Answers that are under way are sent first. What bounds them is the grace of whoever stops the server.
+        // Responses in progress are sent first, within the grace period of `Handle::stop`.
         connection.as_mut().graceful_shutdown();
         is_asked_to_go = true;
         gone_by = activity.deadline(&shared.bounds).map(|_| Instant::now() + FAREWELL);
@@ -106,7 +106,7 @@ async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static
 
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
     if stopping.wait_for(|stopping| *stopping).await.is_err() {
-        // Whoever could stop it is gone.
+        // The server that could stop it is gone.
         std::future::pending::<()>().await;
     }
 }

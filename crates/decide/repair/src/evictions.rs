@@ -21,7 +21,7 @@ pub struct Candidate {
     pub name: Text,
     /// Its UID: a pod of the same name that comes later is another one.
     pub uid: Text,
-    /// Its controller's kind and name; `None` for a bare pod, which nobody replaces.
+    /// Its controller's kind and name; `None` for a bare pod, which no controller replaces.
     pub owner: Option<(Text, Text)>,
 }
 
@@ -66,7 +66,7 @@ pub struct Evictions {
     evicted: HashMap<Controller, HashSet<Text>>,
     /// Pods that could not be evicted, by UID, and when to try them again.
     blocked: HashMap<Text, Timestamp>,
-    /// What the set injected when its pods were evicted: something else may well have an effect.
+    /// The hash of the set when its pods were evicted. After a change of the set, evicting is worth another attempt.
     hash: String,
 }
 

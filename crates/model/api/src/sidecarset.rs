@@ -572,7 +572,7 @@ pub struct InjectRevision {
     /// The ControllerRevision's name; wins over `customVersion`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision_name: Option<String>,
-    /// `Always` (default), `Partial` (by chance, as `updateStrategy.partition` says) or `Quota` (exactly so many).
+    /// `Always` (default), `Partial` (by chance, as `updateStrategy.partition` says) or `Quota` (exactly as many pods as the partition keeps).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<InjectRevisionPolicy>,
 }

@@ -174,7 +174,7 @@ async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Docu
         shown = show(screen, &kubeconfig, began, &view, finished.subscribe()) => shown?,
         outcome = work => outcome?,
         ended = manager.run() => {
-            let reason = ended.err().map_or_else(|| "nobody asked it to".to_owned(), |error| chain(&error));
+            let reason = ended.err().map_or_else(|| "it was stopped".to_owned(), |error| chain(&error));
             return Err(Failure::no(format!("the manager has ended: {reason}")));
         }
         () = watch::keep(client.clone(), &view) => return Err(Failure::no("the watches have ended by themselves")),

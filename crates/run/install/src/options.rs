@@ -1,4 +1,4 @@
-//! What an installation can be told.
+//! The options of an installation.
 
 use pillion_api::names;
 use pillion_manager::{NAMESPACE, Part, Peer};

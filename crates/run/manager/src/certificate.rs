@@ -55,7 +55,7 @@ impl Authorities {
 /// What is to be done about the authorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// There is none that can be used: make one.
+    /// No authority can be used: make one.
     Make,
     /// The current one expires before long: make its successor, and have it trusted.
     Stage,

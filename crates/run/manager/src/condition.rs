@@ -54,7 +54,7 @@ pub(crate) async fn write(
     });
     let sets: Api<DynamicObject> = Api::all_with(config.client.clone(), &sidecarsets());
     match sets.patch_status(set, &PatchParams::apply(controller).force(), &Patch::Apply(&object)).await {
-        // It is gone, and nobody wants to know.
+        // The set has been deleted.
         Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
         written => written.map(drop).map_err(Error::api(format!("write the status of SidecarSet {set:?}"))),
     }

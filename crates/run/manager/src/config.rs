@@ -43,7 +43,7 @@ pub struct Config {
     /// Who this replica is in elections; it must differ from every other process. `None` for the only manager of a cluster, which leads
     /// without a Lease.
     pub identity: Option<String>,
-    /// Whether the manager installs the definition of SidecarSet. Otherwise somebody else must have done so.
+    /// Whether the manager installs the definition of SidecarSet. Otherwise `pillion install` or an administrator must have installed it.
     pub installs_definition: bool,
     /// Whose objects the manager may serve, once they do not serve them any more.
     pub take_over: Vec<Peer>,

@@ -79,7 +79,7 @@ impl Manager {
         Ok(())
     }
 
-    /// Has the API server call the webhooks, once. It is what [`Manager::run`] begins with, for whoever wants to know when it is done.
+    /// Has the API server call the webhooks, once. [`Manager::run`] does the same first; call this to know when it is done.
     ///
     /// # Errors
     /// The API server cannot be reached or refuses, or the caches are not synced in time.
@@ -110,7 +110,7 @@ impl Manager {
     pub async fn run(&self) -> Result<(), Error> {
         let inner = &*self.inner;
         let has = |part: Part| inner.config.parts.contains(&part);
-        // They are large, and whoever runs the manager should not have to hold them on a stack.
+        // These futures are large: boxed, so that callers do not hold them on the stack.
         let certificates = Box::pin(async {
             if has(Part::Webhook) {
                 Keeper::default().run(inner).await;

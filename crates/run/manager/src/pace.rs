@@ -1,4 +1,4 @@
-//! How soon something is set right again that somebody else keeps changing.
+//! How soon a change by another client is reverted when that client keeps making it.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Something was written. `is_news` if that is because something else is wanted than before, which is nobody's fault. Returns how
-    /// long to wait before anything is written again.
+    /// Something was written. `is_news` means that the wanted state has changed, so that nobody else's change was reverted. Returns how
+    /// long to wait before the next write.
     pub(crate) fn wrote(&mut self, is_news: bool, now: Instant) -> Duration {
         let recent = self.last.filter(|(at, _)| !is_news && now.duration_since(*at) < QUIET);
         let pause = recent.map_or(SHORTEST, |(_, before)| (before * 2).min(LONGEST));

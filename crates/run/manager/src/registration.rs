@@ -135,7 +135,7 @@ pub(crate) async fn live_definition(config: &Config) -> Result<Option<CustomReso
     definitions.get_opt(&name).await.map_err(Error::api(format!("read CustomResourceDefinition {name:?}")))
 }
 
-/// Has API servers convert SidecarSets with the webhook. Whoever lists them may need that. Returns whether something was written.
+/// Has API servers convert SidecarSets with the webhook, which listing them may need. Returns whether something was written.
 pub(crate) async fn register_conversion(config: &Config, bundle: &str) -> Result<bool, Error> {
     let conversion = conversion(&config.address, bundle);
     let mut definition = if config.installs_definition {
@@ -183,7 +183,7 @@ pub(crate) async fn is_trusted(config: &Config, authority: &Pair) -> Result<bool
     Ok(bundles.iter().all(trusts))
 }
 
-/// The object as it is; `null` if there is none.
+/// The object as it is, or `null` if it does not exist.
 async fn live<K>(config: &Config, name: &str) -> Result<Value, Error>
 where
     K: kube::Resource<DynamicType = ()>,

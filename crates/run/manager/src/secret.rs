@@ -1,8 +1,8 @@
 //! The authorities of the webhooks as a Secret holds them.
 //!
 //! `tls.crt` and `tls.key` are the authority that signs, `next.crt` and `next.key` its successor, `previous.crt` the certificate of its
-//! predecessor; `ca.crt` is what API servers are to trust, for people to read. When each of them expires is in annotations, so that nobody
-//! has to parse certificates.
+//! predecessor; `ca.crt` is what API servers are to trust, for people to read. When each of them expires is in annotations, so that
+//! certificates need not be parsed.
 
 use std::collections::BTreeMap;
 

@@ -66,7 +66,7 @@ fn columns() -> Value {
     ])
 }
 
-/// Several controllers write a status, each its own fields and conditions: none of them is required, and conditions are told apart by type.
+/// Several controllers write the status, each its own fields and conditions, so no field is required and conditions are a map by type.
 fn status() -> Map<String, Value> {
     let mut status = schema::of::<SidecarSetStatus>();
     status.shift_remove("required");
