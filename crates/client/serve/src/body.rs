@@ -1,4 +1,4 @@
-//! Bodies that report how far an exchange is.
+//! Bodies that report the progress of an exchange.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,22 +8,23 @@ use hyper::body::{Body, Frame, SizeHint};
 
 use crate::activity::Exchange;
 
-/// The body of a request: its end is reported.
-pub(crate) struct Received<B> {
+/// The body of a request or of its response. When it ends or is dropped, the request counts as received; the exchange lasts until both
+/// bodies are dropped.
+pub(crate) struct Tracked<B> {
     body: B,
     exchange: Arc<Exchange>,
 }
 
-impl<B: Body> Received<B> {
-    pub(crate) fn new(body: B, exchange: &Arc<Exchange>) -> Received<B> {
+impl<B: Body> Tracked<B> {
+    pub(crate) fn new(body: B, exchange: &Arc<Exchange>) -> Tracked<B> {
         if body.is_end_stream() {
             exchange.received();
         }
-        Received { body, exchange: Arc::clone(exchange) }
+        Tracked { body, exchange: Arc::clone(exchange) }
     }
 }
 
-impl<B: Body + Unpin> Body for Received<B> {
+impl<B: Body + Unpin> Body for Tracked<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -47,41 +48,9 @@ impl<B: Body + Unpin> Body for Received<B> {
     }
 }
 
-impl<B> Drop for Received<B> {
+impl<B> Drop for Tracked<B> {
     fn drop(&mut self) {
         // A handler that drops the body does not read the rest of it.
         self.exchange.received();
-    }
-}
-
-/// The body of an answer: the exchange goes on until it is sent.
-pub(crate) struct Answered<B> {
-    body: B,
-    _exchange: Arc<Exchange>,
-}
-
-impl<B> Answered<B> {
-    pub(crate) fn new(body: B, exchange: Arc<Exchange>) -> Answered<B> {
-        Answered { body, _exchange: exchange }
-    }
-}
-
-impl<B: Body + Unpin> Body for Answered<B> {
-    type Data = B::Data;
-    type Error = B::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

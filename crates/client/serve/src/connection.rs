@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 
 use crate::activity::{Activity, Exchange, Phase};
-use crate::body::{Answered, Received};
+use crate::body::Tracked;
 use crate::bounds::Bounds;
 use crate::registry::Place;
 
@@ -124,9 +124,9 @@ fn answer(
     activity: &Arc<Activity>,
 ) -> impl Future<Output = Result<axum::response::Response, Infallible>> + Send + use<> {
     let exchange = Exchange::begin(activity);
-    let request: Request = request.map(|body| Body::new(Received::new(body, &exchange)));
+    let request: Request = request.map(|body| Body::new(Tracked::new(body, &exchange)));
     async move {
         let response = router.oneshot(request).await?;
-        Ok(response.map(|body| Body::new(Answered::new(body, exchange))))
+        Ok(response.map(|body| Body::new(Tracked::new(body, &exchange))))
     }
 }

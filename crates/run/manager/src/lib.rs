@@ -31,7 +31,12 @@
 //!  kube-apiserver ─▶ webhook (bound, decode) ─▶ pod, sidecarset (pure) ◀────────────────┘
 //!                                                   └─▶ review::Answer ─▶ patch, warnings, refusal
 //!
-//!  certificate::plan ─▶ Secret ─▶ registration (configurations, conversion) ─▶ serve (TLS)
+//!  certificates: authority in a Secret (shared) ─▶ certificate of this replica ─▶ serve (TLS)
+//!                           └─▶ bundle ─┐
+//!  leader (a Lease for each part) ──────┴─▶ registration (configurations, conversion), kept as it should be
+//!         └─▶ repair: pods, View ─▶ missed pods ─▶ status, events, evictions
+//!
+//!  health: /healthz, /readyz (caches, watches), /metrics
 //! ```
 //!
 //! # Invariants
@@ -39,7 +44,9 @@
 //! - A pod that follows a SidecarSet or its Namespace is decided with it: what a webhook of this process let through, and a Namespace
 //!   that is not known yet, is waited for, a second at most.
 //! - A certificate is served only after its authority has been in the registered bundles for a while.
-//! - The manager fails open: without it pods start, and without sidecars. Only SidecarSets themselves cannot be changed then.
+//! - The manager fails open: while it is down, pods start without sidecars, except those of a SidecarSet with `failurePolicy: Fail`, and
+//!   SidecarSets cannot be changed.
+//! - Only the replica that leads a part writes for it. A watch that ends, ends the manager.
 //! - Objects that an OpenKruise serves are left alone: nothing is registered, served or written before it has stopped.
 //! - Time comes from [`Config::now`] and tokio's clock.
 #![forbid(unsafe_code)]
