@@ -47,8 +47,7 @@ impl Keeper {
             let pause = match self.renew(inner).await {
                 Ok(pause) => pause,
                 Err(error) => {
-                    let cause = std::error::Error::source(&error).map(ToString::to_string);
-                    tracing::warn!(%error, cause, "the certificate of the webhooks was not checked; trying again");
+                    tracing::warn!(%error, cause = error.cause(), "the certificate of the webhooks was not checked; trying again");
                     RETRY
                 }
             };

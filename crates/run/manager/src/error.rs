@@ -79,6 +79,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// What led to it, for the log.
+    pub(crate) fn cause(&self) -> Option<String> {
+        std::error::Error::source(self).map(ToString::to_string)
+    }
+
     /// For `map_err`: the API server did not do `what`.
     pub(crate) fn api(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Error {
         let what = what.into();

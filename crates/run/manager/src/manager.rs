@@ -178,8 +178,7 @@ impl Manager {
                     pause
                 }
                 Err(error) => {
-                    let cause = std::error::Error::source(&error).map(ToString::to_string);
-                    tracing::warn!(%error, cause, "the webhooks are not registered as they should be; trying again");
+                    tracing::warn!(%error, cause = error.cause(), "the webhooks are not registered as they should be; trying again");
                     RETRY
                 }
             };

@@ -128,8 +128,7 @@ impl Repair<'_> {
             };
             let pods = self.missed.of(&name);
             if let Err(error) = self.report(&set, &pods).await {
-                let cause = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::warn!(%error, cause, "missed pods are not reported; trying again");
+                tracing::warn!(%error, cause = error.cause(), "missed pods are not reported; trying again");
                 sooner(Instant::now() + RETRY);
             }
             if let Some(at) = self.evict(&set, &pods).await {
