@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
+use futures::future::{BoxFuture, try_join_all};
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
@@ -109,29 +110,27 @@ impl Manager {
     /// Something ended that must not end. The process should be started again.
     pub async fn run(&self) -> Result<(), Error> {
         let inner = &*self.inner;
-        let has = |part: Part| inner.config.parts.contains(&part);
         // These futures are large: boxed, so that callers do not hold them on the stack.
         let certificates = Box::pin(async {
-            if has(Part::Webhook) {
+            if inner.config.parts.contains(&Part::Webhook) {
                 Keeper::default().run(inner).await;
             }
             std::future::pending::<()>().await;
         });
-        let webhook = async {
-            if has(Part::Webhook) {
-                lead(inner, Part::Webhook, || self.keep_registered().boxed()).await
-            } else {
-                Ok(())
-            }
-        };
-        let repair = async {
-            if has(Part::Repair) { lead(inner, Part::Repair, || repair::run(inner).boxed()).await } else { Ok(()) }
-        };
-        let parts = Box::pin(async { tokio::try_join!(webhook, repair).map(drop) });
+        let parts =
+            try_join_all(inner.config.parts.iter().map(|part| lead(inner, *part, || self.work_of(*part)).boxed()));
         tokio::select! {
-            ended = parts => ended.map_err(Error::Lease),
+            ended = parts => ended.map(drop).map_err(Error::Lease),
             () = certificates => Ok(()),
             () = inner.caches.stopped() => Err(Error::WatchEnded),
+        }
+    }
+
+    /// What the leader of a part does, until it is dropped.
+    fn work_of(&self, part: Part) -> BoxFuture<'_, ()> {
+        match part {
+            Part::Webhook => self.keep_registered().boxed(),
+            Part::Repair => repair::run(&self.inner).boxed(),
         }
     }
 
