@@ -87,6 +87,15 @@ impl Story {
     }
 }
 
+/// A story that is not the expected one.
+#[derive(Debug, thiserror::Error)]
+#[error("the story {what}:\n{difference}\nthe whole of it:\n{told}")]
+pub(crate) struct Differs {
+    what: &'static str,
+    difference: String,
+    told: String,
+}
+
 /// Asks until the answer is as expected, and fails if it does not become so, or does not stay so.
 async fn becomes_and_stays(expected: &str, mut ask: impl AsyncFnMut() -> anyhow::Result<String>) -> anyhow::Result<()> {
     let deadline = Instant::now() + PATIENCE;
@@ -100,10 +109,8 @@ async fn becomes_and_stays(expected: &str, mut ask: impl AsyncFnMut() -> anyhow:
         } else if since.is_some() || Instant::now() >= deadline {
             let difference = TextDiff::from_lines(expected, told.as_str());
             let what = if since.is_some() { "went on" } else { "is another" };
-            bail!(
-                "the story {what}:\n{}\nthe whole of it:\n{told}",
-                difference.unified_diff().header("expected", "told").context_radius(1)
-            );
+            let difference = difference.unified_diff().header("expected", "told").context_radius(1).to_string();
+            bail!(Differs { what, difference, told });
         }
         tokio::time::sleep(BETWEEN_LOOKS).await;
     }
@@ -119,7 +126,9 @@ fn unindent(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{becomes_and_stays, unindent};
+    use anyhow::Context as _;
+
+    use super::{Differs, becomes_and_stays, unindent};
 
     /// What is expected is `b`; the story has these states, one at each look, and keeps the last.
     async fn wanted_b(states: &str) -> anyhow::Result<()> {
@@ -141,6 +150,12 @@ mod tests {
         assert!(went_on.starts_with("the story went on:\n--- expected\n+++ told\n"), "{went_on}");
         let another = wanted_b("a").await.unwrap_err().to_string();
         assert!(another.starts_with("the story is another:\n"), "{another}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_story_that_differs_is_known_whatever_is_said_about_it() {
+        let error = wanted_b("a").await.context("the pod").context("scenario pods").unwrap_err();
+        assert!(error.downcast_ref::<Differs>().is_some());
     }
 
     #[test]

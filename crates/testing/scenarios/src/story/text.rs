@@ -140,8 +140,7 @@ fn conditions(subject: &Subject) -> Vec<String> {
 /// any order: those events are sorted.
 fn events_of(subject: &Subject, events: &[Event], words: &Words) -> Vec<String> {
     let uid = subject.text("/metadata/uid");
-    // The test cluster has no DNS, and its kubelet tells so with every look at a pod.
-    let is_told = |event: &&Event| event.reason.as_deref() != Some("MissingClusterDNS");
+    let is_told = |event: &&Event| !is_of_the_kubelet_alone(event);
     let mut own: Vec<&Event> =
         events.iter().filter(is_told).filter(|event| event.involved_object.uid.as_deref() == Some(uid)).collect();
     // The scheduler tries again whenever something in the cluster changes, such as a pod of another test; how often says nothing.
@@ -162,6 +161,18 @@ fn events_of(subject: &Subject, events: &[Event], words: &Words) -> Vec<String> 
         rest = after;
     }
     lines
+}
+
+/// Whether an event is about the kubelet and its machine, and would be another on the next run.
+fn is_of_the_kubelet_alone(event: &Event) -> bool {
+    let message = event.message.as_deref().unwrap_or_default();
+    match event.reason.as_deref() {
+        // The test cluster has no DNS, and its kubelet reports that with every look at a pod.
+        Some("MissingClusterDNS") => true,
+        // A kubelet waits a second for its own caches, which is not enough on a busy machine, and tries again.
+        Some("FailedMount") => message.contains("failed to sync") && message.contains("cache: timed out"),
+        _ => false,
+    }
 }
 
 /// The three events of every container that starts, in the kubelet's words, as one line.
