@@ -39,7 +39,8 @@ pub(crate) async fn start<R: Runtime>(
         Sources::fetch(&config.client, &pod.namespace().unwrap_or_default(), Wanted::by_container(container)).await;
     let services = if R::SIMULATED { Vec::new() } else { services(config, pod).await };
     let place = Place { host_ip: config.address.to_string(), pod_ip: pod_ip.to_owned(), capacity: config.capacity };
-    let spec = match resolve(pod, container, id, &place, &services, &sources) {
+    let resolved = resolve(pod, container, id, &place, &services, &sources);
+    let spec = match resolved.and_then(|spec| check_user(pod, container, spec, runtime.runs_as_root())) {
         Ok(spec) => spec,
         Err(error) => return refuse("CreateContainerConfigError", error.to_string()),
     };
@@ -65,6 +66,8 @@ pub(crate) enum ConfigError {
     Environment(#[from] EnvironmentError),
     #[error("container's runAsUser breaks non-root policy (pod: \"{pod}\", container: {container})")]
     RunsAsRoot { pod: String, container: String },
+    #[error("container has runAsNonRoot and image will run as root (pod: \"{pod}\", container: {container})")]
+    ImageRunsAsRoot { pod: String, container: String },
     #[error("missing value for \"{0}\"")]
     NoValue(String),
 }
@@ -84,10 +87,6 @@ fn resolve(
     let shared = pod.spec.as_ref().and_then(|spec| spec.security_context.as_ref());
     let user = own.and_then(|own| own.run_as_user).or_else(|| shared.and_then(|shared| shared.run_as_user));
     let group = own.and_then(|own| own.run_as_group).or_else(|| shared.and_then(|shared| shared.run_as_group));
-    let not_root = own.and_then(|own| own.run_as_non_root).or_else(|| shared.and_then(|shared| shared.run_as_non_root));
-    if not_root == Some(true) && user == Some(0) {
-        return Err(ConfigError::RunsAsRoot { pod: events::pod_name(pod), container: container.name.clone() });
-    }
     Ok(ContainerSpec {
         id,
         image: container.image.clone().unwrap_or_default(),
@@ -98,6 +97,7 @@ fn resolve(
         limits: limits(container.resources.as_ref()),
         user,
         group,
+        no_new_privileges: own.is_some_and(|own| own.allow_privilege_escalation == Some(false)),
         termination_message_path: container
             .termination_message_path
             .clone()
@@ -105,6 +105,23 @@ fn resolve(
         message_from_logs: container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError"),
         environment,
     })
+}
+
+/// `runAsNonRoot`, as the kubelet checks it.
+fn check_user(
+    pod: &Pod,
+    container: &Container,
+    spec: ContainerSpec,
+    runs_as_root: bool,
+) -> Result<ContainerSpec, ConfigError> {
+    let own = container.security_context.as_ref().and_then(|own| own.run_as_non_root);
+    let shared = || pod.spec.as_ref()?.security_context.as_ref()?.run_as_non_root;
+    let (pod, container) = (events::pod_name(pod), container.name.clone());
+    match (own.or_else(shared), spec.user) {
+        (Some(true), Some(0)) => Err(ConfigError::RunsAsRoot { pod, container }),
+        (Some(true), None) if runs_as_root => Err(ConfigError::ImageRunsAsRoot { pod, container }),
+        _ => Ok(spec),
+    }
 }
 
 fn mounts<'a>(

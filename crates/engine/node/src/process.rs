@@ -108,6 +108,7 @@ impl ProcessRuntime {
             environment: environment(spec, image, &pod.hostname),
             working_directory: working_directory.map(PathBuf::from),
             user: self.user(spec)?,
+            no_new_privileges: spec.no_new_privileges,
             mounts: self.mounts(pod, spec)?,
             memory_limit: spec.limits.memory,
         })
@@ -250,6 +251,10 @@ fn free_address(used: &BTreeSet<u32>) -> u32 {
 impl Runtime for ProcessRuntime {
     fn version(&self) -> String {
         concat!("pillion://", env!("CARGO_PKG_VERSION")).to_owned()
+    }
+
+    fn runs_as_root(&self) -> bool {
+        self.host.user().uid == 0
     }
 
     fn report_exits(&self, exits: UnboundedSender<Exit>) {
@@ -407,6 +412,7 @@ mod tests {
             limits: Limits::default(),
             user: Some(0),
             group: None,
+            no_new_privileges: false,
             termination_message_path: String::new(),
             message_from_logs: false,
         }

@@ -22,6 +22,11 @@ pub trait Runtime: Send + Sync + 'static {
     /// What the Node object says of it, such as `pillion://0.1.0`.
     fn version(&self) -> String;
 
+    /// Whether a container that names no user runs as root, as an image without a `USER` does elsewhere.
+    fn runs_as_root(&self) -> bool {
+        false
+    }
+
     /// Where the end of every container goes. Called once, before anything else.
     fn report_exits(&self, exits: mpsc::UnboundedSender<Exit>);
 
@@ -157,6 +162,8 @@ pub struct ContainerSpec {
     pub user: Option<i64>,
     /// The group to run as, from the security contexts.
     pub group: Option<i64>,
+    /// Whether neither it nor its children can get more privileges (`allowPrivilegeEscalation: false`).
+    pub no_new_privileges: bool,
     /// The file whose text is the message of its end.
     pub termination_message_path: String,
     /// Whether the end of its log is the message when that file is empty and it failed (`FallbackToLogsOnError`).

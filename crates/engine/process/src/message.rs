@@ -53,6 +53,7 @@ pub(crate) struct CommandSpec {
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) working_directory: Option<PathBuf>,
     pub(crate) user: Option<User>,
+    pub(crate) no_new_privileges: bool,
     pub(crate) part: Part,
 }
 

@@ -53,6 +53,8 @@ pub struct ProcessSpec {
     pub working_directory: Option<PathBuf>,
     /// Who it runs as; who runs this program if there is none.
     pub user: Option<User>,
+    /// Whether neither it nor its children can get more privileges, as set-user-ID programs give them.
+    pub no_new_privileges: bool,
     /// What it sees of the machine somewhere else.
     pub mounts: Vec<Mount>,
     /// It is killed when it uses more bytes.
@@ -127,6 +129,7 @@ impl Pod {
                 environment: spec.environment,
                 working_directory: spec.working_directory,
                 user: spec.user.or(self.config.abilities.user_namespaces.then_some(self.config.caller)),
+                no_new_privileges: spec.no_new_privileges,
                 part: if self.config.own_pids() { Part::First } else { Part::FirstAmongOthers },
             },
             mounts: spec.mounts,

@@ -45,6 +45,10 @@ impl Runtime for Scripted {
         self.inner.version()
     }
 
+    fn runs_as_root(&self) -> bool {
+        true
+    }
+
     fn report_exits(&self, exits: UnboundedSender<Exit>) {
         self.inner.report_exits(exits);
     }
@@ -143,6 +147,38 @@ async fn a_container_whose_variables_cannot_be_had_waits_for_them() {
         "{events}"
     );
     assert_eq!(cluster.get("web").await.unwrap()["status"]["containerStatuses"][0]["restartCount"], 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_must_not_run_as_root_does_not() {
+    let (cluster, _) = scripted().await;
+    let with_contexts = |container: Value, pod: Value| {
+        let mut spec = pod_of(json!({"name": "main", "securityContext": container}));
+        spec["securityContext"] = pod;
+        spec
+    };
+    for (name, container, pod, expected) in [
+        ("image", json!({}), json!({"runAsNonRoot": true}), "container has runAsNonRoot and image will run as root"),
+        (
+            "root",
+            json!({"runAsNonRoot": true, "runAsUser": 0}),
+            json!({}),
+            "container's runAsUser breaks non-root policy",
+        ),
+    ] {
+        cluster.create(name, with_contexts(container, pod)).await;
+        cluster.until(name, |pod| state(pod, "main") == "waiting CreateContainerConfigError").await;
+        let pod = cluster.get(name).await.unwrap();
+        let message = pod["status"]["containerStatuses"][0]["state"]["waiting"]["message"].as_str().unwrap();
+        assert!(message.starts_with(expected), "{message}");
+    }
+    for (name, container, pod) in [
+        ("user", json!({"runAsNonRoot": true, "runAsUser": 1000}), json!({})),
+        ("own", json!({"runAsNonRoot": false}), json!({"runAsNonRoot": true})),
+    ] {
+        cluster.create(name, with_contexts(container, pod)).await;
+        cluster.until_phase(name, "Running").await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 
-use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
+use nix::sys::prctl::{set_child_subreaper, set_no_new_privs, set_pdeathsig};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{dup2_stdin, execve, setsid};
@@ -59,6 +59,9 @@ fn prepare(spec: &CommandSpec) -> Result<Image, StartError> {
     }
     // After the change of the user, which makes the kernel forget it.
     set_pdeathsig(Signal::SIGKILL).map_err(other("prctl"))?;
+    if spec.no_new_privileges {
+        set_no_new_privs().map_err(other("prctl"))?;
+    }
     umask(Mode::from_bits_truncate(0o022));
     let folder = spec.working_directory.as_deref().unwrap_or(Path::new("/"));
     std::env::set_current_dir(folder)

@@ -156,3 +156,13 @@ async fn a_command_runs_as_another_user() {
         assert!(run(&pod, other).await.unwrap_err().to_string().starts_with("cannot run as user 1234"));
     }
 }
+
+#[tokio::test]
+async fn a_command_can_be_kept_from_getting_more_privileges() {
+    let world = World::new();
+    let pod = world.pod("web");
+    for (no_new_privileges, expected) in [(true, "NoNewPrivs:\t1\n"), (false, "NoNewPrivs:\t0\n")] {
+        let spec = ProcessSpec { no_new_privileges, ..shell("grep NoNewPrivs /proc/self/status") };
+        assert_eq!(run(&pod, spec).await.unwrap(), (0, expected.to_owned()));
+    }
+}
