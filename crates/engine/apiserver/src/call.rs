@@ -13,6 +13,7 @@ use crate::path::ResourcePath;
 use crate::query::Query;
 use crate::state::Inner;
 use crate::status::{Refusal, Result};
+use crate::upgrade::Upgrade;
 use crate::user::User;
 
 /// Warnings for the client, gathered on the way.
@@ -56,6 +57,8 @@ pub(crate) struct Call<'a> {
     pub(crate) user: User,
     pub(crate) user_agent: String,
     pub(crate) content_type: String,
+    /// What the connection is to become, if the client asks for that.
+    pub(crate) upgrade: Option<Upgrade>,
     pub(crate) body: Bytes,
     pub(crate) warnings: &'a Warnings,
 }

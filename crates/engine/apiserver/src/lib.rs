@@ -81,6 +81,7 @@ mod subresource;
 mod token;
 mod unfinished;
 mod update;
+mod upgrade;
 mod user;
 mod verbs;
 mod versioned;

@@ -17,6 +17,7 @@ use crate::path::{self, ResourcePath, Target};
 use crate::query::Query;
 use crate::state::Inner;
 use crate::status::{Refusal, Result};
+use crate::upgrade::Upgrade;
 use crate::user::User;
 use crate::{discovery, kinds, nonresource, respond, verbs};
 
@@ -45,7 +46,7 @@ impl ApiServer {
         self.inner.webhooks.write().unwrap_or_else(PoisonError::into_inner).insert(url.to_owned(), service);
     }
 
-    /// Answers `nodes/NAME/proxy` and `pods/log` of pods on that node by a service of this process.
+    /// Answers `nodes/NAME/proxy`, and `pods/log`, `pods/exec` and `pods/attach` of pods on that node by a service of this process.
     pub fn register_node(&self, name: &str, kubelet: Router) {
         self.inner.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), kubelet);
     }
@@ -92,6 +93,7 @@ async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
         user_agent,
         user: parts.extensions.get::<User>().cloned().unwrap_or_else(User::admin),
         pretty,
+        upgrade: Upgrade::of(&parts),
         body,
     };
     let output = Output::of_documents(&incoming.accept, pretty);
@@ -117,6 +119,7 @@ struct Incoming {
     user_agent: String,
     user: User,
     pretty: bool,
+    upgrade: Option<Upgrade>,
     body: Body,
 }
 
@@ -233,6 +236,7 @@ async fn resource(
         user: incoming.user,
         user_agent: incoming.user_agent,
         content_type: incoming.content_type,
+        upgrade: incoming.upgrade,
         body,
         warnings,
     };

@@ -24,7 +24,7 @@ pub(crate) enum Subresource {
     Token,
     NodeProxy,
     Finalize,
-    /// A connection into a container, which is not supported.
+    /// A connection into a container.
     Connection,
 }
 

@@ -33,7 +33,7 @@ pub(crate) enum Action {
 impl Action {
     /// The answer comes from a kubelet, in whatever form it has.
     pub(crate) fn streams_from_node(self) -> bool {
-        matches!(self, Action::Subresource(Subresource::Log | Subresource::NodeProxy))
+        matches!(self, Action::Subresource(Subresource::Log | Subresource::NodeProxy | Subresource::Connection))
     }
 }
 

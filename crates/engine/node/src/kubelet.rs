@@ -10,12 +10,12 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
-use crate::runtime::{ContainerId, Runtime};
+use crate::runtime::Runtime;
 use crate::state::Inner;
-use crate::{logs, usage};
+use crate::target::find;
+use crate::{logs, streaming, usage};
 
 pub(crate) fn router<R: Runtime>(inner: Arc<Inner<R>>) -> Router {
     Router::new()
@@ -23,6 +23,8 @@ pub(crate) fn router<R: Runtime>(inner: Arc<Inner<R>>) -> Router {
         .route("/pods", get(pods::<R>))
         .route("/metrics/resource", get(usage::resource_metrics::<R>))
         .route("/containerLogs/{namespace}/{pod}/{container}", get(container_logs::<R>))
+        .route("/exec/{namespace}/{pod}/{container}", get(streaming::exec::<R>))
+        .route("/attach/{namespace}/{pod}/{container}", get(streaming::attach::<R>))
         .with_state(inner)
 }
 
@@ -44,35 +46,4 @@ async fn container_logs<R: Runtime>(
         Ok(lines) => Body::from_stream(lines.map(Ok::<_, std::convert::Infallible>)).into_response(),
         Err(refusal) => (StatusCode::BAD_REQUEST, refusal.message).into_response(),
     }
-}
-
-fn find<R: Runtime>(
-    inner: &Inner<R>,
-    namespace: &str,
-    pod: &str,
-    container: &str,
-    previous: bool,
-) -> Result<ContainerId, (StatusCode, String)> {
-    let pods = inner.pods();
-    let Some((uid, record)) = pods.named(namespace, pod) else {
-        return Err((StatusCode::NOT_FOUND, format!("pod \"{pod}\" does not exist")));
-    };
-    if crate::container::find(&record.pod, container).is_none() {
-        return Err((StatusCode::NOT_FOUND, format!("container \"{container}\" not found in pod \"{pod}\"")));
-    }
-    let attempt = logs::attempt(record.facts.get(container), container, pod, previous, waiting(&record.pod, container));
-    let attempt = attempt.map_err(|why| (StatusCode::BAD_REQUEST, why))?;
-    Ok(ContainerId { pod_uid: uid.clone(), container: container.to_owned(), attempt })
-}
-
-/// Why a container waits, as its status says it.
-fn waiting<'a>(pod: &'a Pod, container: &str) -> &'a str {
-    let status = pod.status.as_ref();
-    let lists = [
-        status.and_then(|status| status.init_container_statuses.as_ref()),
-        status.and_then(|status| status.container_statuses.as_ref()),
-    ];
-    let found = lists.into_iter().flatten().flatten().find(|status| status.name == container);
-    let waiting = found.and_then(|status| status.state.as_ref()?.waiting.as_ref()?.reason.as_deref());
-    waiting.unwrap_or("ContainerCreating")
 }

@@ -84,6 +84,8 @@ mod simulated;
 mod sources;
 mod state;
 mod status;
+mod streaming;
+mod target;
 mod usage;
 mod volumes;
 mod watch;

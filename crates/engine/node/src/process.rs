@@ -13,7 +13,7 @@ use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use pillion_clock::Clock;
-use pillion_process::{Host, PodSpec, Process, ProcessSpec, StartError, User, volume};
+use pillion_process::{Host, PodSpec, Process, ProcessSpec, Session, StartError, User, volume};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::images::{Image, ImageMap};
@@ -335,6 +335,12 @@ impl Runtime for ProcessRuntime {
             }
             Err(pillion_process::ExecError::Start(error)) => Err(ExecError::Failed(message::not_executed(&error))),
         }
+    }
+
+    async fn open(&self, container: &ContainerId, command: &[String], terminal: bool) -> Result<Session, Refusal> {
+        let failed = |error: &StartError| refusal("ExecFailed", message::not_executed(error));
+        let process = self.process(container).ok_or_else(|| failed(&StartError::Ended))?;
+        process.open(command, terminal).await.map_err(|error| failed(&error))
     }
 
     async fn resize(&self, container: &ContainerId, limits: Limits) -> Result<(), Refusal> {

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
+use pillion_process::Session;
 use tokio::sync::mpsc;
 
 /// Runs containers. The node decides when; a runtime only does as it is told and reports what happened.
@@ -49,6 +50,17 @@ pub trait Runtime: Send + Sync + 'static {
         command: &[String],
         timeout: Option<Duration>,
     ) -> impl Future<Output = Result<ExecOutput, ExecError>> + Send;
+
+    /// Runs a command inside a running container whose streams the caller holds, for `kubectl exec`.
+    fn open(
+        &self,
+        _container: &ContainerId,
+        _command: &[String],
+        _terminal: bool,
+    ) -> impl Future<Output = Result<Session, Refusal>> + Send {
+        let message = "nothing real runs in this container".to_owned();
+        std::future::ready(Err(Refusal { reason: "Simulated".to_owned(), message }))
+    }
 
     /// Gives a running container other limits.
     fn resize(&self, container: &ContainerId, limits: Limits) -> impl Future<Output = Result<(), Refusal>> + Send;

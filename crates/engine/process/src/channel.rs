@@ -75,6 +75,13 @@ impl Channel {
     pub(crate) fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
         self.socket.write_all(&line(message)?)
     }
+
+    /// Sends a message with a descriptor.
+    pub(crate) fn send_with(&mut self, message: &impl Serialize, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        let bytes = line(message)?;
+        let sent = send_with_descriptors(self.socket.as_fd(), &bytes, &[descriptor])?;
+        self.socket.write_all(bytes.get(sent..).unwrap_or_default())
+    }
 }
 
 impl AsFd for Channel {

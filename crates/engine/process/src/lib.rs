@@ -50,7 +50,8 @@
 //!   written is in its log by then.
 //! - The supervisors have one thread and start nothing but this program again: there is no `fork` in this code.
 //! - Volumes outlive the program until their pod is removed. Nothing of an earlier run is alive when a [`Host`] is there.
-//! - A command gets the environment that is given, and no descriptor but its input, which is empty, and its two outputs.
+//! - A command gets the environment that is given, and no descriptor but its input, which is empty unless somebody holds
+//!   its streams, and its two outputs.
 
 mod abilities;
 mod channel;
@@ -65,6 +66,7 @@ mod namespaces;
 mod pod;
 mod process;
 mod role;
+mod session;
 mod start_error;
 mod tree;
 mod usage;
@@ -80,5 +82,6 @@ pub use nix::sys::signal::Signal;
 pub use pod::{Pod, PodSpec, ProcessSpec};
 pub use process::{ExecError, ExecOutput, Exit, Process};
 pub use role::supervise_if_asked;
+pub use session::{Session, SessionExit, SessionStreams, Terminal};
 pub use start_error::StartError;
 pub use usage::Usage;

@@ -54,7 +54,19 @@ pub(crate) struct CommandSpec {
     pub(crate) working_directory: Option<PathBuf>,
     pub(crate) user: Option<User>,
     pub(crate) no_new_privileges: bool,
+    pub(crate) stdin: Stdin,
     pub(crate) part: Part,
+}
+
+/// What a process reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Stdin {
+    /// Nothing.
+    Null,
+    /// A descriptor that comes with the message.
+    Given,
+    /// The same, a terminal, which becomes the process's own.
+    Terminal,
 }
 
 /// What a process is in its container.
@@ -64,7 +76,7 @@ pub(crate) enum Part {
     First,
     /// Its first one, among others.
     FirstAmongOthers,
-    /// A later one, for a probe or a hook.
+    /// A later one: for a probe, a hook, or a user.
     Exec,
 }
 
@@ -82,6 +94,12 @@ pub(crate) enum Request {
     Exec {
         id: u64,
         command: Vec<String>,
+    },
+    /// The same for somebody who reads and writes its streams. Comes with a terminal, or with descriptors for input, output and errors.
+    Open {
+        id: u64,
+        command: Vec<String>,
+        terminal: bool,
     },
     KillExec {
         id: u64,

@@ -14,7 +14,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::{Mutex, watch};
 
 use crate::folder::{check_name, remove_all};
-use crate::message::{CommandSpec, Container, Part, PodConfig, User};
+use crate::message::{CommandSpec, Container, Part, PodConfig, Stdin, User};
 use crate::mounts::Mount;
 use crate::process::{Process, send};
 use crate::role::Role;
@@ -130,6 +130,7 @@ impl Pod {
                 working_directory: spec.working_directory,
                 user: spec.user.or(self.config.abilities.user_namespaces.then_some(self.config.caller)),
                 no_new_privileges: spec.no_new_privileges,
+                stdin: Stdin::Null,
                 part: if self.config.own_pids() { Part::First } else { Part::FirstAmongOthers },
             },
             mounts: spec.mounts,

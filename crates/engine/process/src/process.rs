@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 use crate::channel::{line, send_with_descriptors};
 use crate::log::{self, LogOptions, Progress};
 use crate::message::{Answer, Container, Ended, Report, Request};
+use crate::session::{Session, SessionExit, SessionStreams};
 use crate::start_error::StartError;
 use crate::usage::Usage;
 use nix::sys::signal::Signal;
@@ -163,6 +164,25 @@ impl Process {
         self.tell(&Request::KillExec { id }).await;
         read_until(&mut reader, &mut output, &mut answer).await;
         Err(ExecError::TimedOut(timeout))
+    }
+
+    /// Runs a command in it whose streams the caller holds, with its environment and its user, on a terminal if that is wanted.
+    ///
+    /// # Errors
+    /// The container has ended, or the system has no pipe or terminal left. A command that cannot be started is reported by
+    /// [`SessionExit::wait`].
+    pub async fn open(&self, command: &[String], terminal: bool) -> Result<Session, StartError> {
+        let (id, answer) = self.shared.questions.ask().ok_or(StartError::Ended)?;
+        let (streams, far) =
+            SessionStreams::new(terminal).map_err(|error| StartError::other("cannot make a pipe", error))?;
+        let far: Vec<BorrowedFd<'_>> = far.iter().map(OwnedFd::as_fd).collect();
+        self.send(&Request::Open { id, command: command.to_vec(), terminal }, &far).await;
+        Ok(Session { streams, exit: SessionExit::new(self.clone(), id, answer) })
+    }
+
+    /// Ends a command that was opened.
+    pub(crate) async fn kill_exec(&self, id: u64) {
+        self.tell(&Request::KillExec { id }).await;
     }
 
     /// What it uses; `None` when it has ended.

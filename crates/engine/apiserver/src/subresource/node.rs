@@ -12,6 +12,7 @@ use tower::ServiceExt as _;
 use crate::call::Call;
 use crate::read;
 use crate::status::{Refusal, Result};
+use crate::user::User;
 
 /// A kubelet refuses in a few words.
 const LARGEST_REFUSAL: usize = 64 * 1024;
@@ -29,18 +30,19 @@ pub(super) async fn log(call: &Call<'_>) -> Result<Response> {
     let path = format!("/containerLogs/{}/{}/{container}", call.namespace(), call.name());
     let query = call.raw_query.as_deref().unwrap_or_default();
     let response = ask(call, node, &path, query).await?;
-    if response.status().is_success() {
-        return Ok(response);
-    }
-    // What the kubelet refuses is told as any refusal of this server.
+    if response.status().is_success() { Ok(response) } else { Err(refused(response).await) }
+}
+
+/// What a kubelet refuses is told as any refusal of this server.
+async fn refused(response: Response) -> Box<Refusal> {
     let code = response.status();
     let body = axum::body::to_bytes(response.into_body(), LARGEST_REFUSAL).await.unwrap_or_default();
     let message = String::from_utf8_lossy(&body).into_owned();
-    Err(match code {
+    match code {
         StatusCode::BAD_REQUEST => Refusal::bad_request(message),
         StatusCode::NOT_FOUND => Refusal::new(code, "NotFound", message, Value::Null),
         _ => Refusal::internal(message),
-    })
+    }
 }
 
 /// The container that is meant: the one that is named, or the only one.
@@ -103,22 +105,45 @@ async fn ask(call: &Call<'_>, node: &str, path: &str, query: &str) -> Result<Res
         ));
     };
     let uri = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
-    let request = Request::builder()
-        .method(call.method.clone())
-        .uri(uri)
-        .body(Body::from(call.body.clone()))
-        .map_err(|error| Refusal::bad_request(error.to_string()))?;
+    let mut request = Request::builder().method(call.method.clone()).uri(uri);
+    if let Some(upgrade) = &call.upgrade {
+        request = upgrade.ask_again(request);
+    }
+    let request =
+        request.body(Body::from(call.body.clone())).map_err(|error| Refusal::bad_request(error.to_string()))?;
     match kubelet.oneshot(request).await {
         Ok(response) => Ok(response),
         Err(never) => match never {},
     }
 }
 
-/// `pods/exec` and the like
+/// `pods/exec` and the like: only for whom the cluster belongs to, since a container is a process of that person's machine.
 pub(super) async fn connection(call: &Call<'_>) -> Result<Response> {
-    read::stored(call).await?;
     let subresource = call.path.subresource.as_deref().unwrap_or_default();
-    Err(Refusal::bad_request(format!(
-        "pods/{subresource} is not served by this one-machine cluster: its containers are processes of your machine, which you can reach directly"
-    )))
+    if call.user != User::admin() {
+        let why = format!(
+            "User {:?} cannot create resource \"pods/{subresource}\" in API group \"\" in the namespace {:?}: only the user of \
+             the kubeconfig can",
+            call.user.name,
+            call.namespace()
+        );
+        return Err(Refusal::forbidden(&call.endpoint.group_resource(), call.name(), &why));
+    }
+    let pod = read::stored(call).await?;
+    if !matches!(subresource, "exec" | "attach") {
+        return Err(Refusal::bad_request(format!(
+            "pods/{subresource} is not served by this one-machine cluster: its containers are processes of your machine, which you can reach directly"
+        )));
+    }
+    let container = container(call, &pod)?;
+    let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+    if node.is_empty() {
+        return Err(Refusal::bad_request(format!("pod {} does not have a host assigned", call.name())));
+    }
+    let path = format!("/{subresource}/{}/{}/{container}", call.namespace(), call.name());
+    let response = ask(call, node, &path, call.raw_query.as_deref().unwrap_or_default()).await?;
+    match response.status() {
+        StatusCode::SWITCHING_PROTOCOLS => Ok(response),
+        _ => Err(refused(response).await),
+    }
 }

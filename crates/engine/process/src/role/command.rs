@@ -3,6 +3,7 @@
 use std::ffi::{CString, NulError};
 use std::fs::File;
 use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::Path;
 
@@ -10,10 +11,11 @@ use nix::sys::prctl::{set_child_subreaper, set_no_new_privs, set_pdeathsig};
 use nix::sys::signal::{SigHandler, Signal, signal};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{dup2_stdin, execve, setsid};
+use rustix::process::ioctl_tiocsctty;
 
 use crate::channel::Channel;
 use crate::lookup::look_path;
-use crate::message::{CommandSpec, Part};
+use crate::message::{CommandSpec, Part, Stdin};
 use crate::namespaces::{become_user, mount_proc};
 use crate::start_error::{StartError, words};
 
@@ -25,7 +27,7 @@ const CANNOT_EXEC: i32 = 255;
 pub(super) fn become_command() -> io::Result<()> {
     let mut channel = Channel::from_stdin()?;
     let Some(spec) = channel.wait::<CommandSpec>()? else { return Ok(()) };
-    match prepare(&spec) {
+    match prepare(&spec, channel.descriptor()) {
         Ok(Image { file, arguments, environment }) => {
             // From here on it counts as started, and says itself what is wrong, as a container runtime does.
             drop(channel);
@@ -45,7 +47,7 @@ struct Image {
     environment: Vec<CString>,
 }
 
-fn prepare(spec: &CommandSpec) -> Result<Image, StartError> {
+fn prepare(spec: &CommandSpec, given: Option<OwnedFd>) -> Result<Image, StartError> {
     let other = |what: &'static str| move |error: nix::Error| StartError::other(what, words(&error.into()));
     setsid().map_err(other("setsid"))?;
     match spec.part {
@@ -67,8 +69,14 @@ fn prepare(spec: &CommandSpec) -> Result<Image, StartError> {
     std::env::set_current_dir(folder)
         .map_err(|error| StartError::WorkingDirectory { path: folder.to_owned(), problem: words(&error) })?;
     let image = image(spec)?;
-    let null = File::open("/dev/null").map_err(|error| StartError::other("/dev/null", words(&error)))?;
-    dup2_stdin(null).map_err(other("/dev/null"))?;
+    let stdin = match given {
+        Some(given) => given,
+        None => File::open("/dev/null").map_err(|error| StartError::other("/dev/null", words(&error)))?.into(),
+    };
+    if spec.stdin == Stdin::Terminal {
+        ioctl_tiocsctty(&stdin).map_err(|error| StartError::other("terminal", words(&error.into())))?;
+    }
+    dup2_stdin(stdin).map_err(other("standard input"))?;
     default_signals();
     Ok(image)
 }

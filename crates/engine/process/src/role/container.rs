@@ -22,7 +22,7 @@ use nix::unistd::{Pid, chdir};
 use super::{Role, children_ended};
 use crate::channel::Channel;
 use crate::listeners::listeners;
-use crate::message::{Answer, CommandSpec, Container, Ended, Part, PodConfig, Report, Request};
+use crate::message::{Answer, CommandSpec, Container, Ended, Part, PodConfig, Report, Request, Stdin};
 use crate::mounts::{self, Mount};
 use crate::namespaces::new_mount_namespace;
 use crate::start_error::{StartError, words};
@@ -43,7 +43,7 @@ pub(super) fn supervise(config: &PodConfig) -> io::Result<()> {
     let ended = children_ended()?;
     let Some(Request::Start(container)) = channel.wait()? else { return Ok(()) };
     let Container { command, mounts, memory_limit } = container;
-    match isolate(config, &command, &mounts).and_then(|()| spawn(&command, None)) {
+    match isolate(config, &command, &mounts).and_then(|()| spawn(&command, Streams::Own)) {
         Ok(first) => {
             channel.send(&Report::Started)?;
             let (oom_killed, cpu, execs) = (false, Duration::ZERO, HashMap::new());
@@ -75,16 +75,41 @@ fn isolate(config: &PodConfig, command: &CommandSpec, volumes: &[Mount]) -> Resu
     Ok(())
 }
 
-/// Starts a command. Its output goes where this process's goes, or all of it to `output`.
-fn spawn(spec: &CommandSpec, output: Option<OwnedFd>) -> Result<Pid, StartError> {
+/// What a command reads and writes.
+enum Streams {
+    /// It reads nothing, and writes where this process does.
+    Own,
+    /// It reads nothing, and writes everything here.
+    Output(OwnedFd),
+    /// It reads and writes a terminal.
+    Terminal(OwnedFd),
+    /// Input, output and errors.
+    Pipes(OwnedFd, OwnedFd, OwnedFd),
+}
+
+impl Streams {
+    /// Input, output and errors, as far as they are not this process's own.
+    fn split(self) -> io::Result<(Option<OwnedFd>, Option<(OwnedFd, OwnedFd)>)> {
+        Ok(match self {
+            Streams::Own => (None, None),
+            Streams::Output(output) => (None, Some((output.try_clone()?, output))),
+            Streams::Terminal(terminal) => (Some(terminal.try_clone()?), Some((terminal.try_clone()?, terminal))),
+            Streams::Pipes(input, output, errors) => (Some(input), Some((output, errors))),
+        })
+    }
+}
+
+/// Starts a command.
+fn spawn(spec: &CommandSpec, streams: Streams) -> Result<Pid, StartError> {
     let failed = |error: io::Error| StartError::other("cannot start a process", words(&error));
     let (near, far) = UnixStream::pair().map_err(failed)?;
     // Relative to the pod's `/proc`.
     let mut command = Role::Command.of("self/exe", &()).map_err(failed)?;
     command.stdin(Stdio::from(OwnedFd::from(far)));
+    let (input, output) = streams.split().map_err(failed)?;
     match output {
-        Some(output) => {
-            command.stdout(Stdio::from(output.try_clone().map_err(failed)?)).stderr(Stdio::from(output));
+        Some((output, errors)) => {
+            command.stdout(Stdio::from(output)).stderr(Stdio::from(errors));
         }
         None => {
             command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
@@ -94,7 +119,12 @@ fn spawn(spec: &CommandSpec, output: Option<OwnedFd>) -> Result<Pid, StartError>
     // Its ends of the socket and the pipe are still in there.
     drop(command);
     let mut channel = Channel::new(near);
-    let answer = channel.send(spec).and_then(|()| channel.wait::<StartError>());
+    let sent = match &input {
+        Some(input) => channel.send_with(spec, input.as_fd()),
+        None => channel.send(spec),
+    };
+    drop(input);
+    let answer = sent.and_then(|()| channel.wait::<StartError>());
     match answer {
         Ok(None) => Ok(Pid::from_raw(child.id().try_into().map_err(io::Error::other).map_err(failed)?)),
         Ok(Some(error)) => {
@@ -190,13 +220,18 @@ impl Supervisor {
                 Ok(())
             }
             Request::Exec { id, command } => {
-                let spec = CommandSpec { command, part: Part::Exec, ..self.command.clone() };
-                match spawn(&spec, self.channel.descriptor()) {
-                    Ok(pid) => {
-                        self.execs.insert(pid, id);
-                        Ok(())
-                    }
-                    Err(error) => self.tell(id, Answer::ExecEnded(Err(error))),
+                let streams = self.channel.descriptor().map_or(Streams::Own, Streams::Output);
+                self.exec(id, command, Stdin::Null, streams)
+            }
+            Request::Open { id, command, terminal } => {
+                let mut next = || self.channel.descriptor();
+                let streams = match terminal {
+                    true => next().map(|terminal| (Stdin::Terminal, Streams::Terminal(terminal))),
+                    false => (|| Some((Stdin::Given, Streams::Pipes(next()?, next()?, next()?))))(),
+                };
+                match streams {
+                    Some((stdin, streams)) => self.exec(id, command, stdin, streams),
+                    None => self.tell(id, Answer::ExecEnded(Err(StartError::other("exec", "no streams were given")))),
                 }
             }
             Request::KillExec { id } => {
@@ -212,6 +247,18 @@ impl Supervisor {
             Request::Listeners { id } => {
                 self.tell(id, Answer::Listeners(listeners(Path::new(PROC), Pid::this().as_raw())))
             }
+        }
+    }
+
+    /// Starts a further command. Its end is reported.
+    fn exec(&mut self, id: u64, command: Vec<String>, stdin: Stdin, streams: Streams) -> io::Result<()> {
+        let spec = CommandSpec { command, part: Part::Exec, stdin, ..self.command.clone() };
+        match spawn(&spec, streams) {
+            Ok(pid) => {
+                self.execs.insert(pid, id);
+                Ok(())
+            }
+            Err(error) => self.tell(id, Answer::ExecEnded(Err(error))),
         }
     }
 

@@ -6,6 +6,7 @@ mod ends;
 mod files;
 mod isolation;
 mod runs;
+mod sessions;
 mod stays;
 mod unprivileged;
 mod world;

@@ -1,0 +1,219 @@
+//! The streams of a command over one WebSocket, as `v5.channel.k8s.io` has them: the first byte of each message names the stream.
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
+use bytes::{BufMut as _, Bytes, BytesMut};
+use futures::stream::{BoxStream, SplitSink, SplitStream};
+use futures::{FutureExt as _, SinkExt as _, StreamExt as _};
+use pillion_process::{Session, SessionExit, SessionStreams, StartError, Terminal};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::unix::pipe;
+
+use super::Options;
+
+/// The newest first. They differ in [`CLOSE`], which only the fifth knows.
+pub(super) const PROTOCOLS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
+
+const STDIN: u8 = 0;
+const STDOUT: u8 = 1;
+const STDERR: u8 = 2;
+const STATUS: u8 = 3;
+const RESIZE: u8 = 4;
+/// Its second byte names the stream that is at its end.
+const CLOSE: u8 = 255;
+
+/// So much is read at once.
+const BUFFER: usize = 32 * 1024;
+
+/// A client that is connected with a container.
+pub(super) struct Channels {
+    sink: SplitSink<WebSocket, Message>,
+    stream: SplitStream<WebSocket>,
+    reads_stdin: bool,
+    wants_stdout: bool,
+    wants_stderr: bool,
+}
+
+/// How large the client's terminal is.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Size {
+    width: u16,
+    height: u16,
+}
+
+impl Channels {
+    pub(super) fn new(socket: WebSocket, options: &Options) -> Channels {
+        let (sink, stream) = socket.split();
+        Channels {
+            sink,
+            stream,
+            reads_stdin: options.stdin,
+            wants_stdout: options.stdout,
+            wants_stderr: options.stderr,
+        }
+    }
+
+    /// Connects the client with a command, until one of them ends.
+    pub(super) async fn connect(mut self, session: Session) {
+        let Session { streams, mut exit } = session;
+        let SessionStreams { stdin, stdout, stderr, terminal } = streams;
+        // An empty message lets the client know that it is connected.
+        let first = if self.wants_stdout { STDOUT } else { STDERR };
+        if self.sink.send(message(first, &[])).await.is_err() {
+            return;
+        }
+        let stdin = self.reads_stdin.then_some(stdin);
+        let output = Output { sink: &mut self.sink, wants: [self.wants_stdout, self.wants_stderr] };
+        let status = tokio::select! {
+            () = receive(&mut self.stream, stdin, terminal) => return,
+            status = output.send(stdout, stderr, &mut exit) => status,
+        };
+        self.close(&status).await;
+    }
+
+    /// Sends lines to the client until there are no more.
+    pub(super) async fn copy(mut self, mut lines: BoxStream<'static, Bytes>) {
+        let copied = async {
+            self.sink.send(message(STDOUT, &[])).await?;
+            while let Some(line) = lines.next().await {
+                self.sink.send(message(STDOUT, &line)).await?;
+            }
+            Ok::<(), axum::Error>(())
+        };
+        let is_copied = tokio::select! {
+            () = receive(&mut self.stream, None, None) => false,
+            copied = copied => copied.is_ok(),
+        };
+        if is_copied {
+            self.close(&success()).await;
+        }
+    }
+
+    /// Reports how it ended, and closes. A client that is gone needs neither.
+    async fn close(mut self, status: &Value) {
+        let _ = self.sink.send(message(STATUS, status.to_string().as_bytes())).await;
+        let frame = CloseFrame { code: close_code::NORMAL, reason: "".into() };
+        let _ = self.sink.send(Message::Close(Some(frame))).await;
+    }
+}
+
+/// Hands on what the client sends. Returns when the client is gone.
+async fn receive(stream: &mut SplitStream<WebSocket>, mut stdin: Option<pipe::Sender>, terminal: Option<Terminal>) {
+    while let Some(Ok(message)) = stream.next().await {
+        let Message::Binary(bytes) = message else { continue };
+        match bytes.split_first() {
+            Some((&STDIN, data)) => {
+                // A command that no longer reads is no reason to end it.
+                if let Some(writer) = &mut stdin
+                    && writer.write_all(data).await.is_err()
+                {
+                    stdin = None;
+                }
+            }
+            Some((&CLOSE, [STDIN])) => stdin = None,
+            Some((&RESIZE, data)) => {
+                if let (Some(terminal), Ok(size)) = (&terminal, serde_json::from_slice::<Size>(data)) {
+                    // The command may have ended.
+                    let _ = terminal.resize(size.width, size.height);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+struct Output<'a> {
+    sink: &'a mut SplitSink<WebSocket, Message>,
+    /// Whether the client wants the output and the errors.
+    wants: [bool; 2],
+}
+
+impl Output<'_> {
+    /// Sends what the command writes, until it has ended. Returns its status.
+    async fn send(
+        mut self,
+        mut stdout: pipe::Receiver,
+        stderr: Option<pipe::Receiver>,
+        exit: &mut SessionExit,
+    ) -> Value {
+        let (mut out, mut err) = (BytesMut::with_capacity(BUFFER), BytesMut::with_capacity(BUFFER));
+        let mut stderr = stderr;
+        let mut is_open = true;
+        let ended = loop {
+            tokio::select! {
+                ended = exit.wait() => break ended,
+                read = stdout.read_buf(&mut out), if is_open => {
+                    // The end of a terminal is an error.
+                    is_open = matches!(read, Ok(1..));
+                    self.forward(STDOUT, &mut out).await;
+                }
+                read = read(&mut stderr, &mut err) => {
+                    if !read {
+                        stderr = None;
+                    }
+                    self.forward(STDERR, &mut err).await;
+                }
+            }
+        };
+        // What it has written is there by now. Others that it has started may hold the streams for ever.
+        while let Some(Ok(1..)) = stdout.read_buf(&mut out).now_or_never() {
+            self.forward(STDOUT, &mut out).await;
+        }
+        while let Some(true) = read(&mut stderr, &mut err).now_or_never() {
+            self.forward(STDERR, &mut err).await;
+        }
+        status(ended)
+    }
+
+    async fn forward(&mut self, channel: u8, bytes: &mut BytesMut) {
+        let is_wanted = self.wants[usize::from(channel == STDERR)];
+        if is_wanted && !bytes.is_empty() {
+            // A client that is gone is noticed by whoever reads from it.
+            let _ = self.sink.send(message(channel, bytes)).await;
+        }
+        bytes.clear();
+    }
+}
+
+/// Reads errors, if the command has a stream for them; `false` at its end.
+async fn read(stderr: &mut Option<pipe::Receiver>, buffer: &mut BytesMut) -> bool {
+    match stderr {
+        Some(stderr) => matches!(stderr.read_buf(buffer).await, Ok(1..)),
+        None => std::future::pending().await,
+    }
+}
+
+fn message(channel: u8, data: &[u8]) -> Message {
+    let mut bytes = BytesMut::with_capacity(1 + data.len());
+    bytes.put_u8(channel);
+    bytes.put_slice(data);
+    Message::Binary(bytes.freeze())
+}
+
+fn success() -> Value {
+    json!({"metadata": {}, "status": "Success"})
+}
+
+/// The end of a command, as clients read it.
+fn status(ended: Result<i32, StartError>) -> Value {
+    match ended {
+        Ok(0) => success(),
+        Ok(code) => json!({
+            "metadata": {},
+            "status": "Failure",
+            "message": format!("command terminated with non-zero exit code: command terminated with exit code {code}"),
+            "reason": "NonZeroExitCode",
+            "details": {"causes": [{"reason": "ExitCode", "message": code.to_string()}]},
+        }),
+        Err(error) => json!({
+            "metadata": {},
+            "status": "Failure",
+            "message": format!("Internal error occurred: error executing command in container: {error}"),
+            "reason": "InternalError",
+            "details": {"causes": [{"message": format!("error executing command in container: {error}")}]},
+            "code": 500,
+        }),
+    }
+}

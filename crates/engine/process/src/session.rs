@@ -1,0 +1,110 @@
+//! A command inside a container whose streams somebody holds, as `kubectl exec` does.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::pty::openpty;
+use rustix::termios::{Winsize, tcsetwinsize};
+use tokio::net::unix::pipe;
+use tokio::sync::oneshot;
+
+use crate::message::Answer;
+use crate::process::Process;
+use crate::start_error::StartError;
+
+/// A command that runs inside a container.
+#[derive(Debug)]
+pub struct Session {
+    /// What it reads and writes.
+    pub streams: SessionStreams,
+    /// How it ends.
+    pub exit: SessionExit,
+}
+
+/// The near ends of a command's streams.
+#[derive(Debug)]
+pub struct SessionStreams {
+    /// What it reads. Dropped, it is at its end; a terminal is not.
+    pub stdin: pipe::Sender,
+    /// What it writes. The end of a terminal can be an error.
+    pub stdout: pipe::Receiver,
+    /// Its errors; with a terminal they come with the rest.
+    pub stderr: Option<pipe::Receiver>,
+    /// Its terminal.
+    pub terminal: Option<Terminal>,
+}
+
+/// The terminal of a command.
+#[derive(Debug)]
+pub struct Terminal(OwnedFd);
+
+impl Terminal {
+    /// Tells the command how large its terminal is.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn resize(&self, columns: u16, rows: u16) -> io::Result<()> {
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+        Ok(tcsetwinsize(&self.0, size)?)
+    }
+}
+
+impl SessionStreams {
+    /// The near ends, and the far ones for the command.
+    pub(crate) fn new(terminal: bool) -> io::Result<(SessionStreams, Vec<OwnedFd>)> {
+        if terminal { on_a_terminal() } else { on_pipes() }
+    }
+}
+
+fn on_pipes() -> io::Result<(SessionStreams, Vec<OwnedFd>)> {
+    let (stdin, far_stdin) = pipe::pipe()?;
+    let (far_stdout, stdout) = pipe::pipe()?;
+    let (far_stderr, stderr) = pipe::pipe()?;
+    let far = vec![far_stdin.into_blocking_fd()?, far_stdout.into_blocking_fd()?, far_stderr.into_blocking_fd()?];
+    Ok((SessionStreams { stdin, stdout, stderr: Some(stderr), terminal: None }, far))
+}
+
+fn on_a_terminal() -> io::Result<(SessionStreams, Vec<OwnedFd>)> {
+    let pair = openpty(None, None)?;
+    fcntl(&pair.master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    let near = || pair.master.try_clone().map(File::from);
+    let (stdin, stdout) = (pipe::Sender::from_file_unchecked(near()?)?, pipe::Receiver::from_file_unchecked(near()?)?);
+    let terminal = Some(Terminal(pair.master));
+    Ok((SessionStreams { stdin, stdout, stderr: None, terminal }, vec![pair.slave]))
+}
+
+/// The end of a command. Dropped before that, it ends the command with all that it has started.
+#[derive(Debug)]
+pub struct SessionExit {
+    process: Process,
+    id: u64,
+    answer: oneshot::Receiver<Answer>,
+}
+
+impl SessionExit {
+    pub(crate) fn new(process: Process, id: u64, answer: oneshot::Receiver<Answer>) -> SessionExit {
+        SessionExit { process, id, answer }
+    }
+
+    /// Its exit code: 128 and the number of the signal when one ended it.
+    ///
+    /// # Errors
+    /// It could not be started, or its container has ended.
+    pub async fn wait(&mut self) -> Result<i32, StartError> {
+        match (&mut self.answer).await {
+            Ok(Answer::ExecEnded(code)) => code,
+            _ => Err(StartError::Ended),
+        }
+    }
+}
+
+impl Drop for SessionExit {
+    fn drop(&mut self) {
+        let (process, id) = (self.process.clone(), self.id);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { process.kill_exec(id).await });
+        }
+    }
+}
