@@ -39,6 +39,7 @@ struct Inner {
     certificate_expiry: Gauge,
     missed_pods: Family<SetLabels, Gauge>,
     evictions: Family<EvictionLabels, Counter>,
+    rightsizing: pillion_rightsizer::Metrics,
 }
 
 /// How a review ended.
@@ -153,6 +154,8 @@ impl Default for Metrics {
         );
         let evictions = Family::default();
         registry.register("repair_evictions", "Evictions of pods without their sidecars", evictions.clone());
+        let rightsizing = pillion_rightsizer::Metrics::default();
+        rightsizing.register(&mut registry);
         let inner = Inner {
             registry,
             reviews,
@@ -165,6 +168,7 @@ impl Default for Metrics {
             certificate_expiry,
             missed_pods,
             evictions,
+            rightsizing,
         };
         Metrics { inner: Arc::new(inner) }
     }
@@ -174,6 +178,10 @@ impl Metrics {
     /// A layer for a client that counts its requests.
     pub fn count_requests(&self) -> CountRequests {
         CountRequests::new(self.clone())
+    }
+
+    pub(crate) fn rightsizing(&self) -> &pillion_rightsizer::Metrics {
+        &self.inner.rightsizing
     }
 
     pub(crate) fn reviewed(&self, webhook: &'static str, outcome: Outcome, took: Duration) {

@@ -10,17 +10,23 @@ pub enum Part {
     Webhook,
     /// Finds pods that have been created without their sidecars.
     Repair,
+    /// Recommends what containers should request.
+    Recommender,
+    /// Brings running pods to what is recommended.
+    Updater,
 }
 
 impl Part {
     /// All parts.
-    pub const ALL: [Part; 2] = [Part::Webhook, Part::Repair];
+    pub const ALL: [Part; 4] = [Part::Webhook, Part::Repair, Part::Recommender, Part::Updater];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Part::Webhook => "webhook",
             Part::Repair => "repair",
+            Part::Recommender => "recommender",
+            Part::Updater => "updater",
         }
     }
 
@@ -29,6 +35,8 @@ impl Part {
         match self {
             Part::Webhook => "pillion-webhook",
             Part::Repair => "pillion-repair",
+            Part::Recommender => "pillion-recommender",
+            Part::Updater => "pillion-updater",
         }
     }
 }
@@ -64,6 +72,7 @@ mod tests {
             assert_eq!(part.to_string().parse(), Ok(part));
         }
         let error = "rolout".parse::<Part>().unwrap_err();
-        assert_eq!(error.to_string(), r#"there is no controller "rolout"; the controllers are webhook, repair"#);
+        let names = Part::ALL.map(Part::name).join(", ");
+        assert_eq!(error.to_string(), format!(r#"there is no controller "rolout"; the controllers are {names}"#));
     }
 }

@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use crate::cluster::View;
 use crate::config::Config;
 use crate::pending::Pending;
+use crate::rightsizing::Rightsizing;
 use crate::watches::Caches;
 
 /// The state of a running manager.
@@ -16,6 +17,8 @@ pub(crate) struct Inner {
     pub(crate) caches: Caches,
     /// The cluster as the caches know it.
     pub(crate) views: watch::Sender<Arc<View>>,
+    /// The autoscalers of new pods.
+    pub(crate) rightsizing: Rightsizing,
     /// What the caches do not know yet.
     pub(crate) pending: Pending,
     /// The certificate to serve, once there is one.
@@ -40,6 +43,7 @@ pub(crate) struct Served {
 impl Inner {
     pub(crate) fn new(config: Config) -> Inner {
         Inner {
+            rightsizing: Rightsizing::new(&config),
             config,
             caches: Caches::default(),
             views: watch::Sender::new(Arc::new(View::default())),
