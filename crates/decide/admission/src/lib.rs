@@ -26,7 +26,8 @@
 //! ```
 //!
 //! ```text
-//!  Pod ──▶ Draft ──▶ structure (inject::inject) ──▶ resources of the injected sidecars (inject::size) ──▶ patch + notes
+//!  Pod ──▶ Draft ──▶ structure (inject::inject) ──▶ the pod's own containers (autoscaling)
+//!                ──▶ resourcesPolicy of the injected ones (inject::size) ──▶ the injected containers (autoscaling) ──▶ patch + notes
 //!
 //!  offline:  manifest ──▶ what the API server does first (api_server) ──▶ the same admit ──▶ patched manifest
 //! ```
@@ -38,6 +39,7 @@
 #![forbid(unsafe_code)]
 
 mod api_server;
+mod autoscaling;
 mod offline;
 
 use std::borrow::Cow;
@@ -50,6 +52,9 @@ use pillion_gates::Gates;
 use pillion_inject::{Catalog, Context, Namespace};
 use pillion_note::{Denied, Draft, Draw, Note};
 
+use autoscaling::Rightsizing;
+
+pub use autoscaling::Autoscalers;
 pub use offline::{Injected, Offline, OfflineError, Why};
 
 /// The cluster as admission sees it.
@@ -59,6 +64,8 @@ pub struct Snapshot {
     pub catalog: Catalog,
     /// The namespaces that are known, by name.
     pub namespaces: OrdMap<String, Namespace>,
+    /// The VerticalPodAutoscalers; those of the pod's namespace are enough.
+    pub autoscalers: Autoscalers,
 }
 
 impl Snapshot {
@@ -100,5 +107,13 @@ fn decide(
     let namespace = snapshot.namespace(draft.pod().namespace());
     let context = Context { namespace: &namespace, catalog: &snapshot.catalog, draw, gates, now };
     let injected = pillion_inject::inject(draft, &context)?;
-    pillion_inject::size(draft, &injected)
+    let mut rightsizing = Rightsizing::new(draft, &snapshot.autoscalers, draw, gates.into());
+    if let Some(rightsizing) = &mut rightsizing {
+        rightsizing.size_own(draft);
+    }
+    pillion_inject::size(draft, &injected)?;
+    if let Some(rightsizing) = rightsizing {
+        rightsizing.size_injected(draft);
+    }
+    Ok(())
 }

@@ -12,4 +12,6 @@ pub struct Draw {
     pub quota: BTreeMap<String, bool>,
     /// The id under which places were granted. It is written on a pod that takes one, so that the watch can confirm the place.
     pub place: Option<String>,
+    /// Kind and name of the workload that the pod belongs to, for autoscalers. `None` for a pod that has no controller, or if nobody looked.
+    pub workload: Option<(String, String)>,
 }

@@ -77,6 +77,10 @@ pub enum Reason {
     Revision,
     /// A resource value was computed by a `resourcesPolicy`.
     Sized,
+    /// A container gets what a VerticalPodAutoscaler recommends.
+    Rightsized,
+    /// Resources are set for the pod as a whole, so that none of its containers is sized.
+    PodResources,
     /// A computed request was above its limit.
     RequestLowered,
     /// A sidecar takes the place of one of the pod's own containers, which has the same name.

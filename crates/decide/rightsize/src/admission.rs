@@ -32,7 +32,66 @@ impl Admission {
     }
 }
 
-/// Decides what a new pod gets from the autoscaler that controls it. `max_boost` is `--max-allowed-cpu-boost`.
+/// What some containers of a new pod get.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sizing {
+    /// What the containers should have; those that stay as they are have none.
+    pub targets: Vec<ContainerTarget>,
+    /// Annotations that remember what boosted containers had before.
+    pub boosts: BTreeMap<String, String>,
+    /// What `vpaUpdates` says of each container.
+    updates: Vec<String>,
+}
+
+/// Decides what some containers of a new pod get from the autoscaler that controls it. `max_boost` is `--max-allowed-cpu-boost`.
+/// A container that is boosted already was decided about before, and stays as it is.
+pub fn size(
+    autoscaler: &VerticalPodAutoscaler,
+    pod: &PodView,
+    ranges: &LimitRanges,
+    max_boost: Option<Quantity>,
+    gates: Gates,
+    is_wanted: impl Fn(&PodContainer) -> bool,
+) -> Sizing {
+    let mut recommended = match autoscaler.update_mode() {
+        UpdateMode::Off => Vec::new(),
+        _ => container_targets(autoscaler, pod, ranges, gates),
+    };
+    let mut sizing = Sizing::default();
+    let is_boosted = |name: &str| pod.boosted.iter().any(|(boosted, _)| boosted == name);
+    for container in in_order(pod, gates).filter(|it| is_wanted(it) && !is_boosted(&it.name)) {
+        let found = recommended.iter().position(|target| target.container == container.name);
+        let new = || ContainerTarget { container: container.name.clone(), ..ContainerTarget::default() };
+        let mut target = found.map_or_else(new, |found| recommended.swap_remove(found));
+        if gates.cpu_startup_boost {
+            sizing.boosts.extend(apply_boost(&mut target, container, autoscaler, max_boost));
+        }
+        if !target.is_empty() {
+            sizing.updates.push(update(container, &target));
+            sizing.targets.push(target);
+        }
+    }
+    sizing
+}
+
+/// The annotations of a new pod whose containers were sized, in one step or in several.
+pub fn annotations(
+    autoscaler: &VerticalPodAutoscaler,
+    pod: &PodView,
+    sizings: &[Sizing],
+    gates: Gates,
+) -> BTreeMap<String, String> {
+    let mut annotations: BTreeMap<String, String> = sizings.iter().flat_map(|sizing| sizing.boosts.clone()).collect();
+    let updates: Vec<&str> = sizings.iter().flat_map(|sizing| sizing.updates.iter().map(String::as_str)).collect();
+    if !updates.is_empty() {
+        let text = format!("Pod resources updated by {}: {}", autoscaler.name(), updates.join("; "));
+        annotations.insert(VPA_UPDATES.to_owned(), text);
+    }
+    annotations.insert(VPA_OBSERVED_CONTAINERS.to_owned(), observed(pod, gates));
+    annotations
+}
+
+/// Decides what a new pod gets from the autoscaler that controls it: [`size`] over all containers, and [`annotations`].
 pub fn admit(
     autoscaler: &VerticalPodAutoscaler,
     pod: &PodView,
@@ -40,30 +99,9 @@ pub fn admit(
     max_boost: Option<Quantity>,
     gates: Gates,
 ) -> Admission {
-    let mut recommended = match autoscaler.update_mode() {
-        UpdateMode::Off => Vec::new(),
-        _ => container_targets(autoscaler, pod, ranges, gates),
-    };
-    let mut admission = Admission::default();
-    let mut updates = Vec::new();
-    for container in in_order(pod, gates) {
-        let found = recommended.iter().position(|target| target.container == container.name);
-        let new = || ContainerTarget { container: container.name.clone(), ..ContainerTarget::default() };
-        let mut target = found.map_or_else(new, |found| recommended.swap_remove(found));
-        if gates.cpu_startup_boost {
-            admission.annotations.extend(apply_boost(&mut target, container, autoscaler, max_boost));
-        }
-        if !target.is_empty() {
-            updates.push(update(container, &target));
-            admission.targets.push(target);
-        }
-    }
-    if !updates.is_empty() {
-        let text = format!("Pod resources updated by {}: {}", autoscaler.name(), updates.join("; "));
-        admission.annotations.insert(VPA_UPDATES.to_owned(), text);
-    }
-    admission.annotations.insert(VPA_OBSERVED_CONTAINERS.to_owned(), observed(pod, gates));
-    admission
+    let sizing = size(autoscaler, pod, ranges, max_boost, gates, |_| true);
+    let annotations = annotations(autoscaler, pod, std::slice::from_ref(&sizing), gates);
+    Admission { targets: sizing.targets, annotations }
 }
 
 /// Native sidecars first: they start first.

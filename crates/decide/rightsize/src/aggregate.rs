@@ -152,6 +152,11 @@ impl Aggregate {
         self.last_sample.timestamp()
     }
 
+    /// Time of the last sample or OOM kill; of a checkpoint, also when that was written.
+    pub fn last_change(&self) -> Option<Timestamp> {
+        self.last_of_any.timestamp()
+    }
+
     /// How much history there is: 1 is a whole interval with a sample in each minute.
     pub(crate) fn confidence(&self, interval: SignedDuration) -> f64 {
         if self.samples == 0 || self.first_sample.is_never() {

@@ -3,13 +3,41 @@
 use jiff::Timestamp;
 use pillion_api::vpa::{UpdateMode, VerticalPodAutoscaler};
 
+use crate::pod::Owner;
 use crate::usage::Workload;
 
-/// Whether an autoscaler targets a workload. As upstream, the API version does not matter: a Deployment is a Deployment.
+/// The kinds of controllers that Kubernetes itself brings.
+pub const WELL_KNOWN_CONTROLLERS: [&str; 7] =
+    ["CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"];
+
+/// The workload that an autoscaler targets. As upstream, the API version does not matter: a Deployment is a Deployment.
+pub fn target_of(autoscaler: &VerticalPodAutoscaler) -> Option<Workload> {
+    let target = autoscaler.spec.target_ref.as_ref()?;
+    let (kind, name) = (target.kind.clone(), target.name.clone());
+    Some(Workload { namespace: autoscaler.namespace().to_owned(), kind, name })
+}
+
+/// Whether an autoscaler targets a workload.
 pub fn is_target(autoscaler: &VerticalPodAutoscaler, workload: &Workload) -> bool {
-    let target = autoscaler.spec.target_ref.as_ref();
-    autoscaler.namespace() == workload.namespace
-        && target.is_some_and(|target| target.kind == workload.kind && target.name == workload.name)
+    target_of(autoscaler).is_some_and(|target| target == *workload)
+}
+
+/// The workload of a pod: the topmost of its controllers that Kubernetes itself brings, or the one above it if an autoscaler
+/// targets that. `controllers` are the pod's controller, the controller of that one, and so on.
+pub fn workload_of(
+    namespace: &str,
+    controllers: &[Owner],
+    is_targeted: impl Fn(&Workload) -> bool,
+) -> Option<Workload> {
+    let workload = |owner: &Owner| Workload {
+        namespace: namespace.to_owned(),
+        kind: owner.kind.clone(),
+        name: owner.name.clone(),
+    };
+    let is_well_known = |owner: &Owner| WELL_KNOWN_CONTROLLERS.contains(&owner.kind.as_str());
+    let custom = controllers.iter().rev().filter(|owner| !is_well_known(owner)).map(workload);
+    let mut targeted = custom.filter(is_targeted);
+    targeted.next().or_else(|| controllers.iter().rev().find(|owner| is_well_known(owner)).map(workload))
 }
 
 /// Whether anything is done to new pods: in mode Off only boosts are.
@@ -65,6 +93,24 @@ mod tests {
         assert!(!is_target(&it, &workload("other", "Deployment", "web")));
         assert!(!is_target(&it, &workload("shop", "StatefulSet", "web")));
         assert!(!is_target(&it, &workload("shop", "Deployment", "db")));
+    }
+
+    #[test]
+    fn a_workload_is_the_topmost_controller_that_is_known_or_targeted() {
+        let owner = |kind: &str, name: &str| Owner { kind: kind.into(), name: name.into() };
+        let of = |controllers: &[Owner], targeted: &str| {
+            let workload = workload_of("shop", controllers, |workload| workload.kind == targeted);
+            workload.map(|workload| format!("{}/{}", workload.kind, workload.name))
+        };
+        let deployment = [owner("ReplicaSet", "web-1"), owner("Deployment", "web")];
+        assert_eq!(of(&deployment, "").as_deref(), Some("Deployment/web"));
+        let cron_job = [owner("Job", "report-1"), owner("CronJob", "report")];
+        assert_eq!(of(&cron_job, "").as_deref(), Some("CronJob/report"));
+        let rollout = [owner("ReplicaSet", "web-1"), owner("Rollout", "web")];
+        assert_eq!(of(&rollout, "Rollout").as_deref(), Some("Rollout/web"));
+        assert_eq!(of(&rollout, "").as_deref(), Some("ReplicaSet/web-1"), "nobody targets the Rollout");
+        assert_eq!(of(&[owner("Runner", "r")], ""), None);
+        assert_eq!(of(&[], ""), None);
     }
 
     #[test]

@@ -105,8 +105,17 @@ pub struct PodContainer {
     pub spec: SpecResources,
     /// Whether any resize restarts it.
     pub restarts_on_resize: bool,
-    /// When it last started and was OOM killed.
+    /// When it last started and was OOM killed, if it has been restarted since.
     pub last_oom: Option<OomKill>,
+    /// The same, if it was not restarted.
+    pub ended_by_oom: Option<OomKill>,
+}
+
+impl PodContainer {
+    /// The newest OOM kill that is known.
+    pub fn newest_oom(&self) -> Option<OomKill> {
+        self.ended_by_oom.or(self.last_oom)
+    }
 }
 
 /// The resources that are written in a spec.
@@ -174,6 +183,8 @@ pub struct PodView {
     pub resize: ResizeState,
     /// Since when it is in that state.
     pub resize_since: Option<Timestamp>,
+    /// Whether resources are set for the pod as a whole (`spec.resources`).
+    pub has_pod_resources: bool,
     /// Regular containers, then native sidecars. Plain init containers are not listed.
     pub containers: Vec<PodContainer>,
     /// The annotation `vpaObservedContainers`, if it can be read.
@@ -203,6 +214,7 @@ impl PodView {
             ready_since: condition(status, "Ready").and_then(|ready| time(&ready["lastTransitionTime"])),
             resize,
             resize_since,
+            has_pod_resources: value["spec"]["resources"].as_object().is_some_and(|resources| !resources.is_empty()),
             containers: containers.chain(sidecars).map(|(kind, i, json)| container(kind, i, json, status)).collect(),
             observed: pod.annotation(names::VPA_OBSERVED_CONTAINERS).and_then(parse_observed),
             boosted: boosted(metadata),
@@ -261,6 +273,7 @@ fn container(kind: ContainerKind, index: usize, json: ContainerJson<'_>, status:
         spec: SpecResources { requests: present("requests"), limits: present("limits") },
         restarts_on_resize: policies.any(|policy| policy["restartPolicy"] == "RestartContainer"),
         last_oom: oom_kill(&status["lastState"]["terminated"]),
+        ended_by_oom: oom_kill(&status["state"]["terminated"]),
     }
 }
 

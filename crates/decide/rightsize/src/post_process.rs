@@ -73,6 +73,13 @@ pub fn keep_bounds(recommendation: &mut RecommendedPodResources, before: &Recomm
     }
 }
 
+/// Whether the bounds are at least as close as before: history has caught up, and [`keep_bounds`] is no longer needed.
+pub fn has_caught_up(recommendation: &RecommendedPodResources, before: &RecommendedPodResources) -> bool {
+    let mut kept = recommendation.clone();
+    keep_bounds(&mut kept, before);
+    kept == *recommendation
+}
+
 /// The target and its bounds.
 pub(crate) fn bounded_lists(
     recommended: &mut RecommendedContainerResources,
@@ -190,6 +197,7 @@ mod tests {
             (("80m", "100m", "120m"), ("10m", "50m", "1"), ("50m", "50m", "120m")),
         ] {
             let mut it = of(new.0, new.1, new.2);
+            assert_eq!(has_caught_up(&it, &of(before.0, before.1, before.2)), new == kept, "{before:?} {new:?}");
             keep_bounds(&mut it, &of(before.0, before.1, before.2));
             assert_eq!(it, of(kept.0, kept.1, kept.2), "{before:?} {new:?}");
         }

@@ -22,7 +22,6 @@ use serde::{Deserialize, Serialize};
 
 mod checkpoint;
 mod container_policy;
-#[cfg(feature = "schemas")]
 pub mod crd;
 mod decode;
 mod defaults;

@@ -18,25 +18,48 @@ pub enum Gate {
     SidecarSetPatchPodMetadataDefaultsAllowed,
     /// OpenKruise's: injected containers are sorted by name, across SidecarSets.
     EnableSortSidecarContainerByName,
+    /// The autoscaler's: native sidecars are sampled, recommended for and updated.
+    NativeSidecar,
+    /// The autoscaler's: `startupBoost` gives more CPU while a container starts.
+    CPUStartupBoost,
+    /// The autoscaler's: the update mode `InPlace`.
+    InPlace,
+    /// The autoscaler's: fields of a VerticalPodAutoscaler override flags.
+    PerVPAConfig,
 }
 
 impl Gate {
     /// Every gate, in the order of help texts.
-    pub const ALL: [Gate; 2] =
-        [Gate::EnableSortSidecarContainerByName, Gate::SidecarSetPatchPodMetadataDefaultsAllowed];
+    pub const ALL: [Gate; 6] = [
+        Gate::CPUStartupBoost,
+        Gate::EnableSortSidecarContainerByName,
+        Gate::InPlace,
+        Gate::NativeSidecar,
+        Gate::PerVPAConfig,
+        Gate::SidecarSetPatchPodMetadataDefaultsAllowed,
+    ];
 
     /// The name in `--feature-gates`.
     pub fn name(self) -> &'static str {
         match self {
             Gate::SidecarSetPatchPodMetadataDefaultsAllowed => "SidecarSetPatchPodMetadataDefaultsAllowed",
             Gate::EnableSortSidecarContainerByName => "EnableSortSidecarContainerByName",
+            Gate::NativeSidecar => "NativeSidecar",
+            Gate::CPUStartupBoost => "CPUStartupBoost",
+            Gate::InPlace => "InPlace",
+            Gate::PerVPAConfig => "PerVPAConfig",
         }
     }
 
     /// How far the feature has come.
     pub fn stage(self) -> Stage {
         match self {
-            Gate::SidecarSetPatchPodMetadataDefaultsAllowed | Gate::EnableSortSidecarContainerByName => Stage::Alpha,
+            Gate::SidecarSetPatchPodMetadataDefaultsAllowed
+            | Gate::EnableSortSidecarContainerByName
+            | Gate::NativeSidecar
+            | Gate::CPUStartupBoost
+            | Gate::InPlace
+            | Gate::PerVPAConfig => Stage::Alpha,
         }
     }
 

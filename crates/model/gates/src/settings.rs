@@ -141,7 +141,7 @@ mod tests {
         );
         assert_eq!(
             error("Turbo=true"),
-            "unrecognized feature gate: Turbo; the gates are EnableSortSidecarContainerByName, SidecarSetPatchPodMetadataDefaultsAllowed"
+            format!("unrecognized feature gate: Turbo; the gates are {}", Gate::ALL.map(Gate::name).join(", "))
         );
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kube::Client;
+use pillion_api::names;
 use pillion_manager::Peer;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -21,11 +22,11 @@ use crate::{check, ready, take_over};
 /// The API server refuses, an object is in the way, or the manager does not answer in time.
 pub async fn install(client: &Client, options: &Options, timeout: Duration, say: Say<'_>) -> Result<(), Error> {
     let wanted = manifests(options);
-    let existing_namespaces = check_what_is_there(client, options, &wanted).await?;
+    let used_as_they_are = check_what_is_there(client, options, &wanted).await?;
     take_over::kruise(client, options, say).await?;
     for manifest in &wanted {
         let place = Place::of(manifest);
-        if !existing_namespaces.contains(&place) {
+        if !used_as_they_are.contains(&place) {
             place.apply(client, manifest, say).await?;
         }
     }
@@ -35,16 +36,17 @@ pub async fn install(client: &Client, options: &Options, timeout: Duration, say:
     check::admission(client, options, deadline, timeout, say).await
 }
 
-/// Refuses to go on if anything would be overwritten. Gives the namespaces that somebody else manages: they are used as they are.
+/// Refuses to go on if anything would be overwritten. Gives what somebody else manages and is used as it is: namespaces, and the definitions
+/// of the VerticalPodAutoscaler project.
 async fn check_what_is_there(client: &Client, options: &Options, wanted: &[Value]) -> Result<Vec<Place>, Error> {
-    let (mut namespaces, mut foreign, mut has_definition) = (Vec::new(), Vec::new(), false);
+    let (mut used, mut foreign, mut has_definition) = (Vec::new(), Vec::new(), false);
     for place in wanted.iter().map(Place::of) {
         let Some(live) = place.get(client).await? else { continue };
         let manager = match manager_of(&live) {
             Manager::Ours => continue,
             Manager::Helm(release) if place.is("Deployment") => return Err(Error::Helm { release }),
-            _ if place.is("Namespace") => {
-                namespaces.push(place);
+            _ if place.is("Namespace") || place.name.ends_with(names::AUTOSCALING_GROUP) => {
+                used.push(place);
                 continue;
             }
             _ if place.is("CustomResourceDefinition") && options.takes_over(Peer::Kruise) => continue,
@@ -59,7 +61,7 @@ async fn check_what_is_there(client: &Client, options: &Options, wanted: &[Value
         return Err(Error::Foreign { objects: foreign, has_definition });
     }
     elsewhere(client, options).await?;
-    Ok(namespaces)
+    Ok(used)
 }
 
 /// The webhook configurations and the roles of the cluster exist once.

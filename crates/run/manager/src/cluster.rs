@@ -305,7 +305,11 @@ impl Objects {
     /// The view of now. It shares what it can with the objects and with the views before.
     pub(crate) fn view(&self) -> View {
         View {
-            snapshot: Snapshot { catalog: self.catalog.clone(), namespaces: self.namespaces.clone() },
+            snapshot: Snapshot {
+                catalog: self.catalog.clone(),
+                namespaces: self.namespaces.clone(),
+                ..Snapshot::default()
+            },
             neighbours: self.neighbours.clone(),
             revisions: self.revisions.clone(),
             failing: Arc::clone(&self.failing.listed),

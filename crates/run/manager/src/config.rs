@@ -47,6 +47,8 @@ pub struct Config {
     pub installs_definition: bool,
     /// Whose objects the manager may serve, once they do not serve them any more.
     pub take_over: Vec<Peer>,
+    /// Settings of the recommender and the updater; their gates and metrics are those of the manager.
+    pub rightsizing: pillion_rightsizer::Config,
     /// What is counted.
     pub metrics: Metrics,
 }
@@ -55,6 +57,7 @@ impl Config {
     /// The settings of the only manager of a cluster: it does everything.
     pub fn new(client: Client, now: Now, address: WebhookAddress) -> Config {
         Config {
+            rightsizing: pillion_rightsizer::Config::new(client.clone(), now.clone()),
             client,
             now,
             namespace: NAMESPACE.to_owned(),

@@ -11,6 +11,17 @@ use crate::state::Inner;
 /// After a Lease was lost, this replica does not run for it again at once.
 const PAUSE: Duration = Duration::from_secs(2);
 
+/// The recommender stores what it knows before it ends; not longer than this.
+const STORING: Duration = Duration::from_secs(10);
+
+/// Returns when the work of a part is to be given up.
+async fn ended(inner: &Inner, part: Part) {
+    inner.stopped().await;
+    if part == Part::Recommender {
+        tokio::time::sleep(STORING).await;
+    }
+}
+
 /// Does the work of a part while this replica leads it, until the manager is to end; the Lease is given back then.
 pub(crate) async fn lead<'a>(
     inner: &'a Inner,
@@ -23,7 +34,7 @@ pub(crate) async fn lead<'a>(
         async move {
             tokio::select! {
                 () = work => {}
-                () = inner.stopped() => {}
+                () = ended(inner, part) => {}
             }
         }
     };

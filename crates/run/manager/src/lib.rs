@@ -34,7 +34,8 @@
 //!  certificates: authority in a Secret (shared) ─▶ certificate of this replica ─▶ serve (TLS)
 //!                           └─▶ bundle ─┐
 //!  leader (a Lease for each part) ──────┴─▶ registration (configurations, conversion), kept as it should be
-//!         └─▶ repair: pods, View ─▶ missed pods ─▶ status, events, evictions
+//!         ├─▶ repair: pods, View ─▶ missed pods ─▶ status, events, evictions
+//!         └─▶ rightsizing: recommender, updater (pillion-rightsizer)
 //!
 //!  health: /healthz, /readyz (caches, watches), /metrics
 //! ```
@@ -75,6 +76,7 @@ mod reference;
 mod registration;
 mod repair;
 mod review;
+mod rightsizing;
 mod rollout;
 mod secret;
 mod serve;

@@ -23,7 +23,7 @@ use crate::pace::Pace;
 use crate::part::Part;
 use crate::state::Inner;
 use crate::touched::touched;
-use crate::{enforced, health, registration, repair, rollout, serve, wait, webhook};
+use crate::{enforced, health, registration, repair, rightsizing, rollout, serve, wait, webhook};
 
 /// A new definition is served within a second or two, if at all.
 const LONGEST_ESTABLISHING: Duration = Duration::from_secs(30);
@@ -67,6 +67,7 @@ impl Manager {
         let config = &self.inner.config;
         if config.installs_definition {
             registration::install_definition(config).await?;
+            registration::install_autoscaler_definitions(config).await?;
         } else if registration::live_definition(config).await?.is_none() {
             return Err(Error::NoDefinition { name: registration::definition_name() });
         }
@@ -76,7 +77,11 @@ impl Manager {
         }
         let (caches, views) = (self.inner.caches.clone(), self.inner.views.clone());
         let watching = caches.run(config.client.clone(), config.revisions_namespace.clone(), views);
-        self.inner.watches.lock().unwrap_or_else(PoisonError::into_inner).spawn(watching);
+        let mut watches = self.inner.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        watches.spawn(watching);
+        if config.parts.contains(&Part::Webhook) {
+            watches.spawn(self.inner.rightsizing.clone().serve());
+        }
         Ok(())
     }
 
@@ -130,9 +135,13 @@ impl Manager {
     /// What the leader of a part does, until it is dropped.
     fn work_of(&self, part: Part) -> BoxFuture<'_, ()> {
         match part {
-            Part::Webhook => self.keep_registered().boxed(),
+            Part::Webhook => {
+                futures::future::join(self.keep_registered(), rightsizing::keep_lease(&self.inner)).map(drop).boxed()
+            }
             Part::Rollout => rollout::run(&self.inner).boxed(),
             Part::Repair => repair::run(&self.inner).boxed(),
+            Part::Recommender => rightsizing::recommend(&self.inner).boxed(),
+            Part::Updater => rightsizing::update(&self.inner).boxed(),
         }
     }
 
@@ -154,18 +163,21 @@ impl Manager {
     async fn register_admission(&self) -> Result<bool, Error> {
         let Some(bundle) = self.inner.bundle.borrow().clone() else { return Ok(false) };
         let failing = Arc::clone(&self.inner.views.borrow().failing);
-        registration::register_admission(&self.inner.config, &bundle, &failing).await
+        let with_autoscalers = self.inner.rightsizing.is_served();
+        registration::register_admission(&self.inner.config, &bundle, &failing, with_autoscalers).await
     }
 
     /// Keeps the webhooks registered, whatever others do to the registration.
     async fn keep_registered(&self) {
         let inner = &*self.inner;
         let (mut bundles, mut views) = (inner.bundle.subscribe(), inner.views.subscribe());
+        let mut rightsizing = inner.rightsizing.subscribe();
         let mut changes = self.changes();
         let mut pace = Pace::default();
         let mut wanted = None;
         loop {
             bundles.mark_unchanged();
+            rightsizing.mark_unchanged();
             let (bundle, failing, is_filled) = {
                 let view = views.borrow_and_update();
                 (inner.bundle.borrow().clone(), Arc::clone(&view.failing), view.is_filled)
@@ -193,6 +205,7 @@ impl Manager {
             tokio::select! {
                 _ = changes.next() => {}
                 _ = bundles.changed() => {}
+                _ = rightsizing.changed() => {}
                 _ = views.wait_for(is_wanted) => {}
                 () = tokio::time::sleep(RETRY), if pause == RETRY => {}
             }

@@ -39,6 +39,7 @@ struct Inner {
     certificate_expiry: Gauge,
     missed_pods: Family<SetLabels, Gauge>,
     evictions: Family<EvictionLabels, Counter>,
+    rightsizing: pillion_rightsizer::Metrics,
     rollout_pods: Family<RolloutLabels, Gauge>,
     rollout_blocked: Family<SetLabels, Gauge>,
     pod_writes: Family<PodWriteLabels, Counter>,
@@ -202,6 +203,8 @@ impl Default for Metrics {
         );
         let evictions = Family::default();
         registry.register("repair_evictions", "Evictions of pods without their sidecars", evictions.clone());
+        let rightsizing = pillion_rightsizer::Metrics::default();
+        rightsizing.register(&mut registry);
         let rollout_pods = Family::default();
         registry.register("rollout_pods", "Pods of a SidecarSet, by state", rollout_pods.clone());
         let rollout_blocked = Family::default();
@@ -224,6 +227,7 @@ impl Default for Metrics {
             certificate_expiry,
             missed_pods,
             evictions,
+            rightsizing,
             rollout_pods,
             rollout_blocked,
             pod_writes,
@@ -236,6 +240,10 @@ impl Metrics {
     /// A layer for a client that counts its requests.
     pub fn count_requests(&self) -> CountRequests {
         CountRequests::new(self.clone())
+    }
+
+    pub(crate) fn rightsizing(&self) -> &pillion_rightsizer::Metrics {
+        &self.inner.rightsizing
     }
 
     pub(crate) fn reviewed(&self, webhook: &'static str, outcome: Outcome, took: Duration) {

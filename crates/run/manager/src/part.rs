@@ -12,11 +12,15 @@ pub enum Part {
     Rollout,
     /// Finds pods that have been created without their sidecars.
     Repair,
+    /// Recommends what containers should request.
+    Recommender,
+    /// Brings running pods to what is recommended.
+    Updater,
 }
 
 impl Part {
     /// All parts.
-    pub const ALL: [Part; 3] = [Part::Webhook, Part::Rollout, Part::Repair];
+    pub const ALL: [Part; 5] = [Part::Webhook, Part::Rollout, Part::Repair, Part::Recommender, Part::Updater];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -24,6 +28,8 @@ impl Part {
             Part::Webhook => "webhook",
             Part::Rollout => "rollout",
             Part::Repair => "repair",
+            Part::Recommender => "recommender",
+            Part::Updater => "updater",
         }
     }
 
@@ -33,6 +39,8 @@ impl Part {
             Part::Webhook => "pillion-webhook",
             Part::Rollout => "pillion-rollout",
             Part::Repair => "pillion-repair",
+            Part::Recommender => "pillion-recommender",
+            Part::Updater => "pillion-updater",
         }
     }
 }
@@ -68,9 +76,7 @@ mod tests {
             assert_eq!(part.to_string().parse(), Ok(part));
         }
         let error = "rolout".parse::<Part>().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            r#"there is no controller "rolout"; the controllers are webhook, rollout, repair"#
-        );
+        let names = Part::ALL.map(Part::name).join(", ");
+        assert_eq!(error.to_string(), format!(r#"there is no controller "rolout"; the controllers are {names}"#));
     }
 }

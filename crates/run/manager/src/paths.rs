@@ -8,3 +8,7 @@ pub(crate) const MUTATE_SIDECARSET: &str = "/mutate-sidecarset";
 pub(crate) const VALIDATE_SIDECARSET: &str = "/validate-sidecarset";
 /// Where SidecarSets are converted between versions.
 pub(crate) const CONVERT: &str = "/convert";
+/// Where VerticalPodAutoscalers get their defaults.
+pub(crate) const MUTATE_AUTOSCALER: &str = "/mutate-verticalpodautoscaler";
+/// Where VerticalPodAutoscalers are checked.
+pub(crate) const VALIDATE_AUTOSCALER: &str = "/validate-verticalpodautoscaler";

@@ -12,6 +12,7 @@ use kube::core::{ApiResource, DynamicObject};
 use pillion_api::names;
 use pillion_api::sidecarset::SidecarSet;
 use pillion_api::sidecarset::crd::{self, Conversion};
+use pillion_api::vpa;
 use serde_json::{Value, json};
 
 use crate::certificate::Pair;
@@ -47,7 +48,13 @@ fn conversion(address: &WebhookAddress, bundle: &str) -> Value {
 ///
 /// Every pod of the cluster waits for the first entry, so it gives up early and lets the pod through. The pods of a set in `failing` are
 /// also sent through an entry of its own, without which they are refused. If the first entry has injected them, the second changes nothing.
-fn mutating(address: &WebhookAddress, namespace: &str, bundle: &str, failing: &[Arc<SidecarSet>]) -> Value {
+fn mutating(
+    address: &WebhookAddress,
+    namespace: &str,
+    bundle: &str,
+    failing: &[Arc<SidecarSet>],
+    with_autoscalers: bool,
+) -> Value {
     let excluded = json!({"key": names::NAMESPACE_NAME, "operator": "NotIn", "values": ["kube-system", namespace]});
     let pods = |name: String| {
         json!({
@@ -81,6 +88,9 @@ fn mutating(address: &WebhookAddress, namespace: &str, bundle: &str, failing: &[
         webhooks.push(own);
     }
     webhooks.push(sidecarsets("sidecarsets.pillion.dev", address, paths::MUTATE_SIDECARSET, bundle));
+    if with_autoscalers {
+        webhooks.push(autoscalers(address, paths::MUTATE_AUTOSCALER, bundle));
+    }
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "MutatingWebhookConfiguration",
@@ -89,13 +99,34 @@ fn mutating(address: &WebhookAddress, namespace: &str, bundle: &str, failing: &[
     })
 }
 
-/// SidecarSets are checked.
-fn validating(address: &WebhookAddress, bundle: &str) -> Value {
+/// SidecarSets are checked, and so are VerticalPodAutoscalers where they are served.
+fn validating(address: &WebhookAddress, bundle: &str, with_autoscalers: bool) -> Value {
+    let mut webhooks = vec![sidecarsets("sidecarsets.pillion.dev", address, paths::VALIDATE_SIDECARSET, bundle)];
+    if with_autoscalers {
+        webhooks.push(autoscalers(address, paths::VALIDATE_AUTOSCALER, bundle));
+    }
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": NAME},
-        "webhooks": [sidecarsets("sidecarsets.pillion.dev", address, paths::VALIDATE_SIDECARSET, bundle)],
+        "webhooks": webhooks,
+    })
+}
+
+/// VerticalPodAutoscalers. As upstream, the write goes through while the webhook is down: programs write them, too.
+fn autoscalers(address: &WebhookAddress, path: &str, bundle: &str) -> Value {
+    json!({
+        "name": "verticalpodautoscalers.pillion.dev",
+        "clientConfig": address.client_config(path, bundle),
+        "rules": [{
+            "apiGroups": [names::AUTOSCALING_GROUP], "apiVersions": ["v1"], "resources": ["verticalpodautoscalers"],
+            "operations": ["CREATE", "UPDATE"], "scope": "Namespaced",
+        }],
+        "matchPolicy": "Equivalent",
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": 10,
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
     })
 }
 
@@ -128,6 +159,17 @@ pub(crate) async fn install_definition(config: &Config) -> Result<(), Error> {
     apply::<CustomResourceDefinition>(config, &definition).await.map(drop)
 }
 
+/// Applies the definitions of VerticalPodAutoscaler and its checkpoints where there are none. Those of upstream are as good.
+pub(crate) async fn install_autoscaler_definitions(config: &Config) -> Result<(), Error> {
+    for definition in [vpa::crd::vertical_pod_autoscaler(), vpa::crd::checkpoint()] {
+        let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+        if live::<CustomResourceDefinition>(config, name).await?.is_null() {
+            apply::<CustomResourceDefinition>(config, &definition).await?;
+        }
+    }
+    Ok(())
+}
+
 /// The definition as it is.
 pub(crate) async fn live_definition(config: &Config) -> Result<Option<CustomResourceDefinition>, Error> {
     let definitions: Api<CustomResourceDefinition> = Api::all(config.client.clone());
@@ -153,9 +195,10 @@ pub(crate) async fn register_admission(
     config: &Config,
     bundle: &str,
     failing: &[Arc<SidecarSet>],
+    with_autoscalers: bool,
 ) -> Result<bool, Error> {
-    let mutating = mutating(&config.address, &config.namespace, bundle, failing);
-    let validating = validating(&config.address, bundle);
+    let mutating = mutating(&config.address, &config.namespace, bundle, failing, with_autoscalers);
+    let validating = validating(&config.address, bundle, with_autoscalers);
     let wrote_mutating = apply::<MutatingWebhookConfiguration>(config, &mutating).await?;
     let wrote_validating = apply::<ValidatingWebhookConfiguration>(config, &validating).await?;
     Ok(wrote_mutating || wrote_validating)
@@ -239,7 +282,7 @@ mod tests {
 
     #[test]
     fn pods_fail_open_and_those_of_the_system_are_never_asked_about() {
-        let configuration = mutating(&address(), "pillion-system", "PEM", &[]);
+        let configuration = mutating(&address(), "pillion-system", "PEM", &[], false);
         insta::assert_json_snapshot!(configuration["webhooks"][0], @r#"
         {
           "name": "pods.pillion.dev",
@@ -309,9 +352,11 @@ mod tests {
 
     #[test]
     fn configurations_are_objects_of_their_kinds() {
-        serde_json::from_value::<MutatingWebhookConfiguration>(mutating(&address(), "pillion-system", "PEM", &[]))
-            .unwrap();
-        serde_json::from_value::<ValidatingWebhookConfiguration>(validating(&address(), "PEM")).unwrap();
+        let mutating = mutating(&address(), "pillion-system", "PEM", &[], true);
+        serde_json::from_value::<MutatingWebhookConfiguration>(mutating).unwrap();
+        let validating = validating(&address(), "PEM", true);
+        assert_eq!(validating["webhooks"].as_array().unwrap().len(), 2);
+        serde_json::from_value::<ValidatingWebhookConfiguration>(validating).unwrap();
         let mut definition = crd::sidecarset(&Conversion::None);
         definition["spec"]["conversion"] = conversion(&address(), "PEM");
         let definition: CustomResourceDefinition = serde_json::from_value(definition).unwrap();
@@ -323,7 +368,7 @@ mod tests {
         let gold = json!({"matchLabels": {"tier": "gold"}});
         let spec = json!({"namespaceSelector": gold, "injectionStrategy": {"failurePolicy": "Fail"}});
         let set = Arc::new(pillion_testkit::mk_set("mesh", json!({"app": "web"}), spec));
-        let configuration = mutating(&address(), "pillion-system", "PEM", &[set]);
+        let configuration = mutating(&address(), "pillion-system", "PEM", &[set], false);
         serde_json::from_value::<MutatingWebhookConfiguration>(configuration.clone()).unwrap();
         let entry = &configuration["webhooks"][1];
         assert_eq!((&entry["name"], &entry["failurePolicy"]), (&json!("mesh.pods.pillion.dev"), &json!("Fail")));

@@ -9,6 +9,7 @@ use crate::cluster::View;
 use crate::config::Config;
 use crate::pending::Pending;
 use crate::pods::Pods;
+use crate::rightsizing::Rightsizing;
 use crate::watches::Caches;
 
 /// The state of a running manager.
@@ -19,6 +20,8 @@ pub(crate) struct Inner {
     pub(crate) pods: Pods,
     /// The cluster as the caches know it.
     pub(crate) views: watch::Sender<Arc<View>>,
+    /// The autoscalers of new pods.
+    pub(crate) rightsizing: Rightsizing,
     /// What the caches do not know yet.
     pub(crate) pending: Pending,
     /// The certificate to serve, once there is one.
@@ -43,6 +46,7 @@ pub(crate) struct Served {
 impl Inner {
     pub(crate) fn new(config: Config) -> Inner {
         Inner {
+            rightsizing: Rightsizing::new(&config),
             config,
             caches: Caches::default(),
             pods: Pods::default(),

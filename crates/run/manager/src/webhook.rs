@@ -1,5 +1,6 @@
 //! The HTTP side of the webhooks: bounds, decoding, and who decides.
 
+mod autoscaler;
 mod pod;
 mod sidecarset;
 
@@ -17,7 +18,9 @@ use tokio::time::Instant;
 
 use crate::budget::{Budget, Held, Refused};
 use crate::metrics::Outcome;
-use crate::paths::{CONVERT, MUTATE_POD, MUTATE_SIDECARSET, VALIDATE_SIDECARSET};
+use crate::paths::{
+    CONVERT, MUTATE_AUTOSCALER, MUTATE_POD, MUTATE_SIDECARSET, VALIDATE_AUTOSCALER, VALIDATE_SIDECARSET,
+};
 use crate::review::{Answer, Request};
 use crate::state::Inner;
 
@@ -45,6 +48,8 @@ pub(crate) fn router(inner: Arc<Inner>) -> Router {
         .route(MUTATE_POD, post(mutate_pod))
         .route(MUTATE_SIDECARSET, post(mutate_sidecarset))
         .route(VALIDATE_SIDECARSET, post(validate_sidecarset))
+        .route(MUTATE_AUTOSCALER, post(mutate_autoscaler))
+        .route(VALIDATE_AUTOSCALER, post(validate_autoscaler))
         .route(CONVERT, post(convert))
         .with_state(Arc::new(Desk { inner, budget: Budget::default() }))
 }
@@ -61,6 +66,15 @@ async fn mutate_sidecarset(State(desk): State<Arc<Desk>>, headers: HeaderMap, bo
 async fn validate_sidecarset(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {
     let inner = &desk.inner;
     desk.review(VALIDATE_SIDECARSET, &headers, body, async |request| sidecarset::validate(inner, &request).await).await
+}
+
+async fn mutate_autoscaler(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {
+    desk.review(MUTATE_AUTOSCALER, &headers, body, async |request| autoscaler::mutate(&request)).await
+}
+
+async fn validate_autoscaler(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {
+    let gates = desk.inner.config.gates;
+    desk.review(VALIDATE_AUTOSCALER, &headers, body, async |request| autoscaler::validate(&request, gates.into())).await
 }
 
 impl Desk {

@@ -102,7 +102,7 @@ fn quota_gives_the_pinned_revision_while_a_place_is_free() {
         let quota = granted.map(|granted| ("s".to_owned(), granted)).into_iter().collect();
         let catalog = Catalog::new([set], &[stored]).unwrap();
         let pod = mk_pod("p", json!({"app": "a"}), [mk_container("app")]);
-        let draw = Draw { random: 0, quota, place: Some("id".to_owned()) };
+        let draw = Draw { random: 0, quota, place: Some("id".to_owned()), ..Draw::default() };
         let (pod, _) = inject_with(&pod, &catalog, &draw).unwrap();
         let has_place = pod["metadata"]["annotations"][names::QUOTA_PLACE] == "id";
         assert_eq!(has_place, granted == Some(true), "a pod that was granted a place carries its id");

@@ -9,6 +9,7 @@ fn offline(sets: impl IntoIterator<Item = SidecarSet>) -> Offline {
     let snapshot = Snapshot {
         catalog: Catalog::new(sets, &[]).unwrap(),
         namespaces: [("shop".to_owned(), shop)].into_iter().collect(),
+        ..Snapshot::default()
     };
     Offline { snapshot, namespace: "default".to_owned(), ..Offline::default() }
 }

@@ -1,5 +1,7 @@
 //! The feature gates that decide which fields may be written and what is done with them.
 
+use pillion_gates::Gate;
+
 /// Feature gates of the autoscaler. All are off by default, as upstream's alpha gates are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a feature gate of its own")]
@@ -12,4 +14,15 @@ pub struct Gates {
     pub in_place: bool,
     /// `PerVPAConfig`: the fields that override flags of the components may be set and are used.
     pub per_vpa_config: bool,
+}
+
+impl From<pillion_gates::Gates> for Gates {
+    fn from(gates: pillion_gates::Gates) -> Self {
+        Gates {
+            native_sidecar: gates.is_enabled(Gate::NativeSidecar),
+            cpu_startup_boost: gates.is_enabled(Gate::CPUStartupBoost),
+            in_place: gates.is_enabled(Gate::InPlace),
+            per_vpa_config: gates.is_enabled(Gate::PerVPAConfig),
+        }
+    }
 }

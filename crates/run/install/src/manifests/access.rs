@@ -4,6 +4,7 @@
 
 use pillion_api::names;
 use pillion_manager::{KRUISE_LEASE, KRUISE_MUTATING, KRUISE_VALIDATING, Part};
+use pillion_rightsizer::{PeerPart, admission_lease};
 use serde_json::{Value, json};
 
 use super::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER, metadata};
@@ -31,6 +32,8 @@ pub(super) fn objects(options: &Options) -> Vec<Value> {
             Part::Webhook => webhook(options),
             Part::Rollout => rollout(options),
             Part::Repair => repair(home),
+            Part::Recommender => recommender(home),
+            Part::Updater => updater(home),
         });
     }
     objects
@@ -50,7 +53,7 @@ fn leader(controller: Part, home: &str) -> Vec<Value> {
 fn webhook(options: &Options) -> Vec<Value> {
     const NAME: &str = "pillion-webhook";
     let (home, component) = (options.namespace.as_str(), "webhook");
-    let cluster = [
+    let mut cluster = vec![
         rule(names::GROUP, &["sidecarsets"], &READ),
         rule(names::GROUP, &["sidecarsets/status"], &STATUS),
         rule("", &["namespaces"], &READ),
@@ -69,13 +72,25 @@ fn webhook(options: &Options) -> Vec<Value> {
         // Whether an OpenKruise serves SidecarSets.
         named(rule("admissionregistration.k8s.io", &["mutatingwebhookconfigurations"], &["get"]), KRUISE_MUTATING),
         named(rule("admissionregistration.k8s.io", &["validatingwebhookconfigurations"], &["get"]), KRUISE_VALIDATING),
+        named(
+            rule("admissionregistration.k8s.io", &["mutatingwebhookconfigurations"], &["get"]),
+            PeerPart::CONFIGURATION,
+        ),
         events(),
     ];
+    cluster.extend(rightsizing());
     let configuration = [
         named(rule("", &["configmaps"], &["get"]), names::CONFIGURATION_CONFIG_MAP),
         named(rule("coordination.k8s.io", &["leases"], &["get"]), KRUISE_LEASE),
     ];
     let mut objects = grant(NAME, None, home, component, &cluster);
+    let [deployment, _] = peer(PeerPart::Admission);
+    // By this Lease updaters know that new pods are sized.
+    let lease = PeerPart::Admission.lease();
+    let lease = named(rule("coordination.k8s.io", &["leases"], &["get", "patch"]), lease);
+    let create = rule("coordination.k8s.io", &["leases"], &["create"]);
+    let rules = [deployment, lease, create];
+    objects.extend(grant("pillion-admission-lease", Some(admission_lease::NAMESPACE), home, component, &rules));
     objects.extend(grant("pillion-configuration", Some(&options.revisions_namespace), home, component, &configuration));
     if options.certificates == Certificates::SelfMade {
         let certificate = [
@@ -114,6 +129,69 @@ fn repair(home: &str) -> Vec<Value> {
     grant("pillion-repair", None, home, "repair", &rules)
 }
 
+/// What rightsizing watches: autoscalers, and what a pod's workload and limits are found by.
+fn rightsizing() -> Vec<Value> {
+    vec![
+        rule(names::AUTOSCALING_GROUP, &["verticalpodautoscalers"], &READ),
+        rule("apps", &["daemonsets", "deployments", "replicasets", "statefulsets"], &READ),
+        rule("batch", &["cronjobs", "jobs"], &READ),
+        rule("", &["limitranges", "replicationcontrollers"], &READ),
+        // Whether VerticalPodAutoscalers are served.
+        named_all(
+            rule("apiextensions.k8s.io", &["customresourcedefinitions"], &READ),
+            &[
+                &format!("verticalpodautoscalers.{}", names::AUTOSCALING_GROUP),
+                &format!("verticalpodautoscalercheckpoints.{}", names::AUTOSCALING_GROUP),
+            ],
+        ),
+    ]
+}
+
+/// Whether a part of the VerticalPodAutoscaler project runs.
+fn peer(part: PeerPart) -> [Value; 2] {
+    [
+        named(rule("apps", &["deployments"], &["get"]), part.deployment()),
+        named(rule("coordination.k8s.io", &["leases"], &["get"]), part.lease()),
+    ]
+}
+
+fn recommender(home: &str) -> Vec<Value> {
+    let mut rules = rightsizing();
+    rules.extend([
+        rule(names::AUTOSCALING_GROUP, &["verticalpodautoscalers/status"], &STATUS),
+        rule(
+            names::AUTOSCALING_GROUP,
+            &["verticalpodautoscalercheckpoints"],
+            &["get", "list", "create", "patch", "delete"],
+        ),
+        rule("", &["pods"], &READ),
+        rule("metrics.k8s.io", &["pods"], &["get", "list"]),
+        // Usage straight from kubelets, for --usage-source=kubelets.
+        rule("", &["nodes"], &["list"]),
+        rule("", &["nodes/metrics"], &["get"]),
+    ]);
+    let mut objects = grant("pillion-recommender", None, home, "recommender", &rules);
+    let peer = peer(PeerPart::Recommender);
+    objects.extend(grant("pillion-recommender-peer", Some(admission_lease::NAMESPACE), home, "recommender", &peer));
+    objects
+}
+
+fn updater(home: &str) -> Vec<Value> {
+    let mut rules = rightsizing();
+    rules.extend([
+        rule("", &["pods"], &["get", "list", "watch", "patch"]),
+        rule("", &["pods/resize"], &["patch"]),
+        rule("", &["pods/eviction"], &["create"]),
+        events(),
+    ]);
+    let mut objects = grant("pillion-updater", None, home, "updater", &rules);
+    let [deployment, lease] = peer(PeerPart::Updater);
+    let admission = named(rule("coordination.k8s.io", &["leases"], &["get"]), PeerPart::Admission.lease());
+    let rules = [deployment, lease, admission];
+    objects.extend(grant("pillion-updater-peer", Some(admission_lease::NAMESPACE), home, "updater", &rules));
+    objects
+}
+
 fn events() -> Value {
     rule("", &["events"], &["create", "patch"])
 }
@@ -125,6 +203,12 @@ pub(super) fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> Value {
 /// The same rule for one object.
 pub(super) fn named(mut rule: Value, name: &str) -> Value {
     rule["resourceNames"] = json!([name]);
+    rule
+}
+
+/// The same rule for some objects.
+fn named_all(mut rule: Value, names: &[&str]) -> Value {
+    rule["resourceNames"] = json!(names);
     rule
 }
 

@@ -1,6 +1,8 @@
 //! Namespaces, the CustomResourceDefinition, and the configurations in which the manager registers its webhooks.
 
 use pillion_api::sidecarset::crd::{self, Conversion};
+use pillion_api::vpa;
+use pillion_manager::Part;
 use serde_json::{Value, json};
 
 use super::{CONFIGURATION, REVISIONS, metadata};
@@ -16,6 +18,9 @@ pub(super) fn objects(options: &Options) -> Vec<Value> {
         }));
     }
     objects.push(definition());
+    if options.controllers.iter().any(|part| matches!(part, Part::Recommender | Part::Updater)) {
+        objects.extend(autoscaler_definitions());
+    }
     objects.extend(["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"].map(|kind| {
         // The manager adds the webhooks, with its certificates; without any the API server calls nobody.
         json!({
@@ -32,6 +37,17 @@ fn home(namespace: &str) -> Value {
     let mut metadata = metadata(namespace, None, "manager");
     metadata["labels"]["pod-security.kubernetes.io/enforce"] = json!("restricted");
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+}
+
+/// The definitions of VerticalPodAutoscaler and its checkpoints. Those of the VerticalPodAutoscaler project are left alone where they exist.
+fn autoscaler_definitions() -> [Value; 2] {
+    [vpa::crd::vertical_pod_autoscaler(), vpa::crd::checkpoint()].map(|mut definition| {
+        let name = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let annotations = definition["metadata"]["annotations"].take();
+        definition["metadata"] = metadata(&name, None, "recommender");
+        definition["metadata"]["annotations"] = annotations;
+        definition
+    })
 }
 
 /// The definition without a conversion: the manager sets that to its webhook, and applying this again must not take it back.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use pillion_admission::{Decision, admit};
+use pillion_admission::{Decision, Snapshot, admit};
 use pillion_api::field::{Error, Path};
 use pillion_api::pod::Pod;
 use pillion_gates::Gates;
@@ -20,22 +20,32 @@ pub(crate) async fn mutate(inner: &Inner, request: Request) -> Answer {
     if !request.is("CREATE") {
         return Answer::default();
     }
-    let view = inner.pending.view(&inner.views, request.namespace.as_deref().unwrap_or("default")).await;
+    let namespace = request.namespace.as_deref().unwrap_or("default");
+    let view = inner.pending.view(&inner.views, namespace).await;
     // Places of `policy: Quota` are not granted here yet, which the answer says.
-    let draw = Draw { random: fastrand::u64(..), ..Draw::default() };
-    decide(request, &view, inner.config.gates, &draw, (inner.config.now)())
+    let mut draw = Draw { random: fastrand::u64(..), ..Draw::default() };
+    let autoscalers = inner.rightsizing.of_pod(namespace, &request.object).await;
+    let (gates, now) = (inner.config.gates, (inner.config.now)());
+    match autoscalers {
+        None => decide(request, &view, &view.snapshot, gates, &draw, now),
+        Some((autoscalers, workload)) => {
+            draw.workload = Some(workload);
+            let snapshot = Snapshot { autoscalers, ..view.snapshot.clone() };
+            decide(request, &view, &snapshot, gates, &draw, now)
+        }
+    }
 }
 
-fn decide(request: Request, view: &View, gates: Gates, draw: &Draw, now: Timestamp) -> Answer {
+fn decide(request: Request, view: &View, snapshot: &Snapshot, gates: Gates, draw: &Draw, now: Timestamp) -> Answer {
     let object = in_its_namespace(request.object, request.namespace.as_deref());
-    if !is_matched(&object, view) {
+    if draw.workload.is_none() && !is_matched(&object, view) {
         return Answer::default();
     }
     let pod = match Pod::new(object) {
         Ok(pod) => pod,
         Err(error) => return Answer::bad_request(format!("this is not a Pod: {error}")),
     };
-    let Decision { outcome, notes } = admit(&pod, &view.snapshot, gates, draw, Some(now));
+    let Decision { outcome, notes } = admit(&pod, snapshot, gates, draw, Some(now));
     match outcome {
         Ok(patch) => Answer {
             patch,
@@ -98,7 +108,6 @@ fn refusal(pod: &Pod, denied: &Denied) -> Answer {
 
 #[cfg(test)]
 mod tests {
-    use pillion_admission::Snapshot;
     use pillion_api::names;
     use pillion_inject::{Catalog, Namespace};
     use pillion_testkit::{mk_container, mk_set, mk_sized};
@@ -110,12 +119,20 @@ mod tests {
         let sets: Vec<_> = specs.iter().map(|(name, spec)| mk_set(name, json!({"app": "web"}), spec.clone())).collect();
         let shop = Namespace::new("shop", [("tier".to_owned(), "gold".to_owned())].into());
         let namespaces = [("shop".to_owned(), shop)].into_iter().collect();
-        View { snapshot: Snapshot { catalog: Catalog::new(sets, &[]).unwrap(), namespaces }, ..View::default() }
+        let catalog = Catalog::new(sets, &[]).unwrap();
+        View { snapshot: Snapshot { catalog, namespaces, ..Snapshot::default() }, ..View::default() }
     }
 
     fn answer(pod: Value, namespace: &str, view: &View) -> Answer {
         let request = Request { object: pod, namespace: Some(namespace.to_owned()), ..Request::default() };
-        decide(request, view, Gates::default(), &Draw::default(), "2026-01-01T00:00:00Z".parse().unwrap())
+        decide(
+            request,
+            view,
+            &view.snapshot,
+            Gates::default(),
+            &Draw::default(),
+            "2026-01-01T00:00:00Z".parse().unwrap(),
+        )
     }
 
     fn pod(container: Value) -> Value {

@@ -8,6 +8,7 @@ mod neighbours;
 mod pods;
 mod registration;
 mod repair;
+mod rightsizing;
 mod sidecarsets;
 mod take_over;
 mod tls;

@@ -1,0 +1,265 @@
+//! Rightsizing of a new pod, in two steps: the pod's own containers before `resourcesPolicy` looks at them, and the injected ones after it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use pillion_api::pod::{Object, Pod};
+use pillion_api::vpa::{Gates, VerticalPodAutoscaler};
+use pillion_note::{ContainerKey, ContainerList, Draft, Draw, Note, Reason, Subject};
+use pillion_quantity::Quantity;
+use pillion_rightsize::{
+    Amounts, ContainerKind, ContainerTarget, LimitRanges, PodContainer, PodView, Sizing, Workload, admits, annotations,
+    controlling, is_target, size,
+};
+use serde_json::Value;
+
+/// The autoscalers that may control new pods, and what else they are decided by.
+#[derive(Clone, Debug, Default)]
+pub struct Autoscalers {
+    /// The autoscalers.
+    pub list: Vec<Arc<VerticalPodAutoscaler>>,
+    /// The LimitRanges, by namespace.
+    pub ranges: BTreeMap<String, LimitRanges>,
+    /// `--max-allowed-cpu-boost`.
+    pub max_boost: Option<Quantity>,
+}
+
+impl Autoscalers {
+    /// The one that controls the pods of a workload. One that does nothing to new pods does not count.
+    fn controlling(&self, workload: &Workload) -> Option<&VerticalPodAutoscaler> {
+        let autoscalers = self.list.iter().map(AsRef::as_ref);
+        controlling(autoscalers.filter(|autoscaler| is_target(autoscaler, workload) && admits(autoscaler)))
+    }
+}
+
+/// The rightsizing of one pod.
+pub(crate) struct Rightsizing<'a> {
+    autoscaler: &'a VerticalPodAutoscaler,
+    ranges: LimitRanges,
+    max_boost: Option<Quantity>,
+    gates: Gates,
+    done: Vec<Sizing>,
+}
+
+impl<'a> Rightsizing<'a> {
+    /// `None` if no autoscaler controls the pod.
+    pub(crate) fn new(
+        draft: &mut Draft<'_>,
+        autoscalers: &'a Autoscalers,
+        draw: &Draw,
+        gates: Gates,
+    ) -> Option<Rightsizing<'a>> {
+        let namespace = draft.pod().namespace().to_owned();
+        let (kind, name) = draw.workload.clone()?;
+        let workload = Workload { namespace, kind, name };
+        let autoscaler = autoscalers.controlling(&workload)?;
+        if draft.field("resources").and_then(Value::as_object).is_some_and(|resources| !resources.is_empty()) {
+            let text = "the pod sets resources for the pod as a whole (spec.resources), which containers must fit into; it is left as it is";
+            draft.note(Note::warning(subject(autoscaler), Reason::PodResources, text));
+            return None;
+        }
+        let ranges = autoscalers.ranges.get(&workload.namespace).copied().unwrap_or_default();
+        Some(Rightsizing { autoscaler, ranges, max_boost: autoscalers.max_boost, gates, done: Vec::new() })
+    }
+
+    /// Sizes the pod's own containers and native sidecars.
+    pub(crate) fn size_own(&mut self, draft: &mut Draft<'_>) {
+        self.step(draft, true);
+    }
+
+    /// Sizes the containers that were injected, over what their `resourcesPolicy` says, and writes the annotations.
+    pub(crate) fn size_injected(mut self, draft: &mut Draft<'_>) {
+        self.step(draft, false);
+        let Some(pod) = view(draft) else { return };
+        for (key, value) in annotations(self.autoscaler, &pod, &self.done, self.gates) {
+            draft.set_annotation(key, value);
+        }
+    }
+
+    fn step(&mut self, draft: &mut Draft<'_>, own: bool) {
+        let Some(pod) = view(draft) else { return };
+        let keys: BTreeMap<(ContainerList, String), ContainerKey> = LISTS
+            .into_iter()
+            .flat_map(|list| draft.containers(list).map(move |(key, it)| ((list, it.name().to_owned()), key)))
+            .collect();
+        let own_keys: BTreeSet<ContainerKey> = keys.values().copied().filter(|key| draft.is_own(*key)).collect();
+        let key = |container: &PodContainer| keys.get(&(list(container.kind), container.name.clone())).copied();
+        let is_wanted = |container: &PodContainer| key(container).is_some_and(|key| own_keys.contains(&key) == own);
+        let sizing = size(self.autoscaler, &pod, &self.ranges, self.max_boost, self.gates, is_wanted);
+        for target in &sizing.targets {
+            let container = pod.containers.iter().find(|container| container.name == target.container);
+            let Some(object) = container.and_then(key).and_then(|key| draft.container_mut(key)) else { continue };
+            set(object, target);
+            draft.note(Note::info(subject(self.autoscaler), Reason::Rightsized, text(target)).about(&target.container));
+        }
+        self.done.push(sizing);
+    }
+}
+
+const LISTS: [ContainerList; 2] = [ContainerList::InitContainers, ContainerList::Containers];
+
+fn list(kind: ContainerKind) -> ContainerList {
+    match kind {
+        ContainerKind::Regular => ContainerList::Containers,
+        ContainerKind::NativeSidecar | ContainerKind::Init => ContainerList::InitContainers,
+    }
+}
+
+/// `None` for a pod that is malformed, which the API server says.
+fn view(draft: &Draft<'_>) -> Option<PodView> {
+    Pod::new(draft.to_value()).ok().map(|pod| PodView::new(&pod))
+}
+
+fn subject(autoscaler: &VerticalPodAutoscaler) -> Subject {
+    Subject::VerticalPodAutoscaler { namespace: autoscaler.namespace().to_owned(), name: autoscaler.name().to_owned() }
+}
+
+/// The resources that a target sets, as `requests.cpu` and its amount.
+fn amounts(target: &ContainerTarget) -> impl Iterator<Item = (&'static str, &'static str, Quantity)> {
+    let lists = [("requests", target.requests), ("limits", target.limits)];
+    lists.into_iter().flat_map(|(list, Amounts { cpu, memory })| {
+        let named = [("cpu", cpu), ("memory", memory)];
+        named.into_iter().filter_map(move |(resource, amount)| Some((list, resource, amount?)))
+    })
+}
+
+fn set(container: &mut Object, target: &ContainerTarget) {
+    for (list, resource, amount) in amounts(target) {
+        let resources = container.entry("resources").or_insert(Value::Null);
+        let Some(list) = child(resources).map(|resources| resources.entry(list).or_insert(Value::Null)) else {
+            continue;
+        };
+        if let Some(list) = child(list) {
+            list.insert(resource.to_owned(), Value::String(amount.to_string()));
+        }
+    }
+}
+
+/// The object, made of null if need be.
+fn child(value: &mut Value) -> Option<&mut Object> {
+    if value.is_null() {
+        *value = Value::Object(Object::new());
+    }
+    value.as_object_mut()
+}
+
+fn text(target: &ContainerTarget) -> String {
+    let set: Vec<String> =
+        amounts(target).map(|(list, resource, amount)| format!("{list}.{resource} = {amount}")).collect();
+    let notes: Vec<String> = target.notes.iter().map(ToString::to_string).collect();
+    let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join(", ")) };
+    format!("{} as recommended{notes}", set.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_gates::Gates as FeatureGates;
+    use pillion_inject::Catalog;
+    use pillion_testkit::mk_set;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Decision, Snapshot, admit};
+
+    fn autoscaler(containers: &[&str]) -> Arc<VerticalPodAutoscaler> {
+        let recommended: Vec<Value> = containers
+            .iter()
+            .map(|name| json!({"containerName": name, "target": {"cpu": "250m", "memory": "200Mi"}}))
+            .collect();
+        let it = pillion_api::vpa::decode(json!({
+            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+            "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+            "status": {"recommendation": {"containerRecommendations": recommended}}
+        }));
+        Arc::new(it.unwrap())
+    }
+
+    fn snapshot(containers: &[&str], sets: Vec<Value>) -> Snapshot {
+        let sets =
+            sets.into_iter().enumerate().map(|(i, spec)| mk_set(&format!("set-{i}"), json!({"app": "web"}), spec));
+        Snapshot {
+            catalog: Catalog::new(sets, &[]).unwrap(),
+            autoscalers: Autoscalers { list: vec![autoscaler(containers)], ..Autoscalers::default() },
+            ..Snapshot::default()
+        }
+    }
+
+    fn pod() -> Value {
+        json!({
+            "metadata": {"name": "web-0", "labels": {"app": "web"}},
+            "spec": {
+                "containers": [{"name": "app", "resources": {"requests": {"cpu": "100m"}, "limits": {"cpu": "200m"}}}],
+                "initContainers": [{"name": "setup"}, {"name": "mesh", "restartPolicy": "Always"}]
+            }
+        })
+    }
+
+    fn admitted(pod: &Value, snapshot: &Snapshot, gates: &str, workload: &str) -> (Value, Vec<Note>) {
+        let draw = Draw { workload: Some(("Deployment".to_owned(), workload.to_owned())), ..Draw::default() };
+        let gates = FeatureGates::default().with(&gates.parse().unwrap());
+        let Decision { outcome, notes } = admit(&Pod::new(pod.clone()).unwrap(), snapshot, gates, &draw, None);
+        let mut after = pod.clone();
+        json_patch::patch(&mut after, &outcome.unwrap()).unwrap();
+        (after, notes)
+    }
+
+    #[test]
+    fn own_containers_and_native_sidecars_get_what_is_recommended_and_init_containers_nothing() {
+        let snapshot = snapshot(&["app", "mesh", "setup"], vec![]);
+        let (after, notes) = admitted(&pod(), &snapshot, "NativeSidecar=true", "web");
+        let app = json!({"requests": {"cpu": "250m", "memory": "200Mi"}, "limits": {"cpu": "500m"}});
+        assert_eq!(after["spec"]["containers"][0]["resources"], app);
+        let mesh = json!({"requests": {"cpu": "250m", "memory": "200Mi"}});
+        assert_eq!(after["spec"]["initContainers"][1]["resources"], mesh);
+        assert_eq!(after["spec"]["initContainers"][0], json!({"name": "setup"}));
+        let annotations = &after["metadata"]["annotations"];
+        assert_eq!(annotations["vpaObservedContainers"], "app, mesh");
+        assert!(annotations["vpaUpdates"].as_str().unwrap().contains("init-sidecar 1: "), "{annotations}");
+        assert_eq!(
+            notes[0].to_string(),
+            r#"VerticalPodAutoscaler "default/web", container "mesh": requests.cpu = 250m, requests.memory = 200Mi as recommended"#
+        );
+        let (again, _) = admitted(&after, &snapshot, "NativeSidecar=true", "web");
+        assert_eq!(again, after, "admitting twice is admitting once");
+    }
+
+    #[test]
+    fn without_the_gate_a_native_sidecar_is_left_alone() {
+        let (after, _) = admitted(&pod(), &snapshot(&["app", "mesh"], vec![]), "", "web");
+        assert_eq!(after["spec"]["initContainers"], pod()["spec"]["initContainers"]);
+        assert_eq!(after["metadata"]["annotations"]["vpaObservedContainers"], "app");
+    }
+
+    #[test]
+    fn a_pod_of_another_workload_is_left_alone() {
+        let (after, notes) = admitted(&pod(), &snapshot(&["app"], vec![]), "", "api");
+        assert_eq!((after, notes.len()), (pod(), 0));
+    }
+
+    #[test]
+    fn a_resources_policy_sees_what_the_app_was_given_and_an_autoscaler_wins_over_it() {
+        let policy = json!({"targetContainersMode": "sum", "resourcesExpr": {"requests": {"cpu": "cpu*50%"}}});
+        let proxy = |name: &str| json!({"name": name, "image": "proxy:1", "resourcesPolicy": policy});
+        let sets = || vec![json!({"containers": [proxy("proxy"), proxy("log")]})];
+        let cpu = |after: &Value, name: &str| {
+            let containers = after["spec"]["containers"].as_array().unwrap();
+            let container = containers.iter().find(|container| container["name"] == name).unwrap();
+            container["resources"]["requests"]["cpu"].as_str().unwrap().to_owned()
+        };
+        let (after, _) = admitted(&pod(), &snapshot(&["app", "proxy"], sets()), "", "web");
+        assert_eq!(cpu(&after, "app"), "250m");
+        assert_eq!(cpu(&after, "log"), "125m", "half of what the app has now");
+        assert_eq!(cpu(&after, "proxy"), "250m", "the autoscaler controls it");
+        assert_eq!(after["metadata"]["annotations"]["vpaObservedContainers"].as_str().unwrap().split(", ").count(), 3);
+    }
+
+    #[test]
+    fn resources_of_the_pod_as_a_whole_are_respected_with_a_warning() {
+        let mut whole = pod();
+        whole["spec"]["resources"] = json!({"limits": {"cpu": "1"}});
+        let (after, notes) = admitted(&whole, &snapshot(&["app"], vec![]), "", "web");
+        assert_eq!(after, whole);
+        assert_eq!((notes.len(), notes[0].severity), (1, pillion_note::Severity::Warning));
+    }
+}

@@ -1,0 +1,114 @@
+//! OOM kills, as the status of a pod reports them.
+
+use jiff::Timestamp;
+use pillion_api::vpa::Gates;
+
+use crate::pod::{PodContainer, PodView};
+
+/// An OOM kill that was not reported before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewOom {
+    /// The container.
+    pub container: String,
+    /// Bytes of memory that it requested when it was killed.
+    pub requested: i64,
+    /// When it was killed.
+    pub at: Timestamp,
+}
+
+/// The OOM kills that a pod reports and did not report before. Of a pod that is seen for the first time, `since` gives for each
+/// container up to when kills are known already.
+pub fn new_ooms(
+    before: Option<&PodView>,
+    pod: &PodView,
+    gates: Gates,
+    since: impl Fn(&str) -> Option<Timestamp>,
+) -> Vec<NewOom> {
+    let before = before.filter(|before| before.uid == pod.uid);
+    let kill = |container: &PodContainer| {
+        let newest = container.newest_oom()?;
+        let old = before.and_then(|before| before.containers.iter().find(|old| old.name == container.name));
+        let known = match before {
+            Some(_) => old.and_then(PodContainer::newest_oom).map(|kill| kill.finished),
+            None => since(&container.name),
+        };
+        if known.is_some_and(|known| newest.finished <= known) {
+            return None;
+        }
+        // The container that was killed had what the pod had before; a resize may have come since.
+        let memory = old.unwrap_or(container).requests.memory;
+        let requested = memory.map_or(0, |memory| i64::try_from(memory.value()).unwrap_or(i64::MAX));
+        Some(NewOom { container: container.name.clone(), requested, at: newest.finished })
+    };
+    pod.sized(gates).filter_map(kill).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_api::pod::Pod;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const NATIVE: Gates =
+        Gates { native_sidecar: true, cpu_startup_boost: false, in_place: false, per_vpa_config: false };
+
+    fn pod(status: &Value, sidecar_status: &Value) -> PodView {
+        let resources = json!({"requests": {"memory": "1Ki"}});
+        PodView::new(
+            &Pod::new(json!({
+                "metadata": {"uid": "1"},
+                "spec": {
+                    "containers": [{"name": "app", "resources": resources}],
+                    "initContainers": [{"name": "mesh", "restartPolicy": "Always", "resources": resources}]
+                },
+                "status": {"containerStatuses": [status], "initContainerStatuses": [sidecar_status]}
+            }))
+            .unwrap(),
+        )
+    }
+
+    fn killed(name: &str, list: &str, second: u32) -> Value {
+        let terminated = json!({
+            "reason": "OOMKilled", "startedAt": "2026-01-01T00:00:00Z", "finishedAt": format!("2026-01-01T00:01:{second:02}Z")
+        });
+        json!({"name": name, list: {"terminated": terminated}})
+    }
+
+    fn shown(kills: Vec<NewOom>) -> Vec<String> {
+        kills.into_iter().map(|kill| format!("{} {} {}", kill.container, kill.requested, kill.at)).collect()
+    }
+
+    /// The cases of upstream's `pkg/recommender/input/oom/observer_test.go`, and of the pull request for native sidecars.
+    #[test]
+    fn a_kill_counts_once_whether_the_container_restarted_or_not() {
+        let calm = pod(&json!({"name": "app"}), &json!({"name": "mesh"}));
+        let ended = pod(&killed("app", "state", 1), &json!({"name": "mesh"}));
+        let restarted = pod(&killed("app", "lastState", 1), &json!({"name": "mesh"}));
+        let again = pod(&killed("app", "lastState", 9), &json!({"name": "mesh"}));
+        let of = |before: &PodView, now: &PodView| shown(new_ooms(Some(before), now, NATIVE, |_| None));
+        assert_eq!(of(&calm, &ended), ["app 1024 2026-01-01T00:01:01Z"]);
+        assert_eq!(of(&ended, &restarted), [""; 0]);
+        assert_eq!(of(&calm, &restarted), ["app 1024 2026-01-01T00:01:01Z"]);
+        assert_eq!(of(&restarted, &again), ["app 1024 2026-01-01T00:01:09Z"]);
+        assert_eq!(of(&again, &again), [""; 0]);
+    }
+
+    #[test]
+    fn a_native_sidecar_counts_with_the_gate_only() {
+        let calm = pod(&json!({"name": "app"}), &json!({"name": "mesh"}));
+        let now = pod(&json!({"name": "app"}), &killed("mesh", "state", 1));
+        assert_eq!(new_ooms(Some(&calm), &now, NATIVE, |_| None).len(), 1);
+        assert_eq!(new_ooms(Some(&calm), &now, Gates::default(), |_| None).len(), 0);
+    }
+
+    #[test]
+    fn what_a_checkpoint_has_seen_does_not_count_again() {
+        let now = pod(&killed("app", "lastState", 5), &json!({"name": "mesh"}));
+        let of =
+            |since: Option<&str>| new_ooms(None, &now, NATIVE, |_| since.map(|since| since.parse().unwrap())).len();
+        assert_eq!(of(None), 1);
+        assert_eq!(of(Some("2026-01-01T00:01:04Z")), 1);
+        assert_eq!(of(Some("2026-01-01T00:01:05Z")), 0);
+    }
+}

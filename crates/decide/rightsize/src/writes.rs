@@ -1,0 +1,144 @@
+//! What is worth a write to the API server.
+
+use jiff::{SignedDuration, Timestamp};
+use pillion_api::vpa::{RecommendedContainerResources, ResourceList, VerticalPodAutoscalerStatus};
+use pillion_quantity::Quantity;
+
+use crate::usage::ContainerUsage;
+
+/// History that is younger than this changes quickly.
+const FIRST_DAY: SignedDuration = SignedDuration::from_hours(24);
+/// Checkpoints of young history.
+const YOUNG: SignedDuration = SignedDuration::from_mins(1);
+/// Checkpoints of old history: a restart loses this much at most.
+const OLD: SignedDuration = SignedDuration::from_mins(10);
+/// A pass may begin a little early.
+const SLACK: SignedDuration = SignedDuration::from_secs(5);
+
+/// What a checkpoint that was written has in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// When it was written.
+    pub at: Timestamp,
+    /// Its samples.
+    pub samples: i64,
+    /// The last sample or OOM kill in it.
+    pub last_change: Option<Timestamp>,
+}
+
+impl Stored {
+    /// What a checkpoint that is written now has in it.
+    pub fn of(usage: &ContainerUsage, now: Timestamp) -> Stored {
+        let aggregate = usage.aggregate();
+        Stored { at: now, samples: aggregate.samples(), last_change: aggregate.last_change() }
+    }
+}
+
+/// Whether a checkpoint is to be written: only if something was sampled since the last one, each minute in the first day of a
+/// container, then every ten minutes, and at once if it is `urgent` (after an OOM kill, and before the recommender ends).
+pub fn is_checkpoint_due(usage: &ContainerUsage, stored: Option<&Stored>, urgent: bool, now: Timestamp) -> bool {
+    let current = Stored::of(usage, now);
+    let is_empty = current.samples == 0 && usage.aggregate().is_empty(pillion_expr::Resource::Memory);
+    let Some(stored) = stored else { return !is_empty };
+    if current.samples == stored.samples && current.last_change == stored.last_change {
+        return false;
+    }
+    let is_young = usage.aggregate().first_sample().is_none_or(|first| now.duration_since(first) < FIRST_DAY);
+    let pause = if is_young { YOUNG } else { OLD };
+    urgent || now.duration_since(stored.at) >= pause - SLACK
+}
+
+/// Whether a status differs enough to be written. A bound comes closer with every sample while history is short: it is written
+/// when it has moved by a hundredth. Everything else is written when it changes.
+pub fn is_status_due(before: &VerticalPodAutoscalerStatus, after: &VerticalPodAutoscalerStatus) -> bool {
+    if before.conditions != after.conditions || before.observed_generation != after.observed_generation {
+        return true;
+    }
+    let (old, new) = match (&before.recommendation, &after.recommendation) {
+        (None, None) => return false,
+        (Some(old), Some(new)) => (&old.container_recommendations, &new.container_recommendations),
+        _ => return true,
+    };
+    old.len() != new.len() || old.iter().zip(new).any(|(old, new)| has_moved(old, new))
+}
+
+fn has_moved(old: &RecommendedContainerResources, new: &RecommendedContainerResources) -> bool {
+    let bounds = [(&old.lower_bound, &new.lower_bound), (&old.upper_bound, &new.upper_bound)];
+    old.container_name != new.container_name
+        || old.target != new.target
+        || old.uncapped_target != new.uncapped_target
+        || bounds.into_iter().any(|(old, new)| match (old, new) {
+            (None, None) => false,
+            (Some(old), Some(new)) => has_list_moved(old, new),
+            _ => true,
+        })
+}
+
+fn has_list_moved(old: &ResourceList, new: &ResourceList) -> bool {
+    let is_near = |(old, new): ((&str, Quantity), (&str, Quantity))| {
+        let (from, to) = (old.1.nanos(), new.1.nanos());
+        old.0 == new.0 && (from - to).unsigned_abs().saturating_mul(100) < from.unsigned_abs().max(to.unsigned_abs())
+            || old == new
+    };
+    old.iter().count() != new.iter().count() || !old.iter().zip(new.iter()).all(is_near)
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_api::vpa::Gates;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::pod::ContainerKind;
+    use crate::settings::SampleSettings;
+    use crate::usage::{Usage, Workload};
+
+    fn at(minutes: i64) -> Timestamp {
+        Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes)
+    }
+
+    #[test]
+    fn checkpoints_are_written_each_minute_then_every_ten_and_only_after_samples() {
+        let web = Workload { namespace: "shop".into(), kind: "Deployment".into(), name: "web".into() };
+        let mut usage = Usage::new(SampleSettings::default(), Gates::default());
+        usage.add_pod("web-0", &web, [("app", ContainerKind::Regular)], at(0));
+        let app = |usage: &Usage, stored: Option<&Stored>, urgent: bool, now: i64| {
+            is_checkpoint_due(usage.containers(&web).next().unwrap(), stored, urgent, at(now))
+        };
+        let stored = |usage: &Usage, now: i64| Stored::of(usage.containers(&web).next().unwrap(), at(now));
+        assert!(!app(&usage, None, true, 0), "there is nothing to store");
+        usage.add_sample("web-0", "app", 100, 1 << 20, at(1)).unwrap();
+        assert!(app(&usage, None, false, 1));
+        let first = stored(&usage, 1);
+        assert!(!app(&usage, Some(&first), true, 2), "nothing was sampled since");
+        usage.add_sample("web-0", "app", 100, 1 << 20, at(2)).unwrap();
+        assert!(app(&usage, Some(&first), false, 2));
+
+        let day = 24 * 60 + 10;
+        let second = stored(&usage, day);
+        usage.add_sample("web-0", "app", 100, 1 << 20, at(day + 1)).unwrap();
+        assert!(!app(&usage, Some(&second), false, day + 1));
+        assert!(app(&usage, Some(&second), true, day + 1));
+        assert!(app(&usage, Some(&second), false, day + 10));
+    }
+
+    #[test]
+    fn a_status_is_written_when_a_target_changes_or_a_bound_moves_by_a_hundredth() {
+        let status = |target: &str, upper: &str| -> VerticalPodAutoscalerStatus {
+            let it: Value = json!({"recommendation": {"containerRecommendations": [
+                {"containerName": "app", "target": {"cpu": target}, "upperBound": {"cpu": upper}}
+            ]}});
+            serde_json::from_value(it).unwrap()
+        };
+        let before = status("100m", "1000m");
+        assert!(!is_status_due(&before, &status("100m", "1000m")));
+        assert!(!is_status_due(&before, &status("100m", "991m")));
+        assert!(is_status_due(&before, &status("100m", "990m")));
+        assert!(is_status_due(&before, &status("101m", "1000m")));
+        assert!(is_status_due(&before, &VerticalPodAutoscalerStatus::default()));
+        assert!(is_status_due(
+            &before,
+            &VerticalPodAutoscalerStatus { observed_generation: Some(2), ..before.clone() }
+        ));
+    }
+}

@@ -1,0 +1,86 @@
+//! A VerticalPodAutoscaler gets its defaults, and is checked.
+
+use pillion_api::names;
+use pillion_api::vpa::{self, DecodeError, Gates};
+use serde_json::Value;
+
+use crate::review::{Answer, Request};
+
+/// Writes defaults. What cannot be read is left to the schema and to [`validate`].
+pub(crate) fn mutate(request: &Request) -> Answer {
+    if !request.is("CREATE") && !request.is("UPDATE") {
+        return Answer::default();
+    }
+    let Ok(before) = vpa::decode(request.object.clone()) else { return Answer::default() };
+    let mut after = before.clone();
+    if !vpa::apply_defaults(&mut after) {
+        return Answer::default();
+    }
+    match (serde_json::to_value(&before), serde_json::to_value(&after)) {
+        (Ok(before), Ok(after)) => Answer { patch: json_patch::diff(&before, &after), ..Answer::default() },
+        (Err(error), _) | (_, Err(error)) => Answer::bad_request(error.to_string()),
+    }
+}
+
+/// Checks it by upstream's rules.
+pub(crate) fn validate(request: &Request, gates: Gates) -> Answer {
+    if !request.is("CREATE") && !request.is("UPDATE") {
+        return Answer::default();
+    }
+    let autoscaler = match vpa::decode(request.object.clone()) {
+        Ok(autoscaler) => autoscaler,
+        Err(DecodeError::Field(error)) => {
+            let name = request.object["metadata"]["name"].as_str().unwrap_or_default();
+            return Answer::invalid((names::AUTOSCALING_GROUP, names::VPA_KIND), name, &[error]);
+        }
+        Err(other) => return Answer::bad_request(other.to_string()),
+    };
+    let old = (request.old_object != Value::Null).then(|| vpa::decode(request.old_object.clone()).ok()).flatten();
+    let checked = vpa::validate(&autoscaler, old.as_ref(), gates);
+    if checked.errors.is_empty() {
+        return Answer::default().with_warnings(checked.warnings);
+    }
+    Answer::invalid((names::AUTOSCALING_GROUP, names::VPA_KIND), autoscaler.name(), &checked.errors)
+        .with_warnings(checked.warnings)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn request(spec: Value, old: Value) -> Request {
+        let object = json!({
+            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "web"}, "spec": spec
+        });
+        let operation = if old.is_null() { "CREATE" } else { "UPDATE" };
+        Request { operation: operation.to_owned(), object, old_object: old, ..Request::default() }
+    }
+
+    #[test]
+    fn a_missing_update_policy_is_filled_in_and_nothing_else() {
+        let target = json!({"targetRef": {"kind": "Deployment", "name": "web"}});
+        let new = request(target.clone(), Value::Null);
+        let mut after = new.object.clone();
+        json_patch::patch(&mut after, &mutate(&new).patch).unwrap();
+        assert_eq!(after["spec"]["updatePolicy"], json!({"updateMode": "Recreate"}));
+        let again = Request { operation: "UPDATE".to_owned(), object: after, ..Request::default() };
+        assert_eq!(mutate(&again).patch.0, []);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_field_and_a_deprecated_mode_with_a_warning() {
+        let of = |mode: &str| {
+            let spec =
+                json!({"targetRef": {"kind": "Deployment", "name": "web"}, "updatePolicy": {"updateMode": mode}});
+            validate(&request(spec, Value::Null), Gates::default())
+        };
+        assert!(of("Recreate").is_allowed() && of("Recreate").warnings.is_empty());
+        assert_eq!(of("Auto").warnings.len(), 1);
+        let refusal = of("InPlace").refusal.unwrap();
+        assert_eq!(refusal["details"]["causes"][0]["field"], "spec.updatePolicy.updateMode");
+        let bad = request(json!({"updatePolicy": {"minReplicas": "one"}}), Value::Null);
+        assert_eq!(validate(&bad, Gates::default()).refusal.unwrap()["code"], 422);
+    }
+}

@@ -1,0 +1,319 @@
+//! Recommender, updater and admission together, over an embedded cluster with a simulated node, in virtual time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{Method, StatusCode};
+use pillion_api::vpa::VerticalPodAutoscalerStatus;
+use pillion_embedded::Embedded;
+use pillion_gates::Gates;
+use pillion_manager::{Config, Manager, WebhookAddress};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use crate::{Cluster, URL};
+
+const AUTOSCALERS: &str = "/apis/autoscaling.k8s.io/v1/namespaces/default/verticalpodautoscalers";
+const CHECKPOINTS: &str = "/apis/autoscaling.k8s.io/v1/namespaces/default/verticalpodautoscalercheckpoints";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// An embedded cluster, and the manager that runs beside it.
+struct Rig {
+    engine: Embedded,
+    cluster: Cluster,
+    running: Option<(Manager, JoinHandle<()>)>,
+}
+
+impl Rig {
+    async fn start(gates: &str) -> Rig {
+        let config = pillion_embedded::Config::simulated("2026-01-01T00:00:00Z".parse().unwrap());
+        let engine = Embedded::start_without_controllers(config).await.unwrap();
+        let cluster = Cluster { server: engine.server().clone() };
+        let mut rig = Rig { engine, cluster, running: None };
+        rig.manage(gates).await;
+        rig.engine.start_controllers();
+        sleep(Duration::from_secs(5)).await;
+        rig
+    }
+
+    /// Runs a manager with these gates, in the place of the one that runs.
+    async fn manage(&mut self, gates: &str) {
+        self.stop().await;
+        let clock = self.cluster.server.clock();
+        let config = Config {
+            gates: Gates::default().with(&gates.parse().unwrap()),
+            ..Config::new(self.engine.client(), Arc::new(move || clock.now()), WebhookAddress::Url(URL.to_owned()))
+        };
+        let manager = self.cluster.manage(config).await;
+        let running = tokio::spawn({
+            let manager = manager.clone();
+            async move { drop(manager.run().await) }
+        });
+        self.running = Some((manager, running));
+    }
+
+    /// Has the manager end as a process does that is asked to.
+    async fn stop(&mut self) {
+        if let Some((manager, running)) = self.running.take() {
+            manager.stop();
+            running.await.unwrap();
+        }
+    }
+
+    async fn autoscaler(&self, mode: &str, policy: Value) {
+        let object = json!({
+            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "web"},
+            "spec": {
+                "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "updatePolicy": {"updateMode": mode, "minReplicas": 1}, "resourcePolicy": policy
+            }
+        });
+        self.cluster.create(AUTOSCALERS, object).await.object();
+    }
+
+    /// A Deployment whose containers behave as the script says.
+    async fn deployment(&self, script: &str, replicas: u32) {
+        let resources = json!({"requests": {"cpu": "100m", "memory": "100Mi"}});
+        let container = |name: &str| json!({"name": name, "image": "x", "resources": resources});
+        let (mut mesh, setup) = (container("mesh"), container("setup"));
+        mesh["restartPolicy"] = json!("Always");
+        let object = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+            "spec": {
+                "replicas": replicas, "selector": {"matchLabels": {"app": "web"}},
+                "template": {
+                    "metadata": {"labels": {"app": "web"}, "annotations": {"pillion.dev/simulate": script}},
+                    "spec": {"initContainers": [setup, mesh], "containers": [container("app")]}
+                }
+            }
+        });
+        self.cluster.create(DEPLOYMENTS, object).await.object();
+    }
+
+    async fn pods(&self) -> Vec<Value> {
+        let pods = self.cluster.get(PODS).await;
+        let is_live = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
+        pods["items"].as_array().unwrap().iter().filter(is_live).cloned().collect()
+    }
+
+    async fn status(&self) -> VerticalPodAutoscalerStatus {
+        let mut autoscaler = self.cluster.get(&format!("{AUTOSCALERS}/web")).await;
+        serde_json::from_value(autoscaler["status"].take()).unwrap_or_default()
+    }
+
+    async fn target(&self, container: &str, resource: &str) -> Option<String> {
+        let recommended = self.status().await.recommended(container)?.target.get(resource)?;
+        Some(recommended.to_string())
+    }
+
+    async fn checkpoint(&self, container: &str) -> Option<Value> {
+        let checkpoint = self.cluster.request(Method::GET, &format!("{CHECKPOINTS}/web-{container}"), "", None).await;
+        (checkpoint.status == StatusCode::OK).then_some(checkpoint.body)
+    }
+
+    async fn reasons(&self) -> Vec<String> {
+        let events = self.cluster.get("/api/v1/namespaces/default/events").await;
+        events["items"].as_array().unwrap().iter().map(|it| it["reason"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Looks every half minute until something holds.
+    async fn until(&self, what: &str, mut holds: impl AsyncFnMut(&Rig) -> bool) {
+        for _ in 0..240 {
+            if holds(self).await {
+                return;
+            }
+            sleep(Duration::from_secs(30)).await;
+        }
+        panic!("two hours passed without {what}; pods: {:#?}, status: {:#?}", self.pods().await, self.status().await);
+    }
+}
+
+/// What a container requests, of a list of the spec.
+fn request(pod: &Value, list: &str, container: &str, resource: &str) -> String {
+    let containers = pod["spec"][list].as_array().unwrap();
+    let container = containers.iter().find(|it| it["name"] == container).unwrap();
+    container["resources"]["requests"][resource].as_str().unwrap_or_default().to_owned()
+}
+
+fn restarts(pod: &Value) -> u64 {
+    let lists = ["initContainerStatuses", "containerStatuses"];
+    let statuses = lists.iter().flat_map(|list| pod["status"][*list].as_array().into_iter().flatten());
+    statuses.map(|status| status["restartCount"].as_u64().unwrap()).sum()
+}
+
+const BUSY: &str = "app: forever uses 400m 300Mi, mesh: forever uses 200m 400Mi, setup: 1s uses 300m 300Mi";
+
+#[tokio::test(start_paused = true)]
+async fn app_and_native_sidecar_follow_their_recommendation_in_place() {
+    let rig = Rig::start("NativeSidecar=true").await;
+    rig.autoscaler("InPlaceOrRecreate", json!({})).await;
+    rig.deployment(BUSY, 1).await;
+    rig.until("a pod", async |rig| rig.pods().await.len() == 1).await;
+    let uid = rig.pods().await[0]["metadata"]["uid"].clone();
+    rig.until("a resize", async |rig| request(&rig.pods().await[0], "initContainers", "mesh", "cpu") != "100m").await;
+    let pod = &rig.pods().await[0];
+    assert_eq!((&pod["metadata"]["uid"], restarts(pod)), (&uid, 0));
+    assert_ne!(request(pod, "containers", "app", "cpu"), "100m");
+    assert_eq!(request(pod, "initContainers", "setup", "cpu"), "100m", "a plain init container is left alone");
+    let status = rig.status().await;
+    let names: Vec<&str> = status
+        .recommendation
+        .iter()
+        .flat_map(|it| &it.container_recommendations)
+        .map(|it| it.container_name.as_str())
+        .collect();
+    assert_eq!(names, ["app", "mesh"]);
+    assert!(rig.reasons().await.contains(&"InPlaceResizedByVPA".to_owned()));
+    assert_eq!(rig.checkpoint("mesh").await.unwrap()["status"]["version"], "v3");
+    assert!(rig.checkpoint("setup").await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_in_place_is_off_a_pod_is_evicted_and_its_successor_has_what_is_recommended() {
+    let rig = Rig::start("NativeSidecar=true").await;
+    rig.autoscaler("Recreate", json!({})).await;
+    rig.deployment(BUSY, 2).await;
+    let sized = async |rig: &Rig| {
+        let pods = rig.pods().await;
+        pods.len() == 2 && pods.iter().all(|pod| request(pod, "initContainers", "mesh", "memory") != "100Mi")
+    };
+    rig.until("pods that were created anew", sized).await;
+    let pod = &rig.pods().await[0];
+    assert_eq!(pod["metadata"]["annotations"]["vpaObservedContainers"], "app, mesh");
+    assert!(pod["metadata"]["annotations"]["vpaUpdates"].as_str().unwrap().contains("init-sidecar 1"));
+    assert_eq!(request(pod, "initContainers", "setup", "memory"), "100Mi");
+    assert!(rig.reasons().await.contains(&"EvictedByVPA".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_gate_nothing_touches_a_native_sidecar() {
+    let rig = Rig::start("").await;
+    rig.autoscaler("Recreate", json!({})).await;
+    rig.deployment(BUSY, 2).await;
+    let sized = async |rig: &Rig| {
+        let pods = rig.pods().await;
+        pods.len() == 2 && pods.iter().all(|pod| request(pod, "containers", "app", "memory") != "100Mi")
+    };
+    rig.until("apps that were created anew", sized).await;
+    for pod in rig.pods().await {
+        assert_eq!(request(&pod, "initContainers", "mesh", "memory"), "100Mi");
+        assert_eq!(pod["metadata"]["annotations"]["vpaObservedContainers"], "app");
+    }
+    assert_eq!(rig.target("mesh", "cpu").await, None);
+    assert!(rig.checkpoint("mesh").await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_gate_switched_off_leaves_the_last_values_and_what_is_stored() {
+    let mut rig = Rig::start("NativeSidecar=true").await;
+    rig.autoscaler("InPlaceOrRecreate", json!({})).await;
+    rig.deployment(BUSY, 1).await;
+    rig.until("a pod", async |rig| rig.pods().await.len() == 1).await;
+    rig.until("a resize", async |rig| request(&rig.pods().await[0], "initContainers", "mesh", "cpu") != "100m").await;
+    let before = request(&rig.pods().await[0], "initContainers", "mesh", "cpu");
+    rig.manage("").await;
+    sleep(Duration::from_hours(2)).await;
+    assert_eq!(request(&rig.pods().await[0], "initContainers", "mesh", "cpu"), before);
+    assert_eq!(rig.target("mesh", "cpu").await, None, "nothing is recommended for it any more");
+    assert!(rig.target("app", "cpu").await.is_some());
+    assert!(rig.checkpoint("mesh").await.is_some(), "its history is kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_oom_kill_of_a_native_sidecar_raises_its_memory() {
+    let rig = Rig::start("NativeSidecar=true").await;
+    rig.autoscaler("Off", json!({})).await;
+    rig.deployment("app: forever uses 10m 30Mi, mesh: 20m OOMKilled uses 10m 400Mi", 1).await;
+    rig.until("a recommendation", async |rig| rig.target("mesh", "memory").await.is_some()).await;
+    let bytes = async |rig: &Rig| {
+        let status = rig.status().await;
+        status.recommended("mesh").and_then(|it| it.target.get("memory")).map_or(0, |memory| memory.value())
+    };
+    let before = bytes(&rig).await;
+    rig.until("more memory", async |rig| bytes(rig).await > before + (80 << 20)).await;
+    assert_eq!(restarts(&rig.pods().await[0]), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_loses_no_sample_and_loosens_no_bound() {
+    let mut rig = Rig::start("NativeSidecar=true").await;
+    rig.autoscaler("Off", json!({})).await;
+    rig.deployment(BUSY, 2).await;
+    sleep(Duration::from_hours(3)).await;
+    let samples = |checkpoint: Value| checkpoint["status"]["totalSamplesCount"].as_i64().unwrap();
+    let bounds = async |rig: &Rig| {
+        let status = rig.status().await;
+        let mesh = status.recommended("mesh").unwrap().clone();
+        let cpu = |list: Option<pillion_api::vpa::ResourceList>| list.unwrap().get("cpu").unwrap();
+        (cpu(mesh.lower_bound), cpu(mesh.upper_bound))
+    };
+    let (mut lower, mut upper) = bounds(&rig).await;
+    let mut count = samples(rig.checkpoint("mesh").await.unwrap());
+    assert!(count > 300, "{count}");
+    for _ in 0..3 {
+        rig.manage("NativeSidecar=true").await;
+        for _ in 0..10 {
+            sleep(Duration::from_secs(70)).await;
+            let now = bounds(&rig).await;
+            assert!(now.0 >= lower && now.1 <= upper, "{now:?} after {lower:?} {upper:?}");
+            (lower, upper) = now;
+            let more = samples(rig.checkpoint("mesh").await.unwrap());
+            assert!(more >= count, "{more} after {count}");
+            count = more;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_rest_nothing_is_written_but_leases() {
+    let rig = Rig::start("NativeSidecar=true").await;
+    rig.autoscaler("InPlaceOrRecreate", json!({})).await;
+    rig.deployment(BUSY, 1).await;
+    rig.until("a resize", async |rig| {
+        let pods = rig.pods().await;
+        pods.len() == 1 && request(&pods[0], "initContainers", "mesh", "cpu") != "100m"
+    })
+    .await;
+    // Without pods there are no samples, and without samples nothing moves.
+    let path = format!("{DEPLOYMENTS}/web");
+    rig.cluster.merge(&path, json!({"spec": {"replicas": 0}})).await.object();
+    sleep(Duration::from_mins(15)).await;
+    let version = async |path: &str| rig.cluster.get(path).await["metadata"]["resourceVersion"].clone();
+    let mut before = Vec::new();
+    for path in [format!("{AUTOSCALERS}/web"), format!("{CHECKPOINTS}/web-app"), format!("{CHECKPOINTS}/web-mesh")] {
+        before.push((path.clone(), version(&path).await));
+    }
+    sleep(Duration::from_hours(2)).await;
+    for (path, before) in before {
+        assert_eq!(version(&path).await, before, "{path}");
+    }
+    let status = rig.status().await;
+    let shown: Vec<(String, &str)> =
+        status.conditions.iter().map(|it| (format!("{:?}", it.condition_type), it.status.as_str())).collect();
+    assert_eq!(shown, [("NoPodsMatched".to_owned(), "True"), ("RecommendationProvided".to_owned(), "True")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_autoscaler_gets_its_defaults_and_a_wrong_one_is_refused() {
+    let rig = Rig::start("").await;
+    rig.until("the webhook", async |rig| {
+        let object = json!({
+            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "try"},
+            "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}
+        });
+        let created = rig.cluster.create(&format!("{AUTOSCALERS}?dryRun=All"), object).await.object();
+        created["spec"]["updatePolicy"] == json!({"updateMode": "Recreate"})
+    })
+    .await;
+    let wrong = json!({
+        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "wrong"},
+        "spec": {
+            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "updatePolicy": {"updateMode": "InPlace"}
+        }
+    });
+    let refused = rig.cluster.create(AUTOSCALERS, wrong).await;
+    assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{refused:?}");
+}

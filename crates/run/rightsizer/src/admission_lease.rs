@@ -1,0 +1,125 @@
+//! The Lease by which updaters know that an admission controller is alive: without one, an evicted pod would come back as it was.
+//!
+//! It has upstream's name and place, so that their updater respects our webhook, and our updater theirs.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use pillion_api::names::VPA_ADMISSION_LEASE;
+use serde_json::json;
+
+use crate::config::Now;
+
+/// Where it is, as upstream's default.
+pub const NAMESPACE: &str = "kube-system";
+/// Between renewals, as upstream.
+const RENEW: Duration = Duration::from_secs(10);
+/// For how long a renewal is good, as upstream.
+const VALID: SignedDuration = SignedDuration::from_mins(1);
+/// Our holders begin with this.
+const OURS: &str = "pillion";
+
+/// Renews the Lease for ever.
+pub async fn keep(client: &Client, now: &Now, identity: Option<&str>) {
+    let holder = identity.map_or_else(|| OURS.to_owned(), |identity| format!("{OURS}_{identity}"));
+    loop {
+        if let Err(error) = renew(client, now(), &holder).await {
+            tracing::warn!(%error, lease = VPA_ADMISSION_LEASE, "the Lease of the admission controller is not renewed");
+        }
+        tokio::time::sleep(RENEW).await;
+    }
+}
+
+/// Whether somebody else than us has renewed the Lease lately.
+pub(crate) fn is_held_by_others(lease: &Lease, now: Timestamp) -> bool {
+    let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
+    !holder.is_empty() && !holder.starts_with(OURS) && is_valid(lease, now)
+}
+
+/// Whether an admission controller is alive.
+///
+/// # Errors
+/// The API server cannot be reached or refuses.
+pub(crate) async fn is_alive(client: &Client, now: Timestamp) -> Result<bool, kube::Error> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
+    Ok(leases.get_opt(VPA_ADMISSION_LEASE).await?.is_some_and(|lease| is_valid(&lease, now)))
+}
+
+fn is_valid(lease: &Lease, now: Timestamp) -> bool {
+    let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);
+    let created = lease.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    renewed.max(created).is_some_and(|at| now.duration_since(at) < VALID)
+}
+
+async fn renew(client: &Client, now: Timestamp, holder: &str) -> Result<(), kube::Error> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
+    let renew_time = k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime(now);
+    let spec = json!({"holderIdentity": holder, "renewTime": renew_time});
+    let renewed =
+        leases.patch(VPA_ADMISSION_LEASE, &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await;
+    match renewed {
+        Err(kube::Error::Api(status)) if status.is_not_found() => {
+            let new = json!({"metadata": {"name": VPA_ADMISSION_LEASE}, "spec": spec});
+            let new: Lease = serde_json::from_value(new).map_err(kube::Error::SerdeError)?;
+            match leases.create(&PostParams::default(), &new).await {
+                Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+                created => created.map(drop),
+            }
+        }
+        renewed => renewed.map(drop),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease(created: &str, renewed: &str, holder: &str) -> Lease {
+        serde_json::from_value(json!({
+            "metadata": {"creationTimestamp": created},
+            "spec": {"holderIdentity": holder, "renewTime": renewed}
+        }))
+        .unwrap()
+    }
+
+    /// Upstream's `pkg/utils/status/status_object_test.go`: created or renewed within the timeout.
+    #[test]
+    fn a_lease_is_good_for_a_minute_after_it_was_created_or_renewed() {
+        let now = "2026-01-01T01:00:00Z".parse().unwrap();
+        let (old, new) = ("2026-01-01T00:00:00.000000Z", "2026-01-01T00:59:30.000000Z");
+        assert!(is_valid(&lease(new, old, "a"), now));
+        assert!(is_valid(&lease(old, new, "a"), now));
+        assert!(!is_valid(&lease(old, old, "a"), now));
+    }
+
+    #[test]
+    fn ours_is_not_that_of_others() {
+        let now = "2026-01-01T00:00:10Z".parse().unwrap();
+        let of = |holder: &str| {
+            is_held_by_others(&lease("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000000Z", holder), now)
+        };
+        assert!(of("vpa-admission-controller-6f"));
+        assert!(!of("pillion") && !of("pillion_host_1") && !of(""));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_lease_is_created_and_renewed() {
+        let server = pillion_apiserver::ApiServer::new(pillion_apiserver::Config::in_memory());
+        server.bootstrap().await.unwrap();
+        let (client, clock) = (Client::new(server.router(), "default"), server.clock());
+        assert!(!is_alive(&client, clock.now()).await.unwrap());
+        let now: Now = std::sync::Arc::new(move || clock.now());
+        let keeping = tokio::spawn({
+            let (client, now) = (client.clone(), now.clone());
+            async move { keep(&client, &now, None).await }
+        });
+        tokio::time::sleep(Duration::from_mins(5)).await;
+        assert!(is_alive(&client, now()).await.unwrap());
+        keeping.abort();
+        tokio::time::sleep(Duration::from_mins(2)).await;
+        assert!(!is_alive(&client, now()).await.unwrap());
+    }
+}

@@ -1,0 +1,198 @@
+//! From a pod to the workload that it belongs to: up the chain of controllers.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::ReplicationController;
+use kube::core::{ApiResource, DynamicObject};
+use kube::runtime::watcher;
+use kube::{Api, Client};
+use pillion_informer::{Cache, State, controller_of};
+use pillion_rightsize::Owner;
+use serde_json::Value;
+
+/// Longer chains are circles.
+const LONGEST_CHAIN: usize = 8;
+
+/// What is known of a controller.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Controller {
+    /// Its own controller.
+    owner: Option<Owner>,
+    /// How many replicas it wants; of a DaemonSet, how many are ready.
+    replicas: Option<i64>,
+}
+
+impl Controller {
+    fn new(object: &DynamicObject) -> Controller {
+        let owner = controller_of(object).map(|owner| Owner { kind: owner.kind.clone(), name: owner.name.clone() });
+        let number = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_i64);
+        Controller { owner, replicas: number("/spec/replicas").or_else(|| number("/status/numberReady")) }
+    }
+}
+
+impl pillion_informer::View for Controller {
+    type Object = DynamicObject;
+
+    fn of(object: DynamicObject) -> Option<Controller> {
+        Some(Controller::new(&object))
+    }
+
+    fn is_same(&self, old: &Controller) -> bool {
+        self == old
+    }
+}
+
+/// The controllers that Kubernetes brings. Clones share the caches.
+#[derive(Clone)]
+pub struct Owners {
+    kinds: Arc<[(ApiResource, Cache<Controller>)]>,
+}
+
+impl Default for Owners {
+    fn default() -> Owners {
+        let kinds = [
+            ApiResource::erase::<ReplicaSet>(&()),
+            ApiResource::erase::<Deployment>(&()),
+            ApiResource::erase::<StatefulSet>(&()),
+            ApiResource::erase::<DaemonSet>(&()),
+            ApiResource::erase::<Job>(&()),
+            ApiResource::erase::<CronJob>(&()),
+            ApiResource::erase::<ReplicationController>(&()),
+        ];
+        Owners { kinds: kinds.into_iter().map(|kind| (kind, Cache::new())).collect() }
+    }
+}
+
+impl Owners {
+    /// Watches, until dropped.
+    pub(crate) async fn run(self, client: Client) {
+        let watches = self
+            .kinds
+            .iter()
+            .map(|(kind, cache)| cache.clone().run(Api::all_with(client.clone(), kind), watcher::Config::default()));
+        join_all(watches).await;
+    }
+
+    pub(crate) async fn synced(&self) {
+        for (_, cache) in self.kinds.iter() {
+            cache.synced().await;
+        }
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.kinds.iter().map(|(_, cache)| cache.state()).min().unwrap_or(State::Synced)
+    }
+
+    /// The controllers above and including `owner`, lowest first; as far as they are known.
+    pub(crate) fn chain(&self, namespace: &str, owner: &Owner) -> Vec<Owner> {
+        let mut chain = vec![owner.clone()];
+        while let Some(next) = chain.last().and_then(|last| self.get(namespace, last)?.owner.clone()) {
+            if chain.len() == LONGEST_CHAIN || chain.contains(&next) {
+                break;
+            }
+            chain.push(next);
+        }
+        chain
+    }
+
+    /// The same for a pod that has just been created: a controller that the watches have not reported yet is read.
+    pub async fn chain_of_new_pod(&self, client: &Client, namespace: &str, owner: &Owner) -> Vec<Owner> {
+        let mut chain = vec![owner.clone()];
+        while let Some(last) = chain.last() {
+            let known = match self.get(namespace, last) {
+                Some(known) => known,
+                None => match self.read(client, namespace, last).await {
+                    Some(read) => Arc::new(read),
+                    None => break,
+                },
+            };
+            match known.owner.clone() {
+                Some(next) if chain.len() < LONGEST_CHAIN && !chain.contains(&next) => chain.push(next),
+                _ => break,
+            }
+        }
+        chain
+    }
+
+    /// Whether the caches know a controller; `None` for a kind that Kubernetes does not bring.
+    pub(crate) fn exists(&self, namespace: &str, owner: &Owner) -> Option<bool> {
+        let (_, cache) = self.kinds.iter().find(|(kind, _)| kind.kind == owner.kind)?;
+        Some(cache.get(namespace, &owner.name).is_some())
+    }
+
+    /// How many replicas a controller wants.
+    pub(crate) fn replicas(&self, namespace: &str, owner: &Owner) -> Option<i64> {
+        self.get(namespace, owner)?.replicas
+    }
+
+    fn get(&self, namespace: &str, owner: &Owner) -> Option<Arc<Controller>> {
+        let (_, cache) = self.kinds.iter().find(|(kind, _)| kind.kind == owner.kind)?;
+        cache.get(namespace, &owner.name)
+    }
+
+    async fn read(&self, client: &Client, namespace: &str, owner: &Owner) -> Option<Controller> {
+        let (kind, _) = self.kinds.iter().find(|(kind, _)| kind.kind == owner.kind)?;
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, kind);
+        let read = api.get_opt(&owner.name).await;
+        let read = read.inspect_err(|error| {
+            tracing::warn!(kind = owner.kind, name = owner.name, namespace, %error, "the controller of a new pod cannot be read");
+        });
+        read.ok().flatten().map(|object| Controller::new(&object))
+    }
+}
+
+/// Whether a custom resource can be scaled, remembered for a while: it is asked about in every pass.
+#[derive(Debug, Default)]
+pub(crate) struct Scales {
+    known: std::collections::HashMap<(String, String, String), (Result<(), String>, Timestamp)>,
+}
+
+impl Scales {
+    /// Whether the custom resource exists and has a subresource `scale` with a selector.
+    pub(crate) async fn check(
+        &mut self,
+        client: &Client,
+        namespace: &str,
+        target: &pillion_api::vpa::CrossVersionObjectReference,
+        now: Timestamp,
+    ) -> Result<(), String> {
+        /// A custom resource may appear or go.
+        const FRESH: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);
+        let key = (namespace.to_owned(), target.kind.clone(), target.name.clone());
+        if let Some((known, at)) = self.known.get(&key)
+            && now.duration_since(*at) < FRESH
+        {
+            return known.clone();
+        }
+        let read = scale(client, namespace, target).await;
+        self.known.insert(key, (read.clone(), now));
+        read
+    }
+}
+
+async fn scale(
+    client: &Client,
+    namespace: &str,
+    target: &pillion_api::vpa::CrossVersionObjectReference,
+) -> Result<(), String> {
+    let api_version = target.api_version.as_deref().unwrap_or_default();
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let kind = kube::core::GroupVersionKind::gvk(group, version, &target.kind);
+    let found = kube::discovery::pinned_kind(client, &kind).await;
+    let (resource, _) = found.map_err(|error| format!("{api_version} has no kind {}: {error}", target.kind))?;
+    let path = crate::requests::path(&resource, namespace, &target.name, Some("scale"));
+    let request = axum::http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+    let scale: Value = client.request(request).await.map_err(|error: kube::Error| match error {
+        kube::Error::Api(status) if status.code == 403 => format!(
+            "the manager may not read its subresource scale; allow its service account to get {}/scale of {group:?}",
+            resource.plural
+        ),
+        error => format!("its subresource scale cannot be read: {error}"),
+    })?;
+    let selector = scale["status"]["selector"].as_str().unwrap_or_default();
+    if selector.is_empty() { Err("its subresource scale has no selector".to_owned()) } else { Ok(()) }
+}

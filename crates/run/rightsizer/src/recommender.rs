@@ -1,0 +1,426 @@
+//! The recommender: samples of usage and OOM kills become recommendations and checkpoints.
+//!
+//! ```text
+//!  a pass: checkpoints of new autoscalers ▸ pods ▸ usage ▸ recommendations ▸ statuses that moved ▸ checkpoints that are due
+//!  an OOM kill, at once: recommendation, status and checkpoint of its workload
+//! ```
+
+mod checkpoints;
+mod history;
+mod kubelets;
+mod metrics_api;
+mod samples;
+mod status;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use futures::{FutureExt as _, StreamExt as _, stream};
+use jiff::{SignedDuration, Timestamp};
+use pillion_api::vpa::{
+    RecommendedPodResources, VerticalPodAutoscaler, VerticalPodAutoscalerCheckpointStatus, VerticalPodAutoscalerStatus,
+    checkpoint_name,
+};
+use pillion_informer::Change;
+use pillion_rightsize::{
+    Owner, Stored, WELL_KNOWN_CONTROLLERS, Workload, controlling, has_caught_up, is_checkpoint_due, is_status_due,
+    keep_bounds, new_ooms, target_of,
+};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use self::history::History;
+use self::kubelets::Kubelets;
+use crate::cluster::{AutoscalerView, CachedPod, Cluster, Targets};
+use crate::config::{Config, UsageSource};
+use crate::definition::defined;
+use crate::metrics::Written;
+use crate::owners::Scales;
+
+/// How many writes are under way at once.
+const AT_ONCE: usize = 10;
+/// How many changes of pods are looked at together.
+const BATCH: usize = 1000;
+/// How often orphaned checkpoints are looked for, and old history is forgotten.
+const CLEANING: SignedDuration = SignedDuration::from_mins(10);
+/// Bounds are kept no longer than this after a start: by then there is as much history as ever.
+const CATCHING_UP: SignedDuration = SignedDuration::from_hours(24);
+
+/// Recommends until `stopping`; what is not stored yet is stored then.
+pub async fn recommend(cluster: &Cluster, config: &Config, stopping: impl Future<Output = ()>) {
+    let ready = async {
+        defined(&config.client).await;
+        cluster.synced_with_pods().await;
+    };
+    tokio::pin!(stopping);
+    tokio::select! {
+        () = ready => {}
+        () = &mut stopping => return,
+    }
+    let mut recommender = Recommender::new(cluster, config);
+    let (_, changes) = cluster.pods().subscribe();
+    let mut changes = changes.ready_chunks(BATCH).boxed();
+    let mut passes = interval(config.recommender_interval);
+    passes.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = passes.tick() => recommender.pass().await,
+            Some(batch) = changes.next() => recommender.follow(batch).await,
+            () = &mut stopping => break,
+        }
+    }
+    recommender.store_all().await;
+}
+
+/// An autoscaler by its name.
+type Key = (String, String);
+
+/// A checkpoint that is to be written.
+struct Due {
+    key: Key,
+    autoscaler: String,
+    container: String,
+    content: VerticalPodAutoscalerCheckpointStatus,
+    stored: Stored,
+}
+
+struct Recommender<'a> {
+    cluster: &'a Cluster,
+    config: &'a Config,
+    history: History,
+    kubelets: Option<Kubelets>,
+    /// What the checkpoints have in them, by namespace and name.
+    stored: HashMap<Key, Stored>,
+    /// The workloads whose checkpoints have been read.
+    loaded: HashSet<Workload>,
+    /// What was recommended before this start, until history has caught up.
+    before: HashMap<Key, (RecommendedPodResources, Timestamp)>,
+    scales: Scales,
+    cleaned: Timestamp,
+}
+
+impl<'a> Recommender<'a> {
+    fn new(cluster: &'a Cluster, config: &'a Config) -> Recommender<'a> {
+        let kubelets = match &config.usage {
+            UsageSource::MetricsApi => None,
+            UsageSource::Kubelets(config) => Some(Kubelets::new((**config).clone())),
+        };
+        Recommender {
+            cluster,
+            config,
+            history: History::new(config),
+            kubelets,
+            stored: HashMap::new(),
+            loaded: HashSet::new(),
+            before: HashMap::new(),
+            scales: Scales::default(),
+            cleaned: (config.now)(),
+        }
+    }
+
+    async fn pass(&mut self) {
+        let start = Instant::now();
+        let targets = self.targets();
+        self.load(&targets).await;
+        let now = (self.config.now)();
+        let ready: Targets = targets.iter().filter(|(it, _)| self.loaded.contains(it)).map(clone).collect();
+        for (workload, oom) in self.history.bind(self.cluster.pods_of(&ready), &ready, now) {
+            self.config.metrics.oom();
+            tracing::info!(?workload, container = oom.container, "a container was OOM killed");
+        }
+        let sampled = self.sample().await;
+        self.settle(&ready, &HashSet::new(), false).await;
+        if now.duration_since(self.cleaned) >= CLEANING {
+            self.cleaned = now;
+            self.clean(now).await;
+        }
+        let autoscalers = ready.values().map(Vec::len).sum();
+        self.config.metrics.sampled(sampled);
+        self.config.metrics.holds(autoscalers, self.history.containers(), self.history.usage.size());
+        self.config.metrics.passed("recommender", start.elapsed());
+    }
+
+    /// OOM kills are looked at when they are reported; everything else waits for the next pass.
+    async fn follow(&mut self, changes: Vec<Change<CachedPod>>) {
+        let now = (self.config.now)();
+        let mut urgent = HashSet::new();
+        for change in changes {
+            let (Some(old), Some(new)) = (&change.old, &change.new) else { continue };
+            if new_ooms(Some(&old.view), &new.view, self.config.gates, |_| None).is_empty() {
+                continue;
+            }
+            for workload in self.history.rebind(new, now) {
+                self.config.metrics.oom();
+                urgent.insert(workload);
+            }
+        }
+        if !urgent.is_empty() {
+            let targets: Targets = self.targets().iter().filter(|(it, _)| urgent.contains(*it)).map(clone).collect();
+            self.settle(&targets, &urgent, false).await;
+        }
+    }
+
+    fn targets(&self) -> Targets {
+        self.cluster.targets(|autoscaler| autoscaler.is_for_recommender(&self.config.recommender_name))
+    }
+
+    /// Reads the checkpoints of autoscalers that are new. Without them nothing is recommended or stored.
+    async fn load(&mut self, targets: &Targets) {
+        let new: Vec<(&Workload, &VerticalPodAutoscaler)> = targets
+            .iter()
+            .filter(|(workload, _)| !self.loaded.contains(*workload))
+            .filter_map(|(workload, autoscalers)| Some((workload, controlling(autoscalers.iter().map(AsRef::as_ref))?)))
+            .collect();
+        let namespaces: BTreeSet<&str> = new.iter().map(|(workload, _)| workload.namespace.as_str()).collect();
+        let client = &self.config.client;
+        let read = match namespaces.len() {
+            0 => return,
+            1 => checkpoints::read(client, namespaces.first().copied()).await,
+            _ => checkpoints::read(client, None).await,
+        };
+        let read = match read {
+            Ok(read) => read,
+            Err(error) => {
+                tracing::warn!(%error, "checkpoints cannot be read; nothing is recommended without them");
+                return;
+            }
+        };
+        let by_autoscaler: HashMap<Key, (&Workload, &VerticalPodAutoscaler)> = new
+            .iter()
+            .map(|(workload, autoscaler)| {
+                ((workload.namespace.clone(), autoscaler.name().to_owned()), (*workload, *autoscaler))
+            })
+            .collect();
+        for checkpoint in &read {
+            let namespace = checkpoint.metadata.namespace.clone().unwrap_or_default();
+            let key = (namespace, checkpoint.spec.vpa_object_name.clone());
+            let Some((workload, _)) = by_autoscaler.get(&key) else { continue };
+            let name = checkpoint.metadata.name.clone().unwrap_or_default();
+            match self.history.load(workload, checkpoint) {
+                Ok(stored) => drop(self.stored.insert((key.0, name), stored)),
+                Err(error) => tracing::warn!(checkpoint = name, namespace = key.0, %error, "a checkpoint is left out"),
+            }
+        }
+        let now = (self.config.now)();
+        for (workload, autoscaler) in new {
+            self.loaded.insert(workload.clone());
+            if let Some(before) = &autoscaler.status.recommendation {
+                let key = (workload.namespace.clone(), autoscaler.name().to_owned());
+                self.before.insert(key, (before.clone(), now));
+            }
+        }
+    }
+
+    /// Adds the usage of now. Returns how many samples counted.
+    async fn sample(&mut self) -> u64 {
+        let client = &self.config.client;
+        let history = &mut self.history;
+        let mut counted = 0;
+        let read = match &mut self.kubelets {
+            Some(kubelets) => match kubelets.read(client).await {
+                Ok(texts) => {
+                    kubelets.parse(&texts, |sample| counted += u64::from(history.add(&sample)));
+                    Ok(())
+                }
+                Err(error) => Err(error),
+            },
+            None => match metrics_api::read(client).await {
+                Ok(text) => metrics_api::parse(&text, |sample| counted += u64::from(history.add(&sample)))
+                    .map_err(|error| format!("the answer of the metrics API cannot be read: {error}")),
+                Err(error) => Err(error),
+            },
+        };
+        if let Err(error) = read {
+            self.config.metrics.usage_failed();
+            tracing::warn!(error, "there are no new samples of usage");
+        }
+        counted
+    }
+
+    /// Writes what has moved: statuses, and the checkpoints that are due.
+    async fn settle(&mut self, targets: &Targets, urgent: &HashSet<Workload>, only_checkpoints: bool) {
+        let now = (self.config.now)();
+        let mut statuses = Vec::new();
+        let mut due = Vec::new();
+        for (workload, autoscalers) in targets {
+            let is_urgent = urgent.contains(workload);
+            for autoscaler in autoscalers {
+                if !only_checkpoints {
+                    let unsupported = self.unsupported(autoscaler, workload, now).await;
+                    let recommendation = self.recommendation(autoscaler, workload, now);
+                    let has_pods = self.history.has_pods(workload);
+                    let status = status::status(autoscaler, recommendation, has_pods, unsupported.as_deref(), now);
+                    if is_status_due(&autoscaler.status, &status) {
+                        statuses.push((Arc::clone(autoscaler), status));
+                    }
+                }
+                for container in self.history.usage.containers(workload) {
+                    let name = checkpoint_name(autoscaler.name(), container.name());
+                    let key = (workload.namespace.clone(), name);
+                    if is_checkpoint_due(container, self.stored.get(&key), is_urgent, now) {
+                        due.push(Due {
+                            key,
+                            autoscaler: autoscaler.name().to_owned(),
+                            container: container.name().to_owned(),
+                            content: container.to_checkpoint(now),
+                            stored: Stored::of(container, now),
+                        });
+                    }
+                }
+            }
+        }
+        self.write_statuses(statuses).await;
+        self.write_checkpoints(due).await;
+    }
+
+    async fn write_statuses(&self, statuses: Vec<(Arc<VerticalPodAutoscaler>, VerticalPodAutoscalerStatus)>) {
+        let writes = statuses.into_iter().map(|(autoscaler, status)| {
+            let client = self.config.client.clone();
+            async move { (status::write(&client, &autoscaler, &status).await, autoscaler) }.boxed()
+        });
+        let written: Vec<_> = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
+        for (written, autoscaler) in written {
+            match written {
+                Ok(written) => {
+                    self.config.metrics.wrote(Written::Status);
+                    self.cluster.autoscalers().written(written);
+                }
+                // It was deleted meanwhile.
+                Err(kube::Error::Api(error)) if error.is_not_found() => {}
+                Err(error) => {
+                    let (name, namespace) = (autoscaler.name(), autoscaler.namespace());
+                    tracing::warn!(autoscaler = name, namespace, %error, "a recommendation cannot be written");
+                }
+            }
+        }
+    }
+
+    async fn write_checkpoints(&mut self, due: Vec<Due>) {
+        let writes = due.into_iter().map(|due| {
+            let client = self.config.client.clone();
+            async move {
+                let Due { key, autoscaler, container, content, stored } = due;
+                let written = checkpoints::write(&client, &key.0, &autoscaler, &container, content).await;
+                (written, key, stored)
+            }
+            .boxed()
+        });
+        let written: Vec<_> = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
+        for (written, key, stored) in written {
+            match written {
+                Ok(()) => {
+                    self.config.metrics.wrote(Written::Checkpoint);
+                    self.stored.insert(key, stored);
+                }
+                Err(error) => {
+                    tracing::warn!(checkpoint = key.1, namespace = key.0, %error, "a checkpoint cannot be written");
+                }
+            }
+        }
+    }
+
+    fn recommendation(
+        &mut self,
+        autoscaler: &VerticalPodAutoscaler,
+        workload: &Workload,
+        now: Timestamp,
+    ) -> RecommendedPodResources {
+        let mut recommendation =
+            status::recommendation(autoscaler, self.history.usage.containers(workload), self.config);
+        let key = (autoscaler.namespace().to_owned(), autoscaler.name().to_owned());
+        if let Some((before, since)) = self.before.get(&key) {
+            if has_caught_up(&recommendation, before) || now.duration_since(*since) >= CATCHING_UP {
+                self.before.remove(&key);
+            } else {
+                keep_bounds(&mut recommendation, before);
+            }
+        }
+        recommendation
+    }
+
+    /// Why an autoscaler cannot be served.
+    async fn unsupported(
+        &mut self,
+        autoscaler: &VerticalPodAutoscaler,
+        workload: &Workload,
+        now: Timestamp,
+    ) -> Option<String> {
+        let target = autoscaler.spec.target_ref.as_ref()?;
+        let owner = Owner { kind: workload.kind.clone(), name: workload.name.clone() };
+        let owners = self.cluster.owners();
+        match owners.exists(&workload.namespace, &owner) {
+            Some(false) => Some(format!(
+                "Cannot read targetRef. Reason: {} {}/{} does not exist",
+                workload.kind, workload.namespace, workload.name
+            )),
+            Some(true) => {
+                let chain = owners.chain(&workload.namespace, &owner);
+                let parent = chain.iter().skip(1).find(|it| WELL_KNOWN_CONTROLLERS.contains(&it.kind.as_str()));
+                parent.map(|_| {
+                    let version = target.api_version.as_deref().unwrap_or_default();
+                    format!(
+                        "The target {version}.{}/{} has a parent controller but it should point to a topmost well-known or scalable \
+                         controller",
+                        target.kind, target.name
+                    )
+                })
+            }
+            None => {
+                let client = &self.config.client;
+                let checked = self.scales.check(client, &workload.namespace, target, now).await;
+                checked.err().map(|error| format!("Cannot read targetRef. Reason: {error}"))
+            }
+        }
+    }
+
+    /// Stores everything that is not stored yet.
+    async fn store_all(&mut self) {
+        let targets = self.targets();
+        let ready: Targets = targets.iter().filter(|(it, _)| self.loaded.contains(it)).map(clone).collect();
+        let urgent: HashSet<Workload> = ready.keys().cloned().collect();
+        self.settle(&ready, &urgent, true).await;
+    }
+
+    /// Deletes checkpoints whose autoscaler is gone, and forgets old history.
+    async fn clean(&mut self, now: Timestamp) {
+        self.history.usage.expire(now);
+        let client = &self.config.client;
+        let exists = |namespace: &str, name: &str| self.cluster.autoscalers().get(namespace, name).is_some();
+        let read = match checkpoints::read(client, None).await {
+            Ok(read) => read,
+            Err(error) => {
+                tracing::warn!(%error, "checkpoints cannot be listed; orphans stay");
+                return;
+            }
+        };
+        for checkpoint in read {
+            let namespace = checkpoint.metadata.namespace.unwrap_or_default();
+            let name = checkpoint.metadata.name.unwrap_or_default();
+            if exists(&namespace, &checkpoint.spec.vpa_object_name) {
+                continue;
+            }
+            match checkpoints::delete(client, &namespace, &name).await {
+                Ok(()) => drop(self.stored.remove(&(namespace, name))),
+                Err(error) => tracing::warn!(checkpoint = name, namespace, %error, "an orphan cannot be deleted"),
+            }
+        }
+        // Whoever creates an autoscaler of the same target again starts with its history, and without its checkpoints.
+        let live: HashSet<Workload> = self
+            .cluster
+            .autoscalers()
+            .list()
+            .iter()
+            .filter_map(|view| {
+                let AutoscalerView(autoscaler) = view.as_ref();
+                target_of(autoscaler)
+            })
+            .collect();
+        self.loaded.retain(|workload| live.contains(workload) || self.history.has_pods(workload));
+        self.before.retain(|(namespace, name), _| exists(namespace, name));
+    }
+}
+
+fn clone(
+    (workload, autoscalers): (&Workload, &Vec<Arc<VerticalPodAutoscaler>>),
+) -> (Workload, Vec<Arc<VerticalPodAutoscaler>>) {
+    (workload.clone(), autoscalers.clone())
+}
