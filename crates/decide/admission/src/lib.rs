@@ -26,7 +26,8 @@
 //! ```
 //!
 //! ```text
-//!  Pod ──▶ Draft ──▶ structure (inject::inject) ──▶ resources of the injected sidecars (inject::size) ──▶ patch + notes
+//!  Pod ──▶ Draft ──▶ structure (inject::inject) ──▶ marked sidecars (lifecycle::marks) ──▶ resources of the injected
+//!                                                                  sidecars (inject::size) ──▶ patch + notes
 //!
 //!  offline:  manifest ──▶ what the API server does first (api_server) ──▶ the same admit ──▶ patched manifest
 //! ```
@@ -48,6 +49,7 @@ use json_patch::Patch;
 use pillion_api::pod::Pod;
 use pillion_gates::Gates;
 use pillion_inject::{Catalog, Context, Namespace};
+use pillion_lifecycle::marks::{self, Mark, Means, Source};
 use pillion_note::{Denied, Draft, Draw, Note};
 
 pub use offline::{Injected, Offline, OfflineError, Why};
@@ -59,6 +61,8 @@ pub struct Snapshot {
     pub catalog: Catalog,
     /// The namespaces that are known, by name.
     pub namespaces: OrdMap<String, Namespace>,
+    /// What there is to honour the marks of sidecars with.
+    pub sidecar_means: Means,
 }
 
 impl Snapshot {
@@ -99,6 +103,26 @@ fn decide(
 ) -> Result<(), Denied> {
     let namespace = snapshot.namespace(draft.pod().namespace());
     let context = Context { namespace: &namespace, catalog: &snapshot.catalog, draw, gates, now };
-    let injected = pillion_inject::inject(draft, &context)?;
+    let mut injected = pillion_inject::inject(draft, &context)?;
+    apply_marks(draft, &mut injected, gates, &snapshot.sidecar_means)?;
     pillion_inject::size(draft, &injected)
+}
+
+/// Sidecars that end when the work is done.
+fn apply_marks(
+    draft: &mut Draft<'_>,
+    injected: &mut pillion_inject::Injected,
+    gates: Gates,
+    means: &Means,
+) -> Result<(), Denied> {
+    let of_sets = injected.marked().map(|(key, set, mark)| Mark {
+        key,
+        source: Source::SidecarSet(set.to_owned()),
+        mode: mark.mode.clone(),
+        fail_pod: mark.fail_pod,
+    });
+    for (from, to) in marks::apply(draft, of_sets.collect(), gates, means)? {
+        injected.moved(from, to);
+    }
+    Ok(())
 }

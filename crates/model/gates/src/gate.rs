@@ -18,25 +18,30 @@ pub enum Gate {
     SidecarSetPatchPodMetadataDefaultsAllowed,
     /// OpenKruise's: injected containers are sorted by name, across SidecarSets.
     EnableSortSidecarContainerByName,
+    /// Sidecars that are marked by the pod's author end when the work is done (KEP-0008).
+    SidecarField,
 }
 
 impl Gate {
     /// Every gate, in the order of help texts.
-    pub const ALL: [Gate; 2] =
-        [Gate::EnableSortSidecarContainerByName, Gate::SidecarSetPatchPodMetadataDefaultsAllowed];
+    pub const ALL: [Gate; 3] =
+        [Gate::EnableSortSidecarContainerByName, Gate::SidecarField, Gate::SidecarSetPatchPodMetadataDefaultsAllowed];
 
     /// The name in `--feature-gates`.
     pub fn name(self) -> &'static str {
         match self {
             Gate::SidecarSetPatchPodMetadataDefaultsAllowed => "SidecarSetPatchPodMetadataDefaultsAllowed",
             Gate::EnableSortSidecarContainerByName => "EnableSortSidecarContainerByName",
+            Gate::SidecarField => "SidecarField",
         }
     }
 
     /// How far the feature has come.
     pub fn stage(self) -> Stage {
         match self {
-            Gate::SidecarSetPatchPodMetadataDefaultsAllowed | Gate::EnableSortSidecarContainerByName => Stage::Alpha,
+            Gate::SidecarSetPatchPodMetadataDefaultsAllowed
+            | Gate::EnableSortSidecarContainerByName
+            | Gate::SidecarField => Stage::Alpha,
         }
     }
 

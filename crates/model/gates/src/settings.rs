@@ -141,7 +141,7 @@ mod tests {
         );
         assert_eq!(
             error("Turbo=true"),
-            "unrecognized feature gate: Turbo; the gates are EnableSortSidecarContainerByName, SidecarSetPatchPodMetadataDefaultsAllowed"
+            "unrecognized feature gate: Turbo; the gates are EnableSortSidecarContainerByName, SidecarField, SidecarSetPatchPodMetadataDefaultsAllowed"
         );
     }
 }

@@ -70,7 +70,7 @@ pub fn load(
         catalog.insert(Arc::clone(set), &known).map_err(|error| vec![format!("{error}: {}", error.reason)])?;
     }
     let offline = Offline {
-        snapshot: Snapshot { catalog, namespaces: namespaces(&objects) },
+        snapshot: Snapshot { catalog, namespaces: namespaces(&objects), ..Snapshot::default() },
         limit_ranges: limit_ranges(&objects, namespace),
         excluded_namespaces: BTreeSet::new(),
         gates,

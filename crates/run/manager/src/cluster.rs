@@ -14,6 +14,7 @@ use pillion_api::sidecarset::validation::Neighbours;
 use pillion_api::sidecarset::{self, FailurePolicy, InjectRevisionPolicy, SidecarSet, revision};
 use pillion_informer::Change;
 use pillion_inject::{Catalog, Namespace, Revisions};
+use pillion_lifecycle::marks::Means;
 use serde_json::Value;
 
 /// One moment of the cluster.
@@ -134,6 +135,8 @@ pub(crate) enum AnyChange {
 /// The objects of all caches, compiled. What did not change costs nothing.
 #[derive(Default)]
 pub(crate) struct Objects {
+    /// What there is to honour the marks of sidecars with; it never changes.
+    sidecar_means: Means,
     /// The sets, with the revisions that they pin.
     catalog: Catalog,
     neighbours: Neighbours,
@@ -182,6 +185,10 @@ pub(crate) fn is_failing(set: &SidecarSet) -> bool {
 }
 
 impl Objects {
+    pub(crate) fn new(sidecar_means: Means) -> Objects {
+        Objects { sidecar_means, ..Objects::default() }
+    }
+
     /// Follows the caches.
     pub(crate) fn apply(&mut self, changes: impl IntoIterator<Item = AnyChange>) {
         let mut sets: BTreeMap<String, Option<Arc<SidecarSet>>> = BTreeMap::new();
@@ -258,7 +265,11 @@ impl Objects {
     /// The view of now. It shares what it can with the objects and with the views before.
     pub(crate) fn view(&self) -> View {
         View {
-            snapshot: Snapshot { catalog: self.catalog.clone(), namespaces: self.namespaces.clone() },
+            snapshot: Snapshot {
+                catalog: self.catalog.clone(),
+                namespaces: self.namespaces.clone(),
+                sidecar_means: self.sidecar_means.clone(),
+            },
             neighbours: self.neighbours.clone(),
             revisions: self.revisions.clone(),
             failing: Arc::clone(&self.failing.listed),

@@ -47,6 +47,8 @@ pub struct Config {
     pub installs_definition: bool,
     /// Whose objects the manager may serve, once they do not serve them any more.
     pub take_over: Vec<Peer>,
+    /// The image with `pillion-wrap`, for sidecars with the mode Strict.
+    pub wrap_image: Option<String>,
     /// What is counted.
     pub metrics: Metrics,
 }
@@ -66,6 +68,7 @@ impl Config {
             identity: None,
             installs_definition: true,
             take_over: Vec::new(),
+            wrap_image: None,
             metrics: Metrics::default(),
         }
     }

@@ -34,7 +34,8 @@
 //!  certificates: authority in a Secret (shared) ─▶ certificate of this replica ─▶ serve (TLS)
 //!                           └─▶ bundle ─┐
 //!  leader (a Lease for each part) ──────┴─▶ registration (configurations, conversion), kept as it should be
-//!         └─▶ repair: pods, View ─▶ missed pods ─▶ status, events, evictions
+//!         ├─▶ repair: pods, View ─▶ missed pods ─▶ status, events, evictions
+//!         └─▶ lifecycle: pods whose work is done ─▶ their terminal phase, where nobody else stops their sidecars
 //!
 //!  health: /healthz, /readyz (caches, watches), /metrics
 //! ```
@@ -62,6 +63,7 @@ mod error;
 mod health;
 mod kruise;
 mod leader;
+mod lifecycle;
 mod manager;
 mod metrics;
 mod not_in_force;
@@ -76,6 +78,7 @@ mod repair;
 mod review;
 mod secret;
 mod serve;
+mod sidecar_field;
 mod state;
 mod touched;
 mod wait;

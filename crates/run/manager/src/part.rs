@@ -10,17 +10,20 @@ pub enum Part {
     Webhook,
     /// Finds pods that have been created without their sidecars.
     Repair,
+    /// Ends pods whose work is done, where nobody else stops their sidecars.
+    Lifecycle,
 }
 
 impl Part {
     /// All parts.
-    pub const ALL: [Part; 2] = [Part::Webhook, Part::Repair];
+    pub const ALL: [Part; 3] = [Part::Webhook, Part::Repair, Part::Lifecycle];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Part::Webhook => "webhook",
             Part::Repair => "repair",
+            Part::Lifecycle => "lifecycle",
         }
     }
 
@@ -29,6 +32,7 @@ impl Part {
         match self {
             Part::Webhook => "pillion-webhook",
             Part::Repair => "pillion-repair",
+            Part::Lifecycle => "pillion-lifecycle",
         }
     }
 }
@@ -64,6 +68,9 @@ mod tests {
             assert_eq!(part.to_string().parse(), Ok(part));
         }
         let error = "rolout".parse::<Part>().unwrap_err();
-        assert_eq!(error.to_string(), r#"there is no controller "rolout"; the controllers are webhook, repair"#);
+        assert_eq!(
+            error.to_string(),
+            r#"there is no controller "rolout"; the controllers are webhook, repair, lifecycle"#
+        );
     }
 }

@@ -89,7 +89,7 @@ mod tests {
     fn view(sets: &[&Arc<SidecarSet>]) -> Arc<View> {
         let catalog = Catalog::new(sets.iter().map(|set| SidecarSet::clone(set)), &[]).unwrap();
         let namespaces = [("default".to_owned(), Namespace::named("default"))].into_iter().collect();
-        Arc::new(View { snapshot: Snapshot { catalog, namespaces }, ..View::default() })
+        Arc::new(View { snapshot: Snapshot { catalog, namespaces, ..Snapshot::default() }, ..View::default() })
     }
 
     #[tokio::test(start_paused = true)]

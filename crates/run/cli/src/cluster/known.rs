@@ -76,7 +76,11 @@ impl Known {
         let excluded_namespaces = excluded(webhooks, &namespaces, &mut warnings);
         let namespace = |(name, labels): (String, _)| (name.clone(), Namespace::new(&name, labels));
         let offline = Offline {
-            snapshot: Snapshot { catalog, namespaces: namespaces.into_iter().map(namespace).collect::<OrdMap<_, _>>() },
+            snapshot: Snapshot {
+                catalog,
+                namespaces: namespaces.into_iter().map(namespace).collect::<OrdMap<_, _>>(),
+                ..Snapshot::default()
+            },
             limit_ranges,
             excluded_namespaces,
             gates: wanted.gates,

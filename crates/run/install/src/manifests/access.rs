@@ -30,6 +30,9 @@ pub(super) fn objects(options: &Options) -> Vec<Value> {
         objects.extend(match controller {
             Part::Webhook => webhook(options),
             Part::Repair => repair(home),
+            Part::Lifecycle if options.sidecar_field => lifecycle(home),
+            // Without the gate it does nothing, and may do nothing.
+            Part::Lifecycle => Vec::new(),
         });
     }
     objects
@@ -95,6 +98,12 @@ fn repair(home: &str) -> Vec<Value> {
         events(),
     ];
     grant("pillion-repair", None, home, "repair", &rules)
+}
+
+/// Writing the phase of any pod is a strong right: it is granted only where the feature is on.
+fn lifecycle(home: &str) -> Vec<Value> {
+    let rules = [rule("", &["pods"], &READ), rule("", &["pods/status"], &["patch"]), events()];
+    grant("pillion-lifecycle", None, home, "lifecycle", &rules)
 }
 
 fn events() -> Value {

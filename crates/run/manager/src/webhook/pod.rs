@@ -7,6 +7,7 @@ use pillion_admission::{Decision, admit};
 use pillion_api::field::{Error, Path};
 use pillion_api::pod::Pod;
 use pillion_gates::Gates;
+use pillion_lifecycle::marks::has_own_marks;
 use pillion_note::{Denied, Draw, Note, Reason, Severity};
 use serde_json::Value;
 
@@ -28,7 +29,7 @@ pub(crate) async fn mutate(inner: &Inner, request: Request) -> Answer {
 
 fn decide(request: Request, view: &View, gates: Gates, draw: &Draw, now: Timestamp) -> Answer {
     let object = in_its_namespace(request.object, request.namespace.as_deref());
-    if !is_matched(&object, view) {
+    if !is_matched(&object, view) && !has_own_marks(&object) {
         return Answer::default();
     }
     let pod = match Pod::new(object) {
@@ -110,7 +111,10 @@ mod tests {
         let sets: Vec<_> = specs.iter().map(|(name, spec)| mk_set(name, json!({"app": "web"}), spec.clone())).collect();
         let shop = Namespace::new("shop", [("tier".to_owned(), "gold".to_owned())].into());
         let namespaces = [("shop".to_owned(), shop)].into_iter().collect();
-        View { snapshot: Snapshot { catalog: Catalog::new(sets, &[]).unwrap(), namespaces }, ..View::default() }
+        View {
+            snapshot: Snapshot { catalog: Catalog::new(sets, &[]).unwrap(), namespaces, ..Snapshot::default() },
+            ..View::default()
+        }
     }
 
     fn answer(pod: Value, namespace: &str, view: &View) -> Answer {
