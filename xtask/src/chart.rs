@@ -104,6 +104,8 @@ fn options(template: &mut Template) -> Options {
         feature_gates: template.argument(".Values.featureGates"),
         take_over: template.argument(".Values.takeOver"),
         log_format: template.text(".Values.logFormat"),
+        wrap_image: template.argument(".Values.wrapImage"),
+        sidecar_field: true,
         ..Options::default()
     }
 }
@@ -126,6 +128,9 @@ fn condition(object: &Value, own_certificates: &Options, options: &Options) -> O
         if !manifests(&Options { controllers: others, ..own_certificates.clone() }).contains(object) {
             conditions.push(format!("has \"{controller}\" .Values.controllers"));
         }
+    }
+    if !manifests(&Options { sidecar_field: false, ..own_certificates.clone() }).contains(object) {
+        conditions.push("contains \"SidecarField=true\" .Values.featureGates".to_owned());
     }
     if !manifests(options).contains(object) {
         conditions.push(format!("not {CERTIFICATE_SECRET}"));

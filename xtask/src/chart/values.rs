@@ -54,6 +54,11 @@ pub(super) fn schema() -> Value {
                 ),
             })),
             "featureGates": text("Features to switch on or off: a comma-separated list of NAME=true or NAME=false.", ""),
+            "wrapImage": text(
+                "The image with pillion-wrap, for sidecars with the mode Strict; usually that of the manager. It has an effect where featureGates has \
+                 SidecarField=true.",
+                "",
+            ),
             "logFormat": choice("How the manager writes its log.", &["text", "json"], &options.log_format),
             "takeOver": choice(
                 "Serve the objects of an installed Kruise, once it has stopped. vpa has no effect yet.", &["", "kruise", "vpa"], "",

@@ -26,7 +26,7 @@
 //! ```
 //!
 //! ```text
-//!  Pod ──▶ Draft ──▶ structure (inject::inject) ──▶ the pod's own containers (autoscaling)
+//!  Pod ──▶ Draft ──▶ structure (inject::inject) ──▶ marked sidecars (lifecycle::marks) ──▶ the pod's own containers (autoscaling)
 //!                ──▶ resourcesPolicy of the injected ones (inject::size) ──▶ the injected containers (autoscaling) ──▶ patch + notes
 //!
 //!  offline:  manifest ──▶ what the API server does first (api_server) ──▶ the same admit ──▶ patched manifest
@@ -50,6 +50,7 @@ use json_patch::Patch;
 use pillion_api::pod::Pod;
 use pillion_gates::Gates;
 use pillion_inject::{Catalog, Context, Namespace};
+use pillion_lifecycle::marks::{self, Mark, Means, Source};
 use pillion_note::{Denied, Draft, Draw, Note};
 
 use autoscaling::Rightsizing;
@@ -66,6 +67,8 @@ pub struct Snapshot {
     pub namespaces: OrdMap<String, Namespace>,
     /// The VerticalPodAutoscalers; those of the pod's namespace are enough.
     pub autoscalers: Autoscalers,
+    /// What there is to honour the marks of sidecars with.
+    pub sidecar_means: Means,
 }
 
 impl Snapshot {
@@ -106,7 +109,8 @@ fn decide(
 ) -> Result<(), Denied> {
     let namespace = snapshot.namespace(draft.pod().namespace());
     let context = Context { namespace: &namespace, catalog: &snapshot.catalog, draw, gates, now };
-    let injected = pillion_inject::inject(draft, &context)?;
+    let mut injected = pillion_inject::inject(draft, &context)?;
+    apply_marks(draft, &mut injected, gates, &snapshot.sidecar_means)?;
     let mut rightsizing = Rightsizing::new(draft, &snapshot.autoscalers, draw, gates.into());
     if let Some(rightsizing) = &mut rightsizing {
         rightsizing.size_own(draft);
@@ -114,6 +118,25 @@ fn decide(
     pillion_inject::size(draft, &injected)?;
     if let Some(rightsizing) = rightsizing {
         rightsizing.size_injected(draft);
+    }
+    Ok(())
+}
+
+/// Sidecars that end when the work is done.
+fn apply_marks(
+    draft: &mut Draft<'_>,
+    injected: &mut pillion_inject::Injected,
+    gates: Gates,
+    means: &Means,
+) -> Result<(), Denied> {
+    let of_sets = injected.marked().map(|(key, set, mark)| Mark {
+        key,
+        source: Source::SidecarSet(set.to_owned()),
+        mode: mark.mode.clone(),
+        fail_pod: mark.fail_pod,
+    });
+    for (from, to) in marks::apply(draft, of_sets.collect(), gates, means)? {
+        injected.moved(from, to);
     }
     Ok(())
 }

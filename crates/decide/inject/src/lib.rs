@@ -55,7 +55,7 @@ mod structure;
 
 pub use body::{CompileError, CompileReason};
 pub use catalog::Catalog;
-pub use injected::Injected;
+pub use injected::{Injected, SetMark};
 pub use metadata::patch_pod_metadata;
 pub use namespace::Namespace;
 pub use policy::PolicyError;

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::body::Body;
 use crate::catalog::Catalog;
-use crate::injected::{Injected, Sidecar};
+use crate::injected::{Injected, SetMark, Sidecar};
 use crate::namespace::Namespace;
 use crate::policy::Policy;
 use crate::share::App;
@@ -104,6 +104,7 @@ struct Planned {
     container: Object,
     position: Position,
     policy: Option<Arc<Policy>>,
+    mark: Option<SetMark>,
 }
 
 impl Planned {
@@ -156,7 +157,14 @@ impl Plan {
             Some(PodInjectPolicy::BeforeAppContainer) => Position::First,
             _ => Position::Last,
         };
-        let planned = |container| Planned { set: set.to_owned(), container, position, policy: policy.cloned() };
+        let mark = SetMark::of(sidecar);
+        let planned = |container| Planned {
+            set: set.to_owned(),
+            container,
+            position,
+            policy: policy.cloned(),
+            mark: mark.clone(),
+        };
         if is_pair {
             self.hot_upgrades.push(sidecar.name().to_owned());
             hot_upgrade::pair(sidecar, &container).into_iter().map(planned).collect()
@@ -187,7 +195,7 @@ fn add_volumes(sidecar: &SidecarContainer, body: &Body, draft: &mut Draft<'_>) {
 
 /// Puts a container in its place: that of the pod's container of the same name, if there is one.
 fn place(planned: Planned, list: ContainerList, draft: &mut Draft<'_>) -> Sidecar {
-    let Planned { set, container, position, policy } = planned;
+    let Planned { set, container, position, policy, mark } = planned;
     let key = match draft.original(list, name_of(&container)) {
         Some(key) => {
             if draft.is_own(key) {
@@ -201,5 +209,5 @@ fn place(planned: Planned, list: ContainerList, draft: &mut Draft<'_>) -> Sideca
         }
         None => draft.insert(list, position, container),
     };
-    Sidecar { key, set, policy }
+    Sidecar { key, set, policy, mark }
 }

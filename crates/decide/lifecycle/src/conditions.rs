@@ -4,7 +4,8 @@ use k8s_openapi::api::core::v1::{ContainerStatus, PodCondition};
 
 use crate::container_status::time;
 use crate::phase::Phase;
-use crate::view::{Kind, Subject};
+use crate::role::Role;
+use crate::view::Subject;
 
 /// The conditions that belong to the node. `DisruptionTarget` is shared, and all others are left as they are.
 const OWN: [&str; 7] = [
@@ -97,12 +98,12 @@ fn initialized(basis: &Basis<'_>) -> Verdict {
     let has_run = |status: &ContainerStatus| {
         status.state.as_ref().is_some_and(|state| state.running.is_some() || state.terminated.is_some())
     };
-    let ran = pairs().any(|(view, status)| view.kind == Kind::Regular && has_run(status));
+    let ran = pairs().any(|(view, status)| view.role.is_regular() && has_run(status));
     let incomplete: Vec<&str> = pairs()
-        .filter(|(view, status)| match view.kind {
-            Kind::Init => !status.ready,
-            Kind::Sidecar => status.started != Some(true),
-            Kind::Regular | Kind::Ephemeral => false,
+        .filter(|(view, status)| match view.role {
+            Role::Init => !status.ready,
+            Role::NativeSidecar => status.started != Some(true),
+            Role::Work | Role::MarkedSidecar | Role::Ephemeral => false,
         })
         .map(|(view, _)| view.name)
         .collect();
@@ -127,7 +128,7 @@ fn containers_ready(basis: &Basis<'_>) -> Verdict {
         .views
         .iter()
         .zip(basis.statuses)
-        .filter(|(view, status)| matches!(view.kind, Kind::Sidecar | Kind::Regular) && !status.ready)
+        .filter(|(view, status)| (view.role == Role::NativeSidecar || view.role.is_regular()) && !status.ready)
         .map(|(view, _)| view.name)
         .collect();
     if unready.is_empty() {
@@ -169,7 +170,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::simulation::{container, facts, pod, sidecar};
-    use crate::{NodeFacts, Snapshot, plan};
+    use crate::{Marked, NodeFacts, Snapshot, plan};
 
     /// `Initialized`, `Ready` and `ContainersReady` in one line each.
     fn said(signs: &str, status: Value) -> [String; 3] {
@@ -185,7 +186,8 @@ mod tests {
             names.filter_map(|(name, sign)| Some((name.to_owned(), facts(sign)?))).collect();
         let node = NodeFacts { sandbox: true, ..NodeFacts::default() };
         let now = Timestamp::UNIX_EPOCH;
-        let plan = plan(&Snapshot { pod: &pod, containers: &containers, node: &node, stop: None, now });
+        let plan =
+            plan(&Snapshot { pod: &pod, marked: &Marked::NONE, containers: &containers, node: &node, stop: None, now });
         let conditions = plan.status.conditions.unwrap();
         ["Initialized", "Ready", "ContainersReady"].map(|type_| {
             let condition = conditions.iter().find(|condition| condition.type_ == type_).unwrap();
@@ -244,7 +246,8 @@ mod tests {
         let containers = BTreeMap::from([("main".to_owned(), facts('r').unwrap())]);
         let node = NodeFacts { sandbox: true, ..NodeFacts::default() };
         let now = Timestamp::UNIX_EPOCH;
-        let plan = plan(&Snapshot { pod: &pod, containers: &containers, node: &node, stop: None, now });
+        let plan =
+            plan(&Snapshot { pod: &pod, marked: &Marked::NONE, containers: &containers, node: &node, stop: None, now });
         let conditions = plan.status.conditions.unwrap();
         let told: Vec<String> = conditions
             .iter()

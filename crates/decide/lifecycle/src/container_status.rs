@@ -8,9 +8,11 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::back_off::{go_duration, is_pull_failure};
+use crate::ending::{COMPLETED, was_stopped_after_work};
 use crate::facts::{Attempt, Held, State, Why};
 use crate::restart;
-use crate::view::{Kind, Subject, View, after};
+use crate::role::Role;
+use crate::view::{Subject, View, after};
 
 /// A kubelet first says how a container ended, and only when it next looks at the pod that the restart is put off: so
 /// many seconds later here.
@@ -114,7 +116,7 @@ fn of_attempt(subject: &Subject<'_>, view: &View<'_>, attempt: &Attempt) -> Cont
         image: attempt.image.clone(),
         image_id: attempt.image_id.clone(),
         container_id: Some(attempt.id.clone()).filter(|id| !id.is_empty()),
-        last_state: previous.and_then(|previous| exit(subject, previous)).or_else(remembered),
+        last_state: previous.and_then(|previous| exit(subject, view, previous)).or_else(remembered),
         allocated_resources: resources.requests.clone(),
         resources: Some(match (&attempt.state, &attempt.resources) {
             (State::Running { .. }, Some(given)) => given.clone(),
@@ -128,11 +130,11 @@ fn of_attempt(subject: &Subject<'_>, view: &View<'_>, attempt: &Attempt) -> Cont
             status.state = Some(ContainerState { running: Some(running), ..ContainerState::default() });
         }
         State::Exited { code, .. } => {
-            status.state = exit(subject, attempt);
+            status.state = exit(subject, view, attempt);
             if subject.deleted() || !restart::follows(view, subject, attempt, *code) {
                 // A kubelet keeps one ended container of each: with the last end the one before is forgotten.
                 status.last_state = None;
-            } else if *code == 0 && view.kind == Kind::Sidecar {
+            } else if *code == 0 && view.role == Role::NativeSidecar {
                 // A kubelet takes an init container that has ended well for one that is done, sidecars as well.
                 if is_shown(attempt, subject.now()) {
                     status.last_state = None;
@@ -194,18 +196,19 @@ fn probes(view: &View<'_>, status: &mut ContainerStatus) {
             (started, ready) = (status.started == Some(true), status.ready);
         }
     }
-    match view.kind {
-        Kind::Ephemeral => return,
-        Kind::Init => ready = terminated(status.state.as_ref()).is_some_and(|exit| exit.exit_code == 0),
-        Kind::Sidecar | Kind::Regular => {}
+    match view.role {
+        Role::Ephemeral => return,
+        Role::Init => ready = terminated(status.state.as_ref()).is_some_and(|exit| exit.exit_code == 0),
+        Role::NativeSidecar | Role::Work | Role::MarkedSidecar => {}
     }
     status.started = Some(started);
     status.ready = ready;
 }
 
-fn exit(subject: &Subject<'_>, attempt: &Attempt) -> Option<ContainerState> {
+fn exit(subject: &Subject<'_>, view: &View<'_>, attempt: &Attempt) -> Option<ContainerState> {
     let State::Exited { since, at, code, signal, reason, message } = &attempt.state else { return None };
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let reason = if was_stopped_after_work(view, attempt, subject.work_done_at) { COMPLETED } else { reason };
     let terminated = ContainerStateTerminated {
         container_id: text(&attempt.id),
         exit_code: *code,

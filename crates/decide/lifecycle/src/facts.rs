@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Pod, PodCondition, ResourceRequirements};
 
+use crate::role::Marked;
+
 /// Everything that [`plan`](crate::plan()) looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot<'a> {
     /// The pod as the API server has it. Its status may be the one planned last, if that is not written yet; its
     /// resources are those that the node has allocated.
     pub pod: &'a Pod,
+    /// The regular containers that are sidecars, which the typed pod cannot say.
+    pub marked: &'a Marked,
     /// What became of each container, by name. A container that was never started has no entry.
     pub containers: &'a BTreeMap<String, ContainerFacts>,
     /// The pod's place on the node.

@@ -1,7 +1,7 @@
 //! When the containers of a pod start, restart and stop, and what the pod says of itself: one pure function.
 //!
 //! ```
-//! use pillion_lifecycle::{Action, NodeFacts, Snapshot, Stage, plan, record};
+//! use pillion_lifecycle::{Action, Marked, NodeFacts, Snapshot, Stage, plan, record};
 //!
 //! let pod = serde_json::from_value(serde_json::json!({
 //!     "metadata": {"name": "web", "namespace": "default", "uid": "6a1c"},
@@ -15,20 +15,20 @@
 //! let now = "2026-01-01T00:00:00Z".parse()?;
 //!
 //! // The sidecar comes first.
-//! let first = plan(&Snapshot { pod: &pod, containers: &containers, node: &node, stop: None, now });
+//! let first = plan(&Snapshot { pod: &pod, marked: &Marked::NONE, containers: &containers, node: &node, stop: None, now });
 //! assert!(matches!(&first.actions[..], [Action::Start { container, attempt: 0, .. }] if container == "proxy"));
 //! assert_eq!(first.status.phase.as_deref(), Some("Pending"));
 //!
 //! // While the node is at it, there is nothing more to do.
 //! record(&mut containers, &first.actions, now);
-//! let next = plan(&Snapshot { pod: &pod, containers: &containers, node: &node, stop: None, now });
+//! let next = plan(&Snapshot { pod: &pod, marked: &Marked::NONE, containers: &containers, node: &node, stop: None, now });
 //! assert!(next.actions.is_empty());
 //! assert_eq!(next.stage, Stage::Active);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! ```text
-//!  the pod ─────┐                      ┌─▶ actions ─▶ the node does them ──┐
+//!  pod, marks ──┐                      ┌─▶ actions ─▶ the node does them ──┐
 //!  facts ───────┼─▶ Snapshot ─▶ plan ──┼─▶ status, notes ─▶ API server     │
 //!  now ─────────┘      ▲               └─▶ wake_at ─▶ time                 │
 //!                      └──── record, exits, probes, hooks, API, time ◀─────┘
@@ -36,6 +36,7 @@
 //!  plan:  view (pod and facts side by side)
 //!           ├─ ending?  termination: preStop ▸ turn ▸ stop signal ▸ kill
 //!           ├─ living?  order: init ▸ sidecars ▸ regular;  restart, back_off, resize
+//!           ├─ work done?  work: no unmarked container runs or will;  ending: what that means for marked sidecars
 //!           └─ status:  container_status ▸ phase ▸ conditions
 //! ```
 //!
@@ -50,6 +51,8 @@
 //! - Of one container at most one attempt is alive.
 //! - In a new sandbox all init containers run again before the regular ones, whatever was done in the sandbox before.
 //! - A terminal phase is told when nothing runs any more, and is never taken back.
+//! - Marked sidecars (`sidecar: true`) are stopped together, once, when every other regular container has ended for good; what becomes of
+//!   them after that does not change the phase.
 //! - What is being stopped goes its way: a deletion with a shorter grace period does not hurry it, as in the kubelet.
 //!
 //! # Where this differs from the kubelet
@@ -66,7 +69,10 @@ mod action;
 mod back_off;
 mod conditions;
 mod container_status;
+mod ending;
 mod facts;
+pub mod marks;
+mod observed;
 mod order;
 mod phase;
 mod plan;
@@ -75,16 +81,21 @@ mod properties;
 mod resize;
 pub mod resources;
 mod restart;
+mod role;
 #[cfg(test)]
 mod simulation;
 mod status;
 mod termination;
 #[cfg(test)]
 mod tests;
+mod verdict;
 mod view;
+mod work;
 
 pub use action::{Action, Note, Plan, Stage, record};
 pub use facts::{
     Attempt, BackOff, ContainerFacts, Held, Hook, NodeFacts, Snapshot, State, StopOrder, Stopping, Unhealthy, Why,
 };
 pub use plan::plan;
+pub use role::{Marked, Role};
+pub use verdict::{Verdict, verdict};

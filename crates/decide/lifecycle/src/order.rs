@@ -3,7 +3,8 @@
 use crate::facts::{Attempt, Hook, State, Unhealthy, Why};
 use crate::resize::{self, Resize};
 use crate::restart;
-use crate::view::{Kind, Latest, Subject, View};
+use crate::role::Role;
+use crate::view::{Latest, Subject, View};
 
 /// What is to happen, in the order of the spec. When starts are possible is decided elsewhere.
 #[derive(Debug, Default)]
@@ -18,7 +19,7 @@ pub(crate) struct Order<'a> {
 pub(crate) fn order<'a>(subject: &Subject<'a>) -> Order<'a> {
     let mut order = Order::default();
     let new = |view: &&View<'a>| matches!(view.latest(), Latest::Never);
-    order.starts.extend(subject.of(&[Kind::Ephemeral]).filter(new).copied());
+    order.starts.extend(subject.of(&[Role::Ephemeral]).filter(new).copied());
     if !initialize(subject, &mut order) {
         return order;
     }
@@ -45,7 +46,7 @@ pub(crate) fn order<'a>(subject: &Subject<'a>) -> Order<'a> {
             },
         }
     }
-    if kept == 0 && starts.is_empty() {
+    if subject.work_done_at.is_some() || (kept == 0 && starts.is_empty()) {
         // Sidecars alone do not keep a pod alive.
         return Order { is_over: true, ..Order::default() };
     }
@@ -65,7 +66,7 @@ fn initialize<'a>(subject: &Subject<'a>, order: &mut Order<'a>) -> bool {
     let mut passed = initialized;
     let mut starts = Vec::new();
     for (index, view) in init.iter().enumerate().rev() {
-        let sidecar = view.kind == Kind::Sidecar;
+        let sidecar = view.role == Role::NativeSidecar;
         if matches!(view.latest(), Latest::Never) {
             if passed && sidecar {
                 starts.push(**view);

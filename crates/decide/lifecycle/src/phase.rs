@@ -4,8 +4,10 @@ use std::fmt;
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus};
 
+use crate::ending;
 use crate::restart;
-use crate::view::{Kind, Latest, Subject, View};
+use crate::role::Role;
+use crate::view::{Latest, Subject, View};
 
 /// `status.phase`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +59,8 @@ struct Count {
     succeeded: usize,
     /// Of the stopped ones, those that are not run again.
     over: usize,
+    /// A marked sidecar ended with an error before the work was done.
+    failed_early: bool,
 }
 
 /// The phase. `ended` says that nothing runs and nothing will, whatever the restart policy is.
@@ -65,8 +69,8 @@ pub(crate) fn phase(subject: &Subject<'_>, statuses: &[ContainerStatus], ended: 
     let mut initialized = false;
     for (view, status) in subject.views.iter().zip(statuses) {
         let seen = seen(status);
-        match view.kind {
-            Kind::Init => match seen {
+        match view.role {
+            Role::Init => match seen {
                 Seen::Ended(exit) | Seen::Between(exit) if exit.exit_code != 0 => {
                     if !restarts(subject, view, exit.exit_code) {
                         return Phase::Failed;
@@ -76,7 +80,7 @@ pub(crate) fn phase(subject: &Subject<'_>, statuses: &[ContainerStatus], ended: 
                 Seen::Running | Seen::Waiting => count.waiting = true,
             },
             // How a sidecar ended never matters.
-            Kind::Sidecar => match seen {
+            Role::NativeSidecar => match seen {
                 Seen::Running => {
                     count.running = true;
                     count.unstarted_sidecar |= status.started != Some(true);
@@ -87,7 +91,12 @@ pub(crate) fn phase(subject: &Subject<'_>, statuses: &[ContainerStatus], ended: 
                 }
                 Seen::Ended(_) | Seen::Between(_) => {}
             },
-            Kind::Regular => {
+            // How a marked sidecar ends after the work does not matter, and what has never run is not waited for.
+            Role::MarkedSidecar if subject.work_done_at.is_some() => {
+                count.running |= matches!(seen, Seen::Running);
+                count.failed_early |= subject.work_done_at.is_some_and(|done_at| ending::failed_early(view, done_at));
+            }
+            Role::Work | Role::MarkedSidecar => {
                 initialized |= has_run(view);
                 match seen {
                     Seen::Running => count.running = true,
@@ -100,7 +109,7 @@ pub(crate) fn phase(subject: &Subject<'_>, statuses: &[ContainerStatus], ended: 
                     }
                 }
             }
-            Kind::Ephemeral => {}
+            Role::Ephemeral => {}
         }
     }
     decide(&count, initialized, ended)
@@ -115,7 +124,7 @@ fn decide(count: &Count, initialized: bool, ended: bool) -> Phase {
         Phase::Pending
     } else if !ended && count.over < count.stopped {
         Phase::Running
-    } else if count.succeeded == count.stopped {
+    } else if count.succeeded == count.stopped && !count.failed_early {
         Phase::Succeeded
     } else {
         Phase::Failed
@@ -156,7 +165,7 @@ mod tests {
     use super::*;
     use crate::simulation::{container, facts, pod, sidecar};
     use crate::status::draft;
-    use crate::{NodeFacts, Snapshot};
+    use crate::{Marked, NodeFacts, Snapshot};
 
     /// The phase of a pod whose containers have come so far, as long as it lives and when it has ended. The signs are
     /// those of [`facts`].
@@ -171,7 +180,8 @@ mod tests {
             names.filter_map(|(name, sign)| Some((name.to_owned(), facts(sign)?))).collect();
         let node = NodeFacts::default();
         let now = Timestamp::UNIX_EPOCH;
-        let snapshot = Snapshot { pod: &pod, containers: &containers, node: &node, stop: None, now };
+        let snapshot =
+            Snapshot { pod: &pod, marked: &Marked::NONE, containers: &containers, node: &node, stop: None, now };
         let subject = Subject::new(&snapshot);
         [false, true].map(|ended| draft(&subject, ended).phase)
     }

@@ -8,13 +8,17 @@ use crate::container_status::changes_at;
 use crate::facts::{Hook, Snapshot, State, Stopping, Unhealthy, Why};
 use crate::order::{Order, order};
 use crate::restart;
+use crate::role::Role;
 use crate::status::{self, DEADLINE, draft, pod_status};
 use crate::termination::{Step, begin, container_grace, pod_grace, step};
-use crate::view::{Kind, Subject, View};
+use crate::view::{Subject, View};
+use crate::work;
 
 /// Decides what happens next to the containers of a pod, and what the pod says of itself.
 pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
-    let subject = &Subject::new(snapshot);
+    let mut subject = Subject::new(snapshot);
+    subject.work_done_at = work::done_at(&subject);
+    let subject = &subject;
     let mut making = Making::default();
     let mut said = draft(subject, false);
     let stage = if is_ending(subject) || said.phase.is_terminal() {
@@ -132,7 +136,7 @@ impl Making {
                 Gate::Shut { until, seconds } => {
                     self.wake(Some(until));
                     self.hold(subject, view, seconds);
-                    if view.kind == Kind::Init {
+                    if view.role == Role::Init {
                         return;
                     }
                 }
@@ -207,7 +211,7 @@ fn next_attempt(view: &View<'_>) -> u32 {
 /// What the `Killing` event says.
 fn killing(subject: &Subject<'_>, view: &View<'_>, why: &Why) -> String {
     let name = view.name;
-    let container = if view.kind == Kind::Sidecar { "Init container" } else { "Container" };
+    let container = if view.role == Role::NativeSidecar { "Init container" } else { "Container" };
     let message = match why {
         Why::Pod => return format!("Stopping container {name}"),
         Why::PostStart { .. } => return "FailedPostStartHook".to_owned(),
@@ -216,6 +220,6 @@ fn killing(subject: &Subject<'_>, view: &View<'_>, why: &Why) -> String {
         Why::Probe(Unhealthy::Liveness) => format!("{container} {name} failed liveness probe"),
         Why::Probe(Unhealthy::Startup) => format!("{container} {name} failed startup probe"),
     };
-    let again = view.kind == Kind::Regular && restart::intended(view, subject, why);
+    let again = view.role.is_regular() && restart::intended(view, subject, why);
     if again { format!("{message}, will be restarted") } else { message }
 }

@@ -28,10 +28,10 @@ fn behaviour() -> impl Strategy<Value = Behaviour> {
         (0..5_i64, prop::bool::weighted(0.8)),
         seconds(),
     )
-        .prop_map(|(refused, exits, heeds, starts, sickens, post_start, pre_stop)| Behaviour {
+        .prop_map(|(refused, exits, exits_on_term, starts, sickens, post_start, pre_stop)| Behaviour {
             refused,
             exits,
-            heeds,
+            exits_on_term,
             starts,
             sickens,
             post_start,
@@ -65,27 +65,35 @@ fn case() -> impl Strategy<Value = Case> {
     let policy = prop::sample::select(vec!["Always", "OnFailure", "Never"]);
     let init = prop::collection::vec((container(), any::<bool>()), 0..4);
     let regular = prop::collection::vec(container(), 1..3);
-    (policy, init, regular, 0..400_i64, 0..40_i64).prop_map(|(policy, init, regular, deleted_at, grace)| {
-        let mut behaviours = BTreeMap::new();
-        let mut named = |name: String, (mut container, list): (Value, Vec<Behaviour>)| {
-            container["name"] = json!(name);
-            behaviours.insert(name, list);
-            container
-        };
-        let mut spec = json!({"restartPolicy": policy, "initContainers": [], "containers": []});
-        for (index, (one, sidecar)) in init.into_iter().enumerate() {
-            let mut one = named(format!("{}{index}", if sidecar { "sidecar" } else { "init" }), one);
-            if sidecar {
-                one["restartPolicy"] = json!("Always");
+    let marked = prop::collection::vec(container(), 0..3);
+    (policy, init, regular, marked, 0..400_i64, 0..40_i64).prop_map(
+        |(policy, init, regular, marked, deleted_at, grace)| {
+            let mut behaviours = BTreeMap::new();
+            let mut named = |name: String, (mut container, list): (Value, Vec<Behaviour>)| {
+                container["name"] = json!(name);
+                behaviours.insert(name, list);
+                container
+            };
+            let mut spec = json!({"restartPolicy": policy, "initContainers": [], "containers": []});
+            for (index, (one, sidecar)) in init.into_iter().enumerate() {
+                let mut one = named(format!("{}{index}", if sidecar { "sidecar" } else { "init" }), one);
+                if sidecar {
+                    one["restartPolicy"] = json!("Always");
+                }
+                spec["initContainers"].as_array_mut().unwrap().push(one);
             }
-            spec["initContainers"].as_array_mut().unwrap().push(one);
-        }
-        for (index, one) in regular.into_iter().enumerate() {
-            let one = named(format!("main{index}"), one);
-            spec["containers"].as_array_mut().unwrap().push(one);
-        }
-        Case { spec, behaviours, deleted_at, grace }
-    })
+            for (index, one) in regular.into_iter().enumerate() {
+                let one = named(format!("main{index}"), one);
+                spec["containers"].as_array_mut().unwrap().push(one);
+            }
+            for (index, one) in marked.into_iter().enumerate() {
+                let mut one = named(format!("marked{index}"), one);
+                one["sidecar"] = json!(true);
+                spec["containers"].as_array_mut().unwrap().push(one);
+            }
+            Case { spec, behaviours, deleted_at, grace }
+        },
+    )
 }
 
 /// Runs a case to its end. On the way [`Simulation::settle`] checks that no plan asks twice for the same.
@@ -116,7 +124,7 @@ proptest! {
         let first = |what: &str| simulation.log.iter().position(|line| line.contains(what));
         let main = first(" main0 starts").or(first(" main1 starts")).unwrap_or(usize::MAX);
         if main < usize::MAX {
-            for name in case.behaviours.keys().filter(|name| !name.starts_with("main")) {
+            for name in case.behaviours.keys().filter(|name| !name.starts_with("ma")) {
                 let part = if name.starts_with("init") { "exits 0" } else { "starts" };
                 let through = first(&format!(" {name} {part}"));
                 prop_assert!(through.is_some_and(|index| index < main), "{name}: {:#?}", simulation.log);
@@ -134,7 +142,7 @@ proptest! {
         let after = simulation.log.iter().position(|line| line.ends_with(" reboot")).unwrap_or_default();
         let first = |what: &str| simulation.log[after..].iter().position(|line| line.contains(what));
         if let Some(main) = first(" main0 starts").into_iter().chain(first(" main1 starts")).min() {
-            for name in case.behaviours.keys().filter(|name| !name.starts_with("main")) {
+            for name in case.behaviours.keys().filter(|name| !name.starts_with("ma")) {
                 let part = if name.starts_with("init") { "exits 0" } else { "starts" };
                 let through = first(&format!(" {name} {part}"));
                 prop_assert!(through.is_some_and(|index| index < main), "{name}: {:#?}", simulation.log);
@@ -175,6 +183,26 @@ proptest! {
         let told: i64 = simulation.phases.last().unwrap().split(' ').next().unwrap().parse().unwrap();
         let last = simulation.log.last().and_then(|line| line.split(' ').next()?.parse().ok()).unwrap_or(0_i64);
         prop_assert!(last <= told, "{:#?} {:#?}", simulation.phases, simulation.log);
+    }
+
+    #[test]
+    fn marked_sidecars_are_not_stopped_twice_and_not_killed_before_their_time(case in case()) {
+        let (simulation, _) = run(&case);
+        let mut asked: BTreeMap<&str, i64> = BTreeMap::new();
+        for line in simulation.log.iter().filter(|line| line.contains(" marked")) {
+            let words: Vec<&str> = line.split(' ').collect();
+            let second: i64 = words[0].parse().unwrap();
+            match words[2] {
+                "starts" => prop_assert!(asked.remove(words[1]).is_none()),
+                "exits" => drop(asked.remove(words[1])),
+                "TERM," => {
+                    let left: i64 = words[3].parse().unwrap();
+                    prop_assert!(asked.insert(words[1], second + left).is_none(), "{:#?}", simulation.log);
+                }
+                "KILL" => prop_assert!(asked.get(words[1]).is_some_and(|until| *until <= second), "{:#?}", simulation.log),
+                _ => {}
+            }
+        }
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use k8s_openapi::api::core::v1::{Container, ContainerRestartRule};
 
 use crate::facts::{Attempt, Why};
-use crate::view::{Kind, Latest, Subject, View};
+use crate::role::Role;
+use crate::view::{Latest, Subject, View};
 
 /// Whether the container is started again after it exited with `code`: its own rules first, then its own policy, then
 /// the pod's.
@@ -45,10 +46,12 @@ pub(crate) fn intended(view: &View<'_>, subject: &Subject<'_>, why: &Why) -> boo
 
 /// Whether the ended attempt is followed by another one, as long as the pod lives.
 pub(crate) fn follows(view: &View<'_>, subject: &Subject<'_>, attempt: &Attempt, code: i32) -> bool {
-    match (attempt.stopping.as_ref().map(|stopping| &stopping.why), view.kind) {
-        (_, Kind::Ephemeral) => false,
+    match (attempt.stopping.as_ref().map(|stopping| &stopping.why), view.role) {
+        (_, Role::Ephemeral) => false,
+        // There is nothing left that it could help with.
+        (_, Role::MarkedSidecar) if subject.work_done_at.is_some() => false,
         (Some(why @ (Why::DefinitionChanged | Why::Resize | Why::Probe(_))), _) => intended(view, subject, why),
-        (_, Kind::Init) if code == 0 => false,
+        (_, Role::Init) if code == 0 => false,
         _ => view.spec.is_some_and(|spec| by_policy(spec, pod_policy(subject), code)),
     }
 }

@@ -7,8 +7,10 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
 
-use crate::{Action, ContainerFacts, Held, Hook, NodeFacts, Note, Plan, Snapshot, Stage, State, StopOrder, Unhealthy};
-use crate::{plan, record};
+use crate::{
+    Action, ContainerFacts, Held, Hook, Marked, NodeFacts, Note, Plan, Snapshot, Stage, State, StopOrder, Unhealthy,
+    plan, record,
+};
 
 /// How one attempt of a container goes; all times in seconds.
 #[derive(Clone, Debug, Default)]
@@ -17,8 +19,8 @@ pub(crate) struct Behaviour {
     pub(crate) refused: Option<&'static str>,
     /// It exits by itself, after so long and with this code.
     pub(crate) exits: Option<(i64, i32)>,
-    /// It heeds the stop signal, after so long and with this code.
-    pub(crate) heeds: Option<(i64, i32)>,
+    /// It exits on the stop signal, after so long and with this code.
+    pub(crate) exits_on_term: Option<(i64, i32)>,
     /// The startup probe succeeds.
     pub(crate) starts: Option<i64>,
     /// A probe gives it up.
@@ -34,12 +36,12 @@ pub(crate) fn exits(after: i64, code: i32) -> Behaviour {
 
 /// Runs for ever, and ends at once when asked to.
 pub(crate) fn serves() -> Behaviour {
-    Behaviour { heeds: Some((0, 0)), starts: Some(0), post_start: (0, true), ..Behaviour::default() }
+    Behaviour { exits_on_term: Some((0, 0)), starts: Some(0), post_start: (0, true), ..Behaviour::default() }
 }
 
 /// Runs for ever, and does not care for signals.
 pub(crate) fn stubborn() -> Behaviour {
-    Behaviour { heeds: None, ..serves() }
+    Behaviour { exits_on_term: None, ..serves() }
 }
 
 #[derive(Clone, Debug)]
@@ -53,6 +55,7 @@ enum Event {
 
 pub(crate) struct Simulation {
     pub(crate) pod: Pod,
+    pub(crate) marked: Marked,
     pub(crate) facts: BTreeMap<String, ContainerFacts>,
     pub(crate) node: NodeFacts,
     pub(crate) stop: Option<StopOrder>,
@@ -125,6 +128,7 @@ impl Simulation {
             accepted_at: Some(Timestamp::UNIX_EPOCH),
         };
         Self {
+            marked: Marked::of(&json!({"spec": spec})),
             pod: pod(spec),
             facts: BTreeMap::new(),
             node,
@@ -142,6 +146,7 @@ impl Simulation {
     pub(crate) fn look(&self) -> Plan {
         plan(&Snapshot {
             pod: &self.pod,
+            marked: &self.marked,
             containers: &self.facts,
             node: &self.node,
             stop: self.stop.as_ref(),
@@ -295,7 +300,7 @@ impl Simulation {
             Action::Terminate { kill_at, .. } => {
                 let left = kill_at.as_second() - second;
                 self.log.push(format!("{second} {name} TERM, {left} s left"));
-                if let Some((after, code)) = behaviour.heeds {
+                if let Some((after, code)) = behaviour.exits_on_term {
                     self.schedule(&name, after, Event::Exit(code));
                 }
             }

@@ -9,7 +9,8 @@ use crate::conditions::{self, Basis};
 use crate::container_status::{UNKNOWN, container_status, terminated, time};
 use crate::phase::{self, Phase};
 use crate::resources;
-use crate::view::{Kind, Subject, View, after};
+use crate::role::Role;
+use crate::view::{Subject, View, after};
 
 /// The status of a pod that was active longer than its spec allows.
 pub(crate) const DEADLINE: (&str, &str) =
@@ -138,16 +139,15 @@ fn settle(subject: &Subject<'_>, statuses: &mut [ContainerStatus]) {
     let initialized = was_initialized(subject, |index| subject.views[index].old)
         || was_initialized(subject, |index| statuses.get(index));
     let began = |(view, status): (&View<'_>, &ContainerStatus)| {
-        matches!(view.kind, Kind::Init | Kind::Sidecar)
-            && (!waits(status) || terminated(status.last_state.as_ref()).is_some())
+        view.role.is_init() && (!waits(status) || terminated(status.last_state.as_ref()).is_some())
     };
     // The first init container counts as begun in any case.
     let reached = subject.views.iter().zip(statuses.iter()).rposition(began).unwrap_or(0);
     for (index, (view, status)) in subject.views.iter().zip(statuses).enumerate() {
-        let is_lost = match view.kind {
-            Kind::Init | Kind::Sidecar => index <= reached,
-            Kind::Regular => initialized,
-            Kind::Ephemeral => false,
+        let is_lost = match view.role {
+            Role::Init | Role::NativeSidecar => index <= reached,
+            Role::Work | Role::MarkedSidecar => initialized,
+            Role::Ephemeral => false,
         };
         if is_lost && terminated(status.state.as_ref()).is_none() {
             status.state = Some(lost.clone());
@@ -157,16 +157,16 @@ fn settle(subject: &Subject<'_>, statuses: &mut [ContainerStatus]) {
 
 /// Whether a regular container can have run, from one set of statuses.
 fn was_initialized<'a>(subject: &Subject<'_>, status: impl Fn(usize) -> Option<&'a ContainerStatus>) -> bool {
-    let Some(last) = subject.views.iter().rposition(|view| matches!(view.kind, Kind::Init | Kind::Sidecar)) else {
+    let Some(last) = subject.views.iter().rposition(|view| view.role.is_init()) else {
         return true;
     };
-    let is_regular = |index: &usize| subject.views[*index].kind == Kind::Regular;
+    let is_regular = |index: &usize| subject.views[*index].role.is_regular();
     let moved = |status: &ContainerStatus| !waits(status) || terminated(status.last_state.as_ref()).is_some();
     if (0..subject.views.len()).filter(is_regular).filter_map(&status).any(moved) {
         return true;
     }
     let Some(status) = status(last) else { return false };
-    if subject.views[last].kind == Kind::Sidecar {
+    if subject.views[last].role == Role::NativeSidecar {
         return status.started == Some(true) && status.state.as_ref().is_some_and(|state| state.running.is_some());
     }
     let succeeded = |state: &Option<ContainerState>| terminated(state.as_ref()).is_some_and(|exit| exit.exit_code == 0);
@@ -181,10 +181,10 @@ fn waits(status: &ContainerStatus) -> bool {
 fn by_kind(subject: &Subject<'_>, statuses: Vec<ContainerStatus>) -> [Option<Vec<ContainerStatus>>; 3] {
     let [mut init, mut regular, mut ephemeral] = [const { Vec::new() }; 3];
     for (view, status) in subject.views.iter().zip(statuses) {
-        match view.kind {
-            Kind::Init | Kind::Sidecar => init.push(status),
-            Kind::Regular => regular.push(status),
-            Kind::Ephemeral => ephemeral.push(status),
+        match view.role {
+            Role::Init | Role::NativeSidecar => init.push(status),
+            Role::Work | Role::MarkedSidecar => regular.push(status),
+            Role::Ephemeral => ephemeral.push(status),
         }
     }
     for list in [&mut regular, &mut ephemeral] {

@@ -5,7 +5,8 @@ use k8s_openapi::api::core::v1::Container;
 
 use crate::action::Action;
 use crate::facts::{Attempt, Hook, State, Stopping, Unhealthy, Why};
-use crate::view::{Kind, Subject, View, after, seconds_between};
+use crate::role::Role;
+use crate::view::{Subject, View, after, seconds_between};
 
 /// Every process has so many seconds after the stop signal, whatever is left of the grace period.
 const MINIMUM: i64 = 2;
@@ -89,8 +90,8 @@ pub(crate) fn step(subject: &Subject<'_>, view: &View<'_>, attempt: &Attempt, st
 
 /// Sidecars end after all regular containers, and one after the other, the last one first.
 fn awaits_others(subject: &Subject<'_>, view: &View<'_>) -> bool {
-    let mut later = subject.of(&[Kind::Sidecar]).skip_while(|sidecar| sidecar.name != view.name).skip(1);
-    view.kind == Kind::Sidecar
+    let mut later = subject.of(&[Role::NativeSidecar]).skip_while(|sidecar| sidecar.name != view.name).skip(1);
+    view.role == Role::NativeSidecar
         && (subject.regular().any(|regular| regular.alive().is_some())
             || later.next().is_some_and(|next| next.alive().is_some()))
 }

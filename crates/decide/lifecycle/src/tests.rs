@@ -1,5 +1,6 @@
 //! Whole lives of pods, over virtual hours.
 
+mod marked;
 mod reboot;
 mod termination;
 

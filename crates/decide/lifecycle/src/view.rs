@@ -6,24 +6,12 @@ use k8s_openapi::api::core::v1::{
 };
 
 use crate::facts::{Attempt, ContainerFacts, Hook, Snapshot, State, Why};
-
-/// How a container takes part in the life of its pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// Runs to its end before the next one starts.
-    Init,
-    /// An init container that is restarted always: runs beside all that follow it, and ends after them (KEP-753).
-    Sidecar,
-    /// Does the pod's work.
-    Regular,
-    /// Added to a running pod, and never restarted.
-    Ephemeral,
-}
+use crate::role::{self, Role};
 
 /// One container of the spec.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
-    pub(crate) kind: Kind,
+    pub(crate) role: Role,
     pub(crate) name: &'a str,
     pub(crate) image: &'a str,
     /// Absent in ephemeral containers, which have no policy, probes, hooks or resources.
@@ -56,7 +44,7 @@ impl<'a> View<'a> {
     pub(crate) fn latest(&self) -> Latest<'a> {
         let refused = |attempt: &&Attempt| matches!(attempt.state, State::Refused { .. });
         let attempt = if self.current().as_ref().is_some_and(refused) { self.previous() } else { self.current() };
-        let purged = |attempt: &Attempt| attempt.in_earlier_sandbox && matches!(self.kind, Kind::Init | Kind::Sidecar);
+        let purged = |attempt: &Attempt| attempt.in_earlier_sandbox && self.role.is_init();
         match attempt.map(|attempt| (attempt, &attempt.state)) {
             Some((attempt, _)) if purged(attempt) => Latest::Never,
             Some((_, State::Starting)) => Latest::Starting,
@@ -106,10 +94,10 @@ impl<'a> View<'a> {
     }
 
     pub(crate) fn field_path(&self) -> String {
-        let field = match self.kind {
-            Kind::Init | Kind::Sidecar => "initContainers",
-            Kind::Regular => "containers",
-            Kind::Ephemeral => "ephemeralContainers",
+        let field = match self.role {
+            Role::Init | Role::NativeSidecar => "initContainers",
+            Role::Work | Role::MarkedSidecar => "containers",
+            Role::Ephemeral => "ephemeralContainers",
         };
         format!("spec.{field}{{{}}}", self.name)
     }
@@ -120,6 +108,8 @@ impl<'a> View<'a> {
 pub(crate) struct Subject<'a> {
     pub(crate) snapshot: &'a Snapshot<'a>,
     pub(crate) views: Vec<View<'a>>,
+    /// When the work was done, in a pod whose marked sidecars are to end then.
+    pub(crate) work_done_at: Option<Timestamp>,
 }
 
 impl<'a> Subject<'a> {
@@ -128,16 +118,15 @@ impl<'a> Subject<'a> {
         let status = snapshot.pod.status.as_ref();
         if let Some(spec) = snapshot.pod.spec.as_ref() {
             let old = status.and_then(|status| status.init_container_statuses.as_deref());
-            let kind = |container: &Container| match container.restart_policy.as_deref() {
-                Some("Always") => Kind::Sidecar,
-                _ => Kind::Init,
-            };
-            views.extend(spec.init_containers.iter().flatten().map(|spec| view(kind(spec), spec, old, snapshot)));
+            let init = |container| view(role::of_init(container), container, old, snapshot);
+            views.extend(spec.init_containers.iter().flatten().map(init));
             let old = status.and_then(|status| status.container_statuses.as_deref());
-            views.extend(spec.containers.iter().map(|spec| view(Kind::Regular, spec, old, snapshot)));
+            let regular =
+                |container| view(role::of_regular(container, spec, snapshot.marked), container, old, snapshot);
+            views.extend(spec.containers.iter().map(regular));
             let old = status.and_then(|status| status.ephemeral_container_statuses.as_deref());
             views.extend(spec.ephemeral_containers.iter().flatten().map(|ephemeral| View {
-                kind: Kind::Ephemeral,
+                role: Role::Ephemeral,
                 name: &ephemeral.name,
                 image: ephemeral.image.as_deref().unwrap_or_default(),
                 spec: None,
@@ -146,19 +135,19 @@ impl<'a> Subject<'a> {
                 old: find(old, &ephemeral.name),
             }));
         }
-        Self { snapshot, views }
+        Self { snapshot, views, work_done_at: None }
     }
 
-    pub(crate) fn of(&self, kinds: &'static [Kind]) -> impl DoubleEndedIterator<Item = &View<'a>> {
-        self.views.iter().filter(|view| kinds.contains(&view.kind))
+    pub(crate) fn of(&self, roles: &'static [Role]) -> impl DoubleEndedIterator<Item = &View<'a>> {
+        self.views.iter().filter(|view| roles.contains(&view.role))
     }
 
     pub(crate) fn init(&self) -> impl DoubleEndedIterator<Item = &View<'a>> {
-        self.of(&[Kind::Init, Kind::Sidecar])
+        self.of(&[Role::Init, Role::NativeSidecar])
     }
 
     pub(crate) fn regular(&self) -> impl DoubleEndedIterator<Item = &View<'a>> {
-        self.of(&[Kind::Regular])
+        self.of(&[Role::Work, Role::MarkedSidecar])
     }
 
     pub(crate) fn any_alive(&self) -> bool {
@@ -190,13 +179,13 @@ impl<'a> Subject<'a> {
 }
 
 fn view<'a>(
-    kind: Kind,
+    role: Role,
     spec: &'a Container,
     old: Option<&'a [ContainerStatus]>,
     snapshot: &'a Snapshot<'a>,
 ) -> View<'a> {
     View {
-        kind,
+        role,
         name: &spec.name,
         image: spec.image.as_deref().unwrap_or_default(),
         spec: Some(spec),

@@ -34,6 +34,14 @@ pub enum Denied {
         /// What is wrong.
         reason: String,
     },
+    /// The marks of sidecars cannot be honoured.
+    #[error("{path}: {reason}")]
+    Mark {
+        /// The field of the pod.
+        path: String,
+        /// What is wrong, and how to mend it.
+        reason: String,
+    },
     /// No container has a name that the policy is about.
     #[error(
         "SidecarSet {set:?}, container {container:?}: no containers match the regex pattern {regex:?} of resourcesPolicy \

@@ -91,6 +91,12 @@ pub enum Reason {
     EnvNotFound,
     /// Running pods cannot get the latest revision of a SidecarSet in place.
     NotUpgradablePods,
+    /// How a marked sidecar ends when the work is done.
+    SidecarMode,
+    /// A mark has no effect.
+    MarkIgnored,
+    /// A probe of a marked sidecar was changed, or holds the work back.
+    ProbeChanged,
     /// A rollout paused itself because updated pods fail.
     RolloutPaused,
     /// More revisions are kept than the limit says.

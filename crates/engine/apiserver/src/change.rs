@@ -203,6 +203,7 @@ fn bad_version(text: &str) -> Box<Refusal> {
 fn before_update(call: &Call<'_>, part: Part, new: &mut Value, live: &Value) -> Result<()> {
     let keep = |new: &mut Value, key: &str| meta::set(new, key, live["metadata"].get(key).cloned());
     keep(new, "generation");
+    create::drop_sidecar_field(call, new, Some(live));
     call.endpoint.prepare_update(part, new, live);
     if meta::uid(new).is_empty() {
         keep(new, "uid");

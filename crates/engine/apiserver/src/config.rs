@@ -1,6 +1,7 @@
 //! The settings of an API server.
 
 use pillion_clock::Clock;
+use pillion_gates::Gates;
 use pillion_store::Store;
 
 use crate::token::TokenSigner;
@@ -15,6 +16,8 @@ pub struct Config {
     pub tokens: Option<TokenSigner>,
     /// Makes uids and generated names the same in every run; `None` makes them random.
     pub seed: Option<u64>,
+    /// Which features are on: `SidecarField` gives pods the field `containers[].sidecar`.
+    pub gates: Gates,
 }
 
 impl Config {
@@ -25,6 +28,7 @@ impl Config {
             clock: Clock::system(),
             tokens: TokenSigner::generate().ok(),
             seed: None,
+            gates: Gates::default(),
         }
     }
 }

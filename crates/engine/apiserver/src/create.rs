@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
+use pillion_gates::Gate;
 use pillion_kinds::pod;
 use pillion_patch::apply;
 use pillion_store::{Write, WriteError};
@@ -10,7 +11,7 @@ use serde_json::Value;
 use crate::admission;
 use crate::attributes::{Attributes, Operation};
 use crate::call::Call;
-use crate::endpoint::Part;
+use crate::endpoint::{Endpoint, Part};
 use crate::query::{Verb, WriteOptions};
 use crate::status::{Refusal, Result};
 use crate::{body, definition, meta, owners, respond, service_address, storage, stored};
@@ -141,12 +142,20 @@ fn generate_name(prefix: &str, suffix: &str) -> String {
     format!("{cut}{suffix}")
 }
 
+/// Drops the field of a feature that is off, and says so.
+pub(crate) fn drop_sidecar_field(call: &Call<'_>, object: &mut Value, old: Option<&Value>) {
+    if matches!(call.endpoint, Endpoint::Builtin(_)) && !call.inner().gates.is_enabled(Gate::SidecarField) {
+        call.warnings.extend(pod::drop_sidecar_field(call.endpoint.plural(), object, old));
+    }
+}
+
 fn before_create(call: &Call<'_>, object: &mut Value) -> Result<()> {
     ensure_namespace(call, object)?;
     if call.endpoint.is("", "pods") {
         // They are about annotations that the next step turns into fields.
         call.warnings.extend(pod::app_armor_warnings(object));
     }
+    drop_sidecar_field(call, object, None);
     call.endpoint.prepare_create(object);
     storage::canonical(&call.endpoint, object);
     let name = meta::name(object).to_owned();

@@ -75,6 +75,8 @@ pub(crate) struct Document {
 #[derive(Debug, Default)]
 pub(crate) struct OpenApi {
     documents: Mutex<HashMap<String, Kept>>,
+    /// Containers have the field `sidecar`.
+    sidecar_field: bool,
 }
 
 #[derive(Debug)]
@@ -85,6 +87,11 @@ struct Kept {
 }
 
 impl OpenApi {
+    /// `sidecar_field`: whether containers have the field `sidecar`.
+    pub(crate) fn new(sidecar_field: bool) -> OpenApi {
+        OpenApi { documents: Mutex::default(), sidecar_field }
+    }
+
     /// `/openapi/v3`: where the documents are. `custom` are the established `CustomResourceDefinitions`.
     pub(crate) fn index(&self, custom: &[Arc<Value>]) -> Value {
         let mut places = places(builtin());
@@ -120,7 +127,7 @@ impl OpenApi {
         let brought = of_group.iter().flat_map(|definition| custom::served_with_definitions(definition));
         let resources: Vec<(Served, Map<String, Value>)> =
             own.chain(brought.filter(|(served, _)| is_served(&served))).collect();
-        let document = Arc::new(Document::new(&resources)?);
+        let document = Arc::new(Document::new(&resources, self.sidecar_field)?);
         self.documents().insert(path, Kept { built_of, document: Arc::clone(&document) });
         Some(document)
     }
@@ -133,7 +140,7 @@ impl OpenApi {
 
 impl Document {
     /// `None` without resources whose definition is known.
-    fn new(resources: &[(Served, Map<String, Value>)]) -> Option<Document> {
+    fn new(resources: &[(Served, Map<String, Value>)], sidecar_field: bool) -> Option<Document> {
         let mut own = Map::new();
         for (_, definitions) in resources {
             own.extend(definitions.clone());
@@ -146,7 +153,10 @@ impl Document {
             return None;
         }
         let paths: Value = serde_json::to_value(paths).ok()?;
-        let schemas = definitions::closure(&paths, &own);
+        let mut schemas = definitions::closure(&paths, &own);
+        if sidecar_field && let Some(container) = schemas.get_mut(definitions::CONTAINER) {
+            definitions::add_sidecar_field(container);
+        }
         let (title, version) = match resources.first() {
             Some((Served { custom: true, .. }, _)) => ("Kubernetes CRD Swagger", "v0.1.0"),
             _ => ("Kubernetes", "1.35"),

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError, RwLock};
 
 use axum::Router;
 use pillion_clock::Clock;
+use pillion_gates::{Gate, Gates};
 use pillion_store::Store;
 
 use crate::compiled::{Conditions, Policies};
@@ -19,6 +20,7 @@ use crate::token::TokenSigner;
 pub(crate) struct Inner {
     pub(crate) store: Store,
     pub(crate) clock: Clock,
+    pub(crate) gates: Gates,
     pub(crate) tokens: Option<TokenSigner>,
     pub(crate) custom: CustomResources,
     pub(crate) open_api: OpenApi,
@@ -42,9 +44,10 @@ impl Inner {
         Inner {
             store: config.store,
             clock: config.clock,
+            gates: config.gates,
             tokens: config.tokens,
             custom,
-            open_api: OpenApi::default(),
+            open_api: OpenApi::new(config.gates.is_enabled(Gate::SidecarField)),
             conditions: Conditions::default(),
             policies: Policies::default(),
             random: Mutex::new(random),

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use pillion_apiserver::{CredentialsError, Refusal, TokenError};
 use pillion_clock::Clock;
+use pillion_gates::Gates;
 use pillion_node::ImageMap;
 
 /// What a cluster is made of.
@@ -23,6 +24,8 @@ pub struct Config {
     pub clock: Clock,
     /// Makes uids and generated names the same in every run.
     pub seed: Option<u64>,
+    /// Which features are on.
+    pub gates: Gates,
 }
 
 impl Config {
@@ -35,6 +38,7 @@ impl Config {
             containers: Containers::Simulated,
             clock: Clock::virtual_from(start),
             seed: Some(0),
+            gates: Gates::default(),
         }
     }
 }

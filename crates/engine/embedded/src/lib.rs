@@ -116,6 +116,7 @@ impl Embedded {
             labels: BTreeMap::new(),
             address: IpAddr::V4(Ipv4Addr::LOCALHOST),
             api_server: port.as_ref().map(|port| port.address),
+            gates: config.gates,
         };
         let node = match config.containers {
             Containers::Simulated => {
@@ -182,7 +183,9 @@ fn server(config: &Config) -> Result<ApiServer, StartError> {
         Some(folder) => Some(keys::token_signer(folder)?),
         None => pillion_apiserver::Config::in_memory().tokens,
     };
-    Ok(ApiServer::new(pillion_apiserver::Config { store, clock: config.clock, tokens, seed: config.seed }))
+    let config =
+        pillion_apiserver::Config { store, clock: config.clock, tokens, seed: config.seed, gates: config.gates };
+    Ok(ApiServer::new(config))
 }
 
 fn listen(server: &ApiServer, address: SocketAddr, tasks: &mut JoinSet<()>) -> Result<Port, StartError> {

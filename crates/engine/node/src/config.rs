@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use pillion_clock::Clock;
 use pillion_events::Recorder;
+use pillion_gates::Gates;
 use pillion_quantity::Quantity;
 
 /// What a node is made of.
@@ -25,6 +26,8 @@ pub struct Config {
     pub address: IpAddr,
     /// Where pods find the API server: `KUBERNETES_SERVICE_HOST` and its kin.
     pub api_server: Option<SocketAddr>,
+    /// Which features are on: with `SidecarField` the node honours `containers[].sidecar`.
+    pub gates: Gates,
 }
 
 /// What a node has for pods.

@@ -21,6 +21,7 @@
 //!     labels: Default::default(),
 //!     address: "192.168.0.1".parse()?,
 //!     api_server: None,
+//!     gates: Default::default(),
 //! };
 //! let node = Arc::new(Node::new(config, SimulatedRuntime::new(clock)));
 //! server.register_node("one", node.kubelet());
@@ -68,6 +69,7 @@ mod images;
 mod kubelet;
 mod lease;
 mod logs;
+mod marked;
 mod news;
 mod node;
 mod pods;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1::Pod;
+use pillion_lifecycle::Marked;
 
 use crate::facts::Fact;
 use crate::probe::Kind;
@@ -12,8 +13,8 @@ use crate::volumes::{self, Mounted};
 
 /// Something that has happened to a pod.
 pub(crate) enum News {
-    /// A pod was added or has changed.
-    Pod(Box<Pod>),
+    /// A pod was added or has changed; with its sidecars.
+    Pod(Box<Pod>, Marked),
     /// A pod was removed from the API server.
     Gone(String),
     /// The uids of all pods there are.

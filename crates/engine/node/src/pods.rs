@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use pillion_lifecycle::{ContainerFacts, NodeFacts, Stage, State};
+use pillion_lifecycle::{ContainerFacts, Marked, NodeFacts, Stage, State};
 
 use crate::admission::{Demand, Rejection};
 use crate::probe::Probe;
@@ -34,6 +34,8 @@ const SETTLING: SignedDuration = SignedDuration::from_millis(200);
 pub(crate) struct Record {
     /// As the API server has it, with the resources that the node has granted.
     pub(crate) pod: Arc<Pod>,
+    /// Its containers with `sidecar: true`.
+    pub(crate) marked: Marked,
     pub(crate) facts: BTreeMap<String, ContainerFacts>,
     pub(crate) place: NodeFacts,
     pub(crate) sandbox: Sandbox,
@@ -82,9 +84,15 @@ pub(crate) enum Ending {
 }
 
 impl Record {
-    pub(crate) fn new(pod: Arc<Pod>, facts: BTreeMap<String, ContainerFacts>, place: NodeFacts) -> Record {
+    pub(crate) fn new(
+        pod: Arc<Pod>,
+        marked: Marked,
+        facts: BTreeMap<String, ContainerFacts>,
+        place: NodeFacts,
+    ) -> Record {
         Record {
             pod,
+            marked,
             facts,
             place,
             sandbox: Sandbox::Absent,

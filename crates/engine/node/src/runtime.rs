@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
+use pillion_lifecycle::Marked;
 use pillion_process::Session;
 use tokio::sync::mpsc;
 
@@ -99,6 +100,8 @@ pub struct Sandbox {
     pub pod: Arc<Pod>,
     /// The volumes, with the files that the node has computed.
     pub volumes: Vec<Volume>,
+    /// The containers that are marked as sidecars.
+    pub marked: Marked,
 }
 
 /// A volume of a pod.

@@ -11,9 +11,10 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Container, Pod};
 use pillion_api::names::SIMULATE;
 use pillion_clock::Clock;
+use pillion_lifecycle::Marked;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
@@ -26,7 +27,7 @@ use script::{Behaviour, Ends};
 /// The first address that a simulated pod gets: 10.244.0.2.
 const FIRST_ADDRESS: u32 = 0x0af4_0002;
 
-/// Runs no processes. Containers of pods with `restartPolicy: Always` and native sidecars run for ever, all others end well after a second;
+/// Runs no processes. Containers of pods with `restartPolicy: Always`, native and marked sidecars run for ever, all others end well after a second;
 /// the annotation `pillion.dev/simulate` says otherwise:
 ///
 /// ```text
@@ -114,7 +115,7 @@ impl Runtime for SimulatedRuntime {
     async fn prepare(&self, sandbox: Sandbox) -> Result<IpAddr, Refusal> {
         let uid = sandbox.pod.metadata.uid.clone().unwrap_or_default();
         let mut state = self.state();
-        state.pods.insert(uid, SimulatedPod::of(&sandbox.pod));
+        state.pods.insert(uid, SimulatedPod::of(&sandbox.pod, &sandbox.marked));
         state.addresses += 1;
         Ok(Ipv4Addr::from_bits(FIRST_ADDRESS + state.addresses - 1).into())
     }
@@ -197,10 +198,11 @@ impl Runtime for SimulatedRuntime {
 }
 
 impl SimulatedPod {
-    fn of(pod: &Pod) -> SimulatedPod {
+    fn of(pod: &Pod, marked: &Marked) -> SimulatedPod {
         let spec = pod.spec.as_ref();
         let always = spec.is_some_and(|spec| matches!(spec.restart_policy.as_deref(), None | Some("Always")));
-        let regular = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default().iter().filter(|_| always);
+        let lasts = |container: &&Container| always || marked.contains(&container.name);
+        let regular = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default().iter().filter(lasts);
         let init = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
         let sidecars = init.iter().filter(|container| container.restart_policy.as_deref() == Some("Always"));
         let script = pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(SIMULATE));

@@ -2,4 +2,5 @@
 
 mod cluster;
 mod lifecycle;
+mod marked;
 mod trouble;

@@ -7,15 +7,26 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, ResourceExt as _};
+use pillion_gates::Gate;
+use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::marked::{MarkedPod, Watched};
 use crate::news::News;
 use crate::runtime::Runtime;
 use crate::state::Inner;
 
-/// Tells all that becomes of the node's pods, for ever.
+/// Reports all that becomes of the node's pods, for ever.
 pub(crate) async fn keep<R: Runtime>(inner: Arc<Inner<R>>, news: UnboundedSender<News>) {
-    let pods: Api<Pod> = Api::all(inner.config.client.clone());
+    if inner.config.gates.is_enabled(Gate::SidecarField) {
+        keep_pods::<R, MarkedPod>(inner, news).await;
+    } else {
+        keep_pods::<R, Pod>(inner, news).await;
+    }
+}
+
+async fn keep_pods<R: Runtime, P: Watched + DeserializeOwned>(inner: Arc<Inner<R>>, news: UnboundedSender<News>) {
+    let pods: Api<P> = Api::all(inner.config.client.clone());
     let own = watcher::Config::default().fields(&format!("spec.nodeName={}", inner.config.name));
     let mut events = watcher(pods, own).default_backoff().boxed();
     let mut listed = BTreeSet::new();
@@ -27,10 +38,10 @@ pub(crate) async fn keep<R: Runtime>(inner: Arc<Inner<R>>, news: UnboundedSender
             }
             Ok(Some(watcher::Event::InitApply(pod))) => {
                 listed.extend(pod.uid());
-                News::Pod(slim(pod))
+                changed(pod)
             }
             Ok(Some(watcher::Event::InitDone)) => News::Listed(std::mem::take(&mut listed)),
-            Ok(Some(watcher::Event::Apply(pod))) => News::Pod(slim(pod)),
+            Ok(Some(watcher::Event::Apply(pod))) => changed(pod),
             Ok(Some(watcher::Event::Delete(pod))) => News::Gone(pod.uid().unwrap_or_default()),
             Ok(None) => return,
             Err(error) => {
@@ -43,6 +54,11 @@ pub(crate) async fn keep<R: Runtime>(inner: Arc<Inner<R>>, news: UnboundedSender
             return;
         }
     }
+}
+
+fn changed(pod: impl Watched) -> News {
+    let (pod, marked) = pod.into_parts();
+    News::Pod(slim(pod), marked)
 }
 
 /// Without what a node never looks at.

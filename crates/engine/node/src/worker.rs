@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
-use pillion_lifecycle::NodeFacts;
+use pillion_lifecycle::{Marked, NodeFacts};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::JoinSet;
 
@@ -157,7 +157,7 @@ impl<R: Runtime> Worker<R> {
     fn take(&mut self, news: News) {
         let now = self.inner.config.clock.now();
         match news {
-            News::Pod(pod) => self.changed(*pod, now),
+            News::Pod(pod, marked) => self.changed(*pod, Some(marked), now),
             News::Gone(uid) => self.gone(&uid, now),
             News::Listed(uids) => {
                 let known = self.inner.pods().uids();
@@ -193,8 +193,8 @@ impl<R: Runtime> Worker<R> {
         self.happened(&id, Fact::Ended(exit), now);
     }
 
-    /// Takes a pod as the API server has it now.
-    fn changed(&mut self, mut pod: Pod, now: Timestamp) {
+    /// Takes a pod as the API server has it now. Its marks never change; only the watch knows those of a new pod.
+    fn changed(&mut self, mut pod: Pod, marked: Option<Marked>, now: Timestamp) {
         let Some(uid) = pod.uid() else { return };
         let mut pods = self.inner.pods();
         if let Some(record) = pods.get_mut(&uid) {
@@ -220,7 +220,7 @@ impl<R: Runtime> Worker<R> {
             };
             let facts = facts::recovered(&pod, now);
             let wanted = resize::keep_granted(&resize::reported(&pod), &mut pod);
-            let mut record = Record::new(Arc::new(pod), facts, place);
+            let mut record = Record::new(Arc::new(pod), marked.unwrap_or_default(), facts, place);
             record.allocation.wanted = wanted;
             pods.insert(uid.clone(), record);
         }
@@ -294,7 +294,7 @@ impl<R: Runtime> Worker<R> {
         let failed = match outcome {
             Ok(pod) => {
                 // What comes back is the node's own, so it is taken while the node still writes.
-                self.changed(*slim(pod), now);
+                self.changed(*slim(pod), None, now);
                 self.dirty.insert(uid.to_owned());
                 None
             }

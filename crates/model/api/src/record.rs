@@ -16,6 +16,7 @@
 
 pub mod hot_upgrade;
 pub mod in_place;
+pub mod sidecars;
 pub mod upgradable;
 
 use std::collections::{BTreeMap, BTreeSet};

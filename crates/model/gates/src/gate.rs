@@ -26,16 +26,19 @@ pub enum Gate {
     InPlace,
     /// The autoscaler's: fields of a VerticalPodAutoscaler override flags.
     PerVPAConfig,
+    /// Sidecars that are marked by the pod's author end when the work is done (KEP-0008).
+    SidecarField,
 }
 
 impl Gate {
     /// Every gate, in the order of help texts.
-    pub const ALL: [Gate; 6] = [
+    pub const ALL: [Gate; 7] = [
         Gate::CPUStartupBoost,
         Gate::EnableSortSidecarContainerByName,
         Gate::InPlace,
         Gate::NativeSidecar,
         Gate::PerVPAConfig,
+        Gate::SidecarField,
         Gate::SidecarSetPatchPodMetadataDefaultsAllowed,
     ];
 
@@ -48,6 +51,7 @@ impl Gate {
             Gate::CPUStartupBoost => "CPUStartupBoost",
             Gate::InPlace => "InPlace",
             Gate::PerVPAConfig => "PerVPAConfig",
+            Gate::SidecarField => "SidecarField",
         }
     }
 
@@ -59,7 +63,8 @@ impl Gate {
             | Gate::NativeSidecar
             | Gate::CPUStartupBoost
             | Gate::InPlace
-            | Gate::PerVPAConfig => Stage::Alpha,
+            | Gate::PerVPAConfig
+            | Gate::SidecarField => Stage::Alpha,
         }
     }
 

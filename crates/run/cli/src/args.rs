@@ -177,13 +177,17 @@ pub struct DecisionArgs {
     pub gates: GateArgs,
 }
 
+/// What `pillion up` switches on by itself.
+pub const UP_GATES: &str = "SidecarField=true";
+
 /// `--feature-gates`
 #[derive(Debug, Args)]
 pub struct GateArgs {
     /// Features to switch on or off: a comma-separated list of NAME=true or NAME=false
     ///
     /// EnableSortSidecarContainerByName (ALPHA, default false): injected containers are sorted by name, across SidecarSets.
-    /// SidecarSetPatchPodMetadataDefaultsAllowed (ALPHA, default false): patchPodMetadata may write any annotation where
+    /// SidecarField (ALPHA, default false; `pillion up` switches it on): sidecars that the pod's author has marked end when the work is
+    /// done. SidecarSetPatchPodMetadataDefaultsAllowed (ALPHA, default false): patchPodMetadata may write any annotation where
     /// there is no whitelist. AllAlpha and AllBeta set all gates of a stage. Can be given several times.
     #[arg(long = "feature-gates", value_name = "GATES")]
     feature_gates: Vec<Settings>,
@@ -193,6 +197,13 @@ impl GateArgs {
     /// The gates as they are set.
     pub fn gates(&self) -> Gates {
         let settings = self.feature_gates.iter().fold(Settings::default(), Settings::and);
+        Gates::default().with(&settings)
+    }
+
+    /// The gates of `pillion up`, which switches on what it is there to show: [`UP_GATES`].
+    pub fn gates_of_up(&self) -> Gates {
+        let own: Settings = UP_GATES.parse().unwrap_or_default();
+        let settings = self.feature_gates.iter().fold(own, Settings::and);
         Gates::default().with(&settings)
     }
 }
@@ -295,6 +306,11 @@ pub struct ManagerArgs {
     /// What is logged: a level, or one for each module, such as info,pillion_lease=debug
     #[arg(long, value_name = "LEVELS", default_value = "info")]
     pub log_level: String,
+    /// The image with pillion-wrap, which runs the commands of pods whose sidecars have the mode Strict
+    ///
+    /// Without it, and where a command is not in the manifest, the manager writes the terminal phase of such pods.
+    #[arg(long, value_name = "IMAGE")]
+    pub wrap_image: Option<String>,
     /// Features to switch on or off.
     #[command(flatten)]
     pub gates: GateArgs,

@@ -113,6 +113,7 @@ async fn config(args: &ManagerArgs, metrics: Metrics) -> Result<Config, Failure>
         identity: Some(format!("{host}_{:016x}", fastrand::u64(..))),
         installs_definition: false,
         take_over: args.take_over.clone(),
+        wrap_image: args.wrap_image.clone(),
         metrics,
         ..Config::new(client, Arc::new(Timestamp::now), address)
     })

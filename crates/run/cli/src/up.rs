@@ -38,7 +38,7 @@ use tracing_subscriber::filter::LevelFilter;
 use self::home::Home;
 use self::screen::{Header, Screen};
 use self::view::{View, short};
-use crate::args::UpArgs;
+use crate::args::{UP_GATES, UpArgs};
 use crate::manifest::Document;
 use crate::{Failure, chain};
 
@@ -100,6 +100,9 @@ fn is_live(args: &UpArgs) -> bool {
 async fn session(args: &UpArgs, documents: Vec<Document>, images: ImageMap) -> Result<(), Failure> {
     let mut interrupts = Interrupts::new()?;
     let home = Home::new(args.data.as_deref()).map_err(Failure::misuse)?;
+    if args.gates.gates_of_up() != args.gates.gates() {
+        crate::say(&format!("feature gates: {UP_GATES} (--feature-gates switches features on and off)"));
+    }
     let engine = start(args, &home, images).await?;
     let outcome = tokio::select! {
         outcome = play(args, &home, &engine, documents) => outcome,
@@ -135,6 +138,7 @@ async fn start(args: &UpArgs, home: &Home, images: ImageMap) -> Result<Embedded,
         containers,
         clock: Clock::system(),
         seed: None,
+        gates: args.gates.gates_of_up(),
     };
     let engine = Embedded::start_without_controllers(config).await.map_err(|error| Failure::no(chain(&error)))?;
     engine.write_kubeconfig(&home.kubeconfig()).map_err(|error| Failure::no(chain(&error)))?;
@@ -145,7 +149,7 @@ async fn start(args: &UpArgs, home: &Home, images: ImageMap) -> Result<Embedded,
 async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Document>) -> Result<End, Failure> {
     let began = Instant::now();
     let client = engine.client();
-    let manager = start_manager(engine, args.gates.gates()).await.map_err(Failure::no)?;
+    let manager = start_manager(engine, args.gates.gates_of_up()).await.map_err(Failure::no)?;
     // Pods of workloads that an earlier run has kept get their sidecars, too.
     engine.start_controllers();
     default_service_account(&client).await;

@@ -1,6 +1,7 @@
 //! The options of an installation.
 
 use pillion_api::names;
+use pillion_gates::{Gate, Gates, Settings};
 use pillion_manager::{NAMESPACE, Part, Peer};
 
 /// The settings of an installation.
@@ -24,9 +25,27 @@ pub struct Options {
     pub log_format: String,
     /// The manager's `--take-over`, a list with commas; nothing when empty.
     pub take_over: String,
+    /// The manager's `--wrap-image`; none when empty.
+    pub wrap_image: String,
+    /// Whether the gate `SidecarField` is on, and with it the right to write the phase of pods.
+    pub sidecar_field: bool,
 }
 
 impl Options {
+    /// The same with what the feature gates need: rights, and the image with `pillion-wrap`, which is the manager's own unless another is given.
+    #[must_use]
+    pub fn with_what_gates_need(mut self) -> Options {
+        let settings: Result<Settings, _> = self.feature_gates.parse();
+        self.sidecar_field =
+            settings.is_ok_and(|settings| Gates::default().with(&settings).is_enabled(Gate::SidecarField));
+        if !self.sidecar_field {
+            self.wrap_image.clear();
+        } else if self.wrap_image.is_empty() {
+            self.wrap_image.clone_from(&self.image);
+        }
+        self
+    }
+
     /// Whether the objects of `peer` are to be served instead of it.
     pub fn takes_over(&self, peer: Peer) -> bool {
         self.take_over.split(',').any(|name| name == peer.name())
@@ -45,6 +64,8 @@ impl Default for Options {
             feature_gates: String::new(),
             log_format: "text".to_owned(),
             take_over: String::new(),
+            wrap_image: String::new(),
+            sidecar_field: false,
         }
     }
 }

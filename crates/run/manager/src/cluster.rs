@@ -14,6 +14,7 @@ use pillion_api::sidecarset::validation::Neighbours;
 use pillion_api::sidecarset::{self, FailurePolicy, InjectRevisionPolicy, SidecarSet, SidecarSetStatus, revision};
 use pillion_informer::Change;
 use pillion_inject::{Catalog, Namespace, Revisions};
+use pillion_lifecycle::marks::Means;
 use serde_json::Value;
 
 /// One moment of the cluster.
@@ -174,6 +175,8 @@ pub(crate) enum AnyChange {
 /// The objects of all caches, compiled. What did not change costs nothing.
 #[derive(Default)]
 pub(crate) struct Objects {
+    /// What there is to honour the marks of sidecars with; it never changes.
+    sidecar_means: Means,
     /// The sets, with the revisions that they pin.
     catalog: Catalog,
     neighbours: Neighbours,
@@ -222,6 +225,10 @@ pub(crate) fn is_failing(set: &SidecarSet) -> bool {
 }
 
 impl Objects {
+    pub(crate) fn new(sidecar_means: Means) -> Objects {
+        Objects { sidecar_means, ..Objects::default() }
+    }
+
     /// Follows the caches. Returns whether the view is another one now.
     pub(crate) fn apply(&mut self, changes: impl IntoIterator<Item = AnyChange>) -> bool {
         let mut is_changed = false;
@@ -308,6 +315,7 @@ impl Objects {
             snapshot: Snapshot {
                 catalog: self.catalog.clone(),
                 namespaces: self.namespaces.clone(),
+                sidecar_means: self.sidecar_means.clone(),
                 ..Snapshot::default()
             },
             neighbours: self.neighbours.clone(),

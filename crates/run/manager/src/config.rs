@@ -47,6 +47,8 @@ pub struct Config {
     pub installs_definition: bool,
     /// Whose objects the manager may serve, once they do not serve them any more.
     pub take_over: Vec<Peer>,
+    /// The image with `pillion-wrap`, for sidecars with the mode Strict.
+    pub wrap_image: Option<String>,
     /// Settings of the recommender and the updater; their gates and metrics are those of the manager.
     pub rightsizing: pillion_rightsizer::Config,
     /// What is counted.
@@ -69,6 +71,7 @@ impl Config {
             identity: None,
             installs_definition: true,
             take_over: Vec::new(),
+            wrap_image: None,
             metrics: Metrics::default(),
         }
     }

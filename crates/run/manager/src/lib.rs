@@ -35,6 +35,7 @@
 //!                           └─▶ bundle ─┐
 //!  leader (a Lease for each part) ──────┴─▶ registration (configurations, conversion), kept as it should be
 //!         ├─▶ repair: pods, View ─▶ missed pods ─▶ status, events, evictions
+//!         ├─▶ lifecycle: pods whose work is done ─▶ their terminal phase, where nobody else stops their sidecars
 //!         └─▶ rightsizing: recommender, updater (pillion-rightsizer)
 //!
 //!  health: /healthz, /readyz (caches, watches), /metrics
@@ -63,6 +64,7 @@ mod error;
 mod health;
 mod kruise;
 mod leader;
+mod lifecycle;
 mod manager;
 mod metrics;
 mod not_in_force;
@@ -80,6 +82,7 @@ mod rightsizing;
 mod rollout;
 mod secret;
 mod serve;
+mod sidecar_field;
 mod state;
 mod touched;
 mod wait;

@@ -13,6 +13,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Api;
 use kube::core::PartialObjectMeta;
 use kube::runtime::wait::{await_condition, conditions};
+use pillion_gates::Gate;
+use pillion_lifecycle::marks::Means;
 use tokio::time::Instant;
 
 use crate::certificates::Keeper;
@@ -23,7 +25,9 @@ use crate::pace::Pace;
 use crate::part::Part;
 use crate::state::Inner;
 use crate::touched::touched;
-use crate::{enforced, health, registration, repair, rightsizing, rollout, serve, wait, webhook};
+use crate::{
+    enforced, health, lifecycle, registration, repair, rightsizing, rollout, serve, sidecar_field, wait, webhook,
+};
 
 /// A new definition is served within a second or two, if at all.
 const LONGEST_ESTABLISHING: Duration = Duration::from_secs(30);
@@ -76,13 +80,21 @@ impl Manager {
             wait::until_alone(&self.inner).await;
         }
         let (caches, views) = (self.inner.caches.clone(), self.inner.views.clone());
-        let watching = caches.run(config.client.clone(), config.revisions_namespace.clone(), views);
+        let means = self.sidecar_means().await;
+        let watching = caches.run(config.client.clone(), config.revisions_namespace.clone(), means, views);
         let mut watches = self.inner.watches.lock().unwrap_or_else(PoisonError::into_inner);
         watches.spawn(watching);
         if config.parts.contains(&Part::Webhook) {
             watches.spawn(self.inner.rightsizing.clone().serve());
         }
         Ok(())
+    }
+
+    /// What there is to honour the marks of sidecars with.
+    async fn sidecar_means(&self) -> Means {
+        let config = &self.inner.config;
+        let field = config.gates.is_enabled(Gate::SidecarField) && sidecar_field::is_served(&config.client).await;
+        Means { field, wrap_image: config.wrap_image.clone() }
     }
 
     /// Has the API server call the webhooks, once. [`Manager::run`] does the same first; call this to know when it is done.
@@ -140,6 +152,7 @@ impl Manager {
             }
             Part::Rollout => rollout::run(&self.inner).boxed(),
             Part::Repair => repair::run(&self.inner).boxed(),
+            Part::Lifecycle => lifecycle::run(&self.inner).boxed(),
             Part::Recommender => rightsizing::recommend(&self.inner).boxed(),
             Part::Updater => rightsizing::update(&self.inner).boxed(),
         }

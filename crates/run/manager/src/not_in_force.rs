@@ -1,15 +1,18 @@
 //! What a SidecarSet may say and this version does not do yet. Accepting it silently would be a lie.
 
 use pillion_api::sidecarset::{InjectRevisionPolicy, SidecarSet};
+use pillion_gates::{Gate, Gates};
 
 /// One warning for each field that has no effect yet.
-pub(crate) fn warnings(set: &SidecarSet) -> Vec<String> {
+pub(crate) fn warnings(set: &SidecarSet, gates: Gates) -> Vec<String> {
     let spec = &set.spec;
-    let mut fields = Vec::new();
+    let (mut marks, mut fields) = (Vec::new(), Vec::new());
     for (list, containers) in [("initContainers", &spec.init_containers), ("containers", &spec.containers)] {
         for (i, container) in containers.iter().enumerate() {
-            if container.sidecar == Some(true) {
-                fields.push(format!("spec.{list}[{i}].sidecar"));
+            if container.sidecar == Some(true) && !gates.is_enabled(Gate::SidecarField) {
+                marks.push(format!(
+                    "spec.{list}[{i}].sidecar: without effect while the feature gate SidecarField is off"
+                ));
             }
         }
     }
@@ -19,10 +22,8 @@ pub(crate) fn warnings(set: &SidecarSet) -> Vec<String> {
     if spec.service_account.is_some() {
         fields.push("spec.serviceAccount".to_owned());
     }
-    let mut warnings: Vec<String> = fields
-        .into_iter()
-        .map(|field| format!("{field}: stored, and without effect in this version of Pillion"))
-        .collect();
+    marks.extend(fields.iter().map(|field| format!("{field}: stored, and without effect in this version of Pillion")));
+    let mut warnings = marks;
     warnings.extend(quota(set));
     warnings
 }
@@ -59,8 +60,8 @@ mod tests {
                 "injectStrategy": {"revision": "mesh-1"},
             }),
         );
-        insta::assert_snapshot!(warnings(&set).join("\n"), @r#"
-        spec.containers[1].sidecar: stored, and without effect in this version of Pillion
+        insta::assert_snapshot!(warnings(&set, Gates::default()).join("\n"), @r#"
+        spec.containers[1].sidecar: without effect while the feature gate SidecarField is off
         spec.shareProcessNamespace: stored, and without effect in this version of Pillion
         spec.serviceAccount: stored, and without effect in this version of Pillion
         SidecarSet "mesh": policy Quota is not counted in this version of Pillion: every new pod gets the pinned revision while updateStrategy.partition keeps any pod on it
@@ -70,6 +71,6 @@ mod tests {
     #[test]
     fn what_works_is_not_warned_about() {
         let set = mk_set("mesh", json!({"app": "web"}), json!({"containers": [{"name": "a", "image": "a"}]}));
-        assert_eq!(warnings(&set), Vec::<String>::new());
+        assert_eq!(warnings(&set, Gates::default()), Vec::<String>::new());
     }
 }

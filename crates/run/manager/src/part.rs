@@ -12,6 +12,8 @@ pub enum Part {
     Rollout,
     /// Finds pods that have been created without their sidecars.
     Repair,
+    /// Ends pods whose work is done, where nobody else stops their sidecars.
+    Lifecycle,
     /// Recommends what containers should request.
     Recommender,
     /// Brings running pods to what is recommended.
@@ -20,7 +22,8 @@ pub enum Part {
 
 impl Part {
     /// All parts.
-    pub const ALL: [Part; 5] = [Part::Webhook, Part::Rollout, Part::Repair, Part::Recommender, Part::Updater];
+    pub const ALL: [Part; 6] =
+        [Part::Webhook, Part::Rollout, Part::Repair, Part::Lifecycle, Part::Recommender, Part::Updater];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -28,6 +31,7 @@ impl Part {
             Part::Webhook => "webhook",
             Part::Rollout => "rollout",
             Part::Repair => "repair",
+            Part::Lifecycle => "lifecycle",
             Part::Recommender => "recommender",
             Part::Updater => "updater",
         }
@@ -39,6 +43,7 @@ impl Part {
             Part::Webhook => "pillion-webhook",
             Part::Rollout => "pillion-rollout",
             Part::Repair => "pillion-repair",
+            Part::Lifecycle => "pillion-lifecycle",
             Part::Recommender => "pillion-recommender",
             Part::Updater => "pillion-updater",
         }

@@ -9,6 +9,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client};
 use pillion_api::names;
 use pillion_informer::{Cache, State};
+use pillion_lifecycle::marks::Means;
 use tokio::sync::watch;
 
 use crate::cluster::{AnyChange, NamespaceView, Objects, RevisionView, SetView, View};
@@ -58,7 +59,13 @@ impl Caches {
     /// Watches, and keeps the views as the API server has the objects, until dropped. The first view is sent when all caches are synced.
     ///
     /// It is one future: whichever part of it ends or panics, no cache is synced any more.
-    pub(crate) async fn run(self, client: Client, revisions_namespace: String, views: watch::Sender<Arc<View>>) {
+    pub(crate) async fn run(
+        self,
+        client: Client,
+        revisions_namespace: String,
+        means: Means,
+        views: watch::Sender<Arc<View>>,
+    ) {
         let resource = ApiResource::erase::<k8s_openapi::api::apps::v1::ControllerRevision>(&());
         let sets: Api<DynamicObject> = Api::all_with(client.clone(), &sidecarsets());
         let revisions: Api<DynamicObject> = Api::namespaced_with(client.clone(), &revisions_namespace, &resource);
@@ -66,18 +73,18 @@ impl Caches {
             self.sets.clone().run(sets, watcher::Config::default()),
             self.namespaces.clone().run(Api::all(client), watcher::Config::default()),
             self.revisions.clone().run(revisions, watcher::Config::default()),
-            publish(&self, views),
+            publish(&self, means, views),
         );
     }
 }
 
 /// Sends a view of the caches whenever they change.
-async fn publish(caches: &Caches, views: watch::Sender<Arc<View>>) {
+async fn publish(caches: &Caches, means: Means, views: watch::Sender<Arc<View>>) {
     tokio::join!(caches.sets.synced(), caches.namespaces.synced(), caches.revisions.synced());
     let (sets, more_sets) = caches.sets.subscribe();
     let (namespaces, more_namespaces) = caches.namespaces.subscribe();
     let (revisions, more_revisions) = caches.revisions.subscribe();
-    let mut objects = Objects::default();
+    let mut objects = Objects::new(means);
     let mut held: Vec<AnyChange> = revisions.into_iter().map(AnyChange::Revision).collect();
     held.extend(namespaces.into_iter().map(AnyChange::Namespace));
     held.extend(sets.into_iter().map(AnyChange::SidecarSet));

@@ -16,6 +16,8 @@ struct Programs {
     about: &'static str,
     /// Packages that have a binary of the same name. The first one is what a container runs.
     packages: &'static [&'static str],
+    /// The same, of programs that run in containers of other images, too.
+    statics: &'static [&'static str],
     /// Whether it is for users; the others are for tests.
     is_published: bool,
 }
@@ -25,12 +27,14 @@ const PROGRAMS: [Programs; 2] = [
         image: PILLION,
         about: "Sidecars done properly on Kubernetes: the manager and the command line",
         packages: &["pillion"],
+        statics: &["pillion-wrap"],
         is_published: true,
     },
     Programs {
         image: SCENARIOS,
         about: "What the pods of Pillion's tests run",
         packages: &["pillion-scenarios"],
+        statics: &[],
         is_published: false,
     },
 ];
@@ -84,6 +88,9 @@ pub(crate) fn of_programs(release: bool) -> anyhow::Result<Vec<ImageSpec>> {
                     executable(&messages, package).with_context(|| format!("cargo built no program {package}"))?;
                 image.add_program(&path(package), &program)?;
             }
+            for package in programs.statics {
+                image.add_program(&path(package), &static_program(package)?)?;
+            }
             Ok(image)
         })
         .collect()
@@ -125,6 +132,12 @@ fn cargo_build(release: bool, packages: &[&str]) -> anyhow::Result<String> {
         bail!("cargo build of the programs failed");
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Builds a program that is copied into containers of other images: optimised, and without any library, in tests as well.
+fn static_program(package: &str) -> anyhow::Result<PathBuf> {
+    let messages = cargo_build(true, &[package])?;
+    executable(&messages, package).with_context(|| format!("cargo built no program {package}"))
 }
 
 /// How a program is linked so that it needs no library of its image.

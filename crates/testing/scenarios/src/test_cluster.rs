@@ -13,6 +13,7 @@ use pillion_apiserver::ApiServer;
 use pillion_clock::Clock;
 use pillion_cluster::image::{PAUSE, SCENARIOS, SHELL};
 use pillion_embedded::{Containers, Embedded, NODE};
+use pillion_gates::Gates;
 use pillion_node::ImageMap;
 use pillion_store::{Options, Store};
 use serde_json::json;
@@ -94,6 +95,7 @@ impl TestCluster {
             },
             clock: Clock::system(),
             seed: None,
+            gates: Gates::default().with(&"SidecarField=true".parse()?),
         };
         TestCluster::whole(config, Some(folder)).await
     }

@@ -33,7 +33,7 @@ fn sidecars_end_after_the_work_with_the_whole_grace_period() {
         "initContainers": [sidecar("log"), sidecar("proxy")],
         "containers": [container("work")],
     });
-    let slow = Behaviour { heeds: Some((4, 143)), ..serves() };
+    let slow = Behaviour { exits_on_term: Some((4, 143)), ..serves() };
     let behaviours = [("log", vec![stubborn()]), ("proxy", vec![slow]), ("work", vec![exits(10, 0)])];
     let mut simulation = Simulation::new(spec, behaviours);
     let plan = simulation.run_to(100);
@@ -111,7 +111,7 @@ fn pre_stop_hooks_run_at_once_and_their_time_is_taken_from_the_grace_period() {
         spec,
         [
             ("proxy", vec![Behaviour { pre_stop: 3, ..stubborn() }]),
-            ("main", vec![Behaviour { pre_stop: 50, heeds: Some((1, 0)), ..serves() }]),
+            ("main", vec![Behaviour { pre_stop: 50, exits_on_term: Some((1, 0)), ..serves() }]),
         ],
     );
     simulation.run_to(5);
@@ -162,7 +162,7 @@ fn a_pod_past_its_deadline_is_failed_when_its_containers_have_ended() {
 #[test]
 fn an_evicted_pod_has_the_nodes_reason_unless_all_ended_well() {
     for (code, phase, reason) in [(143, "Failed", Some("Evicted")), (0, "Succeeded", None)] {
-        let main = Behaviour { heeds: Some((1, code)), ..serves() };
+        let main = Behaviour { exits_on_term: Some((1, code)), ..serves() };
         let mut simulation = Simulation::new(json!({"containers": [container("main")]}), [("main", vec![main])]);
         simulation.run_to(5);
         let condition = serde_json::from_value(json!({"type": "DisruptionTarget", "status": "True"})).unwrap();
@@ -195,7 +195,7 @@ fn a_pod_that_is_deleted_before_it_ran_fails_and_its_containers_are_unknown() {
 #[test]
 fn a_terminal_phase_in_the_api_ends_everything_and_stays() {
     for phase in ["Succeeded", "Failed"] {
-        let main = Behaviour { heeds: Some((2, 143)), ..serves() };
+        let main = Behaviour { exits_on_term: Some((2, 143)), ..serves() };
         let mut simulation = Simulation::new(json!({"containers": [container("main")]}), [("main", vec![main])]);
         simulation.run_to(5);
         simulation.pod.status.as_mut().unwrap().phase = Some(phase.to_owned());

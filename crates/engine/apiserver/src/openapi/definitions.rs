@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 /// Prefix of every reference.
 pub(super) const REFERENCE: &str = "#/components/schemas/";
 
+pub(super) const CONTAINER: &str = "io.k8s.api.core.v1.Container";
 pub(super) const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
 pub(super) const LIST_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta";
@@ -79,6 +80,14 @@ pub(super) fn references(value: &Value, found: &mut Vec<String>) {
         Value::Array(items) => items.iter().for_each(|item| references(item, found)),
         _ => {}
     }
+}
+
+/// Adds the field of KEP-0008 to the definition of a container.
+pub(super) fn add_sidecar_field(container: &mut Value) {
+    container["properties"][pillion_kinds::pod::SIDECAR_FIELD] = json!({
+        "description": "The container is a sidecar: it is stopped when all other containers of `containers` have ended for good. At least one container of a pod is no sidecar. May not be set for init containers.",
+        "type": "boolean",
+    });
 }
 
 /// A reference to a definition.

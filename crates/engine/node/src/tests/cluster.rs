@@ -6,14 +6,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, Pod, ServiceAccount};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::core::Request;
 use kube::{Api, Client};
 use pillion_apiserver::ApiServer;
 use pillion_clock::Clock;
 use pillion_events::Recorder;
+use pillion_gates::Gates;
 use pillion_store::{Options, Store};
 use serde_json::{Value, json};
 
 use crate::{Capacity, Config, Node, Runtime, SimulatedRuntime};
+
+/// The gate of `containers[].sidecar`.
+pub(super) const SIDECAR_FIELD: &str = "SidecarField=true";
 
 pub(super) struct Cluster<R = SimulatedRuntime> {
     pub(super) client: Client,
@@ -27,13 +32,30 @@ pub(super) async fn simulated() -> Cluster {
     with(SimulatedRuntime::new).await
 }
 
+/// A simulated cluster whose pods can have marked sidecars.
+pub(super) async fn with_sidecar_field() -> Cluster {
+    with_gates(SIDECAR_FIELD, SimulatedRuntime::new).await
+}
+
 /// A cluster whose time begins with the year 2026, and whose node runs containers by what `runtime` makes.
 pub(super) async fn with<R: Runtime>(runtime: impl FnOnce(Clock) -> R) -> Cluster<R> {
+    with_gates("", runtime).await
+}
+
+/// As [`with`], with these feature gates.
+pub(super) async fn with_gates<R: Runtime>(gates: &str, runtime: impl FnOnce(Clock) -> R) -> Cluster<R> {
+    over(Store::memory(Options::default()), gates, runtime).await
+}
+
+/// As [`with_gates`], with its objects in this store.
+pub(super) async fn over<R: Runtime>(store: Store, gates: &str, runtime: impl FnOnce(Clock) -> R) -> Cluster<R> {
+    let gates = Gates::default().with(&gates.parse().unwrap());
     let clock = Clock::virtual_from("2026-01-01T00:00:00Z".parse().unwrap());
     let server = ApiServer::new(pillion_apiserver::Config {
-        store: Store::memory(Options::default()),
+        store,
         clock,
         seed: Some(0),
+        gates,
         ..pillion_apiserver::Config::in_memory()
     });
     server.bootstrap().await.unwrap();
@@ -41,11 +63,16 @@ pub(super) async fn with<R: Runtime>(runtime: impl FnOnce(Clock) -> R) -> Cluste
     let mut account = ServiceAccount::default();
     account.metadata.name = Some("default".into());
     accounts.create(&PostParams::default(), &account).await.unwrap();
-    on(server, runtime(clock))
+    on_gated(server, runtime(clock), gates)
 }
 
 /// A node over a server that is there already.
 pub(super) fn on<R: Runtime>(server: ApiServer, runtime: R) -> Cluster<R> {
+    on_gated(server, runtime, Gates::default())
+}
+
+/// As [`on`], with these feature gates of the node.
+pub(super) fn on_gated<R: Runtime>(server: ApiServer, runtime: R, gates: Gates) -> Cluster<R> {
     let (client, clock) = (Client::new(server.router(), "default"), server.clock());
     let recorder = Recorder::new(client.clone(), move || clock.now(), "kubelet");
     let config = Config {
@@ -62,6 +89,7 @@ pub(super) fn on<R: Runtime>(server: ApiServer, runtime: R) -> Cluster<R> {
         labels: [("zone".to_owned(), "here".to_owned())].into(),
         address: "192.168.0.1".parse().unwrap(),
         api_server: None,
+        gates,
     };
     let node = Arc::new(Node::new(config, runtime));
     server.register_node("one", node.kubelet());
@@ -90,7 +118,10 @@ impl<R: Runtime> Cluster<R> {
             }
         }
         let pod = json!({"metadata": {"name": name, "annotations": {"pillion.dev/simulate": script}}, "spec": spec});
-        self.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap()
+        let request = Request::new("/api/v1/namespaces/default/pods")
+            .create(&PostParams::default(), json!(pod).to_string().into_bytes())
+            .unwrap();
+        self.client.request(request).await.unwrap()
     }
 
     pub(super) async fn delete(&self, name: &str) {

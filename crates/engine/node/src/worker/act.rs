@@ -149,11 +149,11 @@ impl<R: Runtime> Worker<R> {
             let message = "Pod sandbox changed, it will be killed and re-created.";
             self.inner.config.recorder.normal(&events::pod(&record.pod), "SandboxChanged", message);
         }
-        let (pod, uid) = (Arc::clone(&record.pod), uid.to_owned());
+        let (pod, marked, uid) = (Arc::clone(&record.pod), record.marked.clone(), uid.to_owned());
         let prepare = |inner: Arc<Inner<R>>| async move {
             let mounted = volumes::mount(&inner.config, &pod, &Mounted::default(), !R::SIMULATED).await;
             let mounted = mounted.map_err(Unprepared::Volumes)?;
-            let sandbox = runtime::Sandbox { pod, volumes: mounted.volumes.clone() };
+            let sandbox = runtime::Sandbox { pod, volumes: mounted.volumes.clone(), marked };
             let address = inner.runtime.prepare(sandbox).await.map_err(Unprepared::Runtime)?;
             Ok((address, mounted))
         };

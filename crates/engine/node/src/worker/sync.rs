@@ -30,6 +30,7 @@ impl<R: Runtime> Worker<R> {
         }
         let Plan { actions, mut status, wake_at, notes, stage } = lifecycle::plan(&Snapshot {
             pod: &record.pod,
+            marked: &record.marked,
             containers: &record.facts,
             node: &record.place,
             stop: None,

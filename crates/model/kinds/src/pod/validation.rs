@@ -35,6 +35,7 @@ use serde_json::Value;
 use self::report::{Errors, Report, nowhere};
 use super::internal;
 use super::read::{list, part, pointer_number, pointer_text, text};
+use super::sidecar_field;
 use crate::field::{Error, Path};
 use crate::metadata::validate_annotations;
 use crate::selector::validate_labels;
@@ -116,6 +117,7 @@ fn validate_spec(errors: &mut Errors, spec: &Value, metadata: Option<&Value>, pa
     let pod = container::Pod { spec, volumes: &volumes, claims: &claims };
     container::validate_app(errors, &pod, &path.child("containers"));
     container::validate_init(errors, &pod, &path.child("initContainers"));
+    sidecar_field::validate(errors, spec, path);
     container::validate_ephemeral(errors, &pod, &path.child("ephemeralContainers"));
     resources::validate_pod_level(errors, spec, &path.child("resources"));
     ports::validate_host_network(errors, spec, path, is_pod);

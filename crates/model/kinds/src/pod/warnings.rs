@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::prepare::app_armor_profile;
 use super::read::{annotation, containers, entries, list, number, part, pointer_number, text};
 use super::resources::{is_fractional, quantity};
+use super::sidecar_field;
 use super::validation::annotations::{APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD};
 use super::validation::format;
 use crate::address;
@@ -78,6 +79,7 @@ fn collect(warnings: &mut Vec<String>, object: &Value, template: Option<&Path>) 
         warn_about_container(warnings, object, container, template, &path);
     }
     warn_about_ports(warnings, spec, &path);
+    sidecar_field::warn(warnings, spec, &path);
     if let Some(seconds) = pointer_number(spec, "terminationGracePeriodSeconds")
         && seconds < 0
     {

@@ -10,7 +10,11 @@ use super::{Field, Form, Go, ListType, Node, NodeId, PatchStrategy, Scalar, Sche
 
 const TABLE: &str = include_str!("builtin.json");
 
-static BUILTIN: LazyLock<Schemas> = LazyLock::new(|| Schemas::from_table(TABLE).unwrap_or_default());
+static BUILTIN: LazyLock<Schemas> = LazyLock::new(|| {
+    let mut schemas = Schemas::from_table(TABLE).unwrap_or_default();
+    schemas.add_sidecar_field();
+    schemas
+});
 
 /// The shapes of Kubernetes' own types, by their `OpenAPI` names: `io.k8s.api.core.v1.Pod`.
 pub fn builtin() -> &'static Schemas {
@@ -50,6 +54,24 @@ struct Column {
 }
 
 impl Schemas {
+    /// The one field that Kubernetes does not have: `containers[].sidecar` of KEP-0008. The API server drops it where its gate is off.
+    fn add_sidecar_field(&mut self) {
+        let node = self.add(Node::Scalar(Scalar::Bool), Go::default());
+        let container = self.names.get("io.k8s.api.core.v1.Container").and_then(|id| self.nodes.get_mut(id.0 as usize));
+        if let Some(Node::Struct(container)) = container {
+            container.fields.push(Field {
+                name: "sidecar".to_owned(),
+                inline: None,
+                node,
+                pointer: false,
+                omit_empty: true,
+                protobuf: Vec::new(),
+                patch: PatchStrategy::default(),
+                default: None,
+            });
+        }
+    }
+
     /// `None` if the table names a type that it does not have.
     pub(crate) fn from_table(table: &str) -> Option<Schemas> {
         let rows: HashMap<String, Row> = serde_json::from_str(table).ok()?;

@@ -46,6 +46,11 @@ pub struct InstallArgs {
     /// Features of the manager to switch on or off: a comma-separated list of NAME=true or NAME=false
     #[arg(long, value_name = "GATES", default_value = "", hide_default_value = true)]
     feature_gates: String,
+    /// The image with pillion-wrap, which runs the commands of pods whose sidecars have the mode Strict [default: the manager's image]
+    ///
+    /// It has an effect where the feature gate SidecarField is on.
+    #[arg(long, value_name = "IMAGE", default_value = "", hide_default_value = true)]
+    wrap_image: String,
     /// How the manager writes its log
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
     log_format: String,
@@ -76,8 +81,11 @@ impl InstallArgs {
             certificates: self.certificate_secret.clone().map_or(Certificates::SelfMade, Certificates::Secret),
             feature_gates: self.feature_gates.clone(),
             log_format: self.log_format.clone(),
+            wrap_image: self.wrap_image.clone(),
             take_over: self.take_over.iter().map(|peer| peer.name()).collect::<Vec<_>>().join(","),
+            ..Options::default()
         }
+        .with_what_gates_need()
     }
 }
 

@@ -32,6 +32,9 @@ pub(super) fn objects(options: &Options) -> Vec<Value> {
             Part::Webhook => webhook(options),
             Part::Rollout => rollout(options),
             Part::Repair => repair(home),
+            Part::Lifecycle if options.sidecar_field => lifecycle(home),
+            // Without the gate it does nothing, and may do nothing.
+            Part::Lifecycle => Vec::new(),
             Part::Recommender => recommender(home),
             Part::Updater => updater(home),
         });
@@ -190,6 +193,12 @@ fn updater(home: &str) -> Vec<Value> {
     let rules = [deployment, lease, admission];
     objects.extend(grant("pillion-updater-peer", Some(admission_lease::NAMESPACE), home, "updater", &rules));
     objects
+}
+
+/// Writing the phase of any pod is a strong right: it is granted only where the feature is on.
+fn lifecycle(home: &str) -> Vec<Value> {
+    let rules = [rule("", &["pods"], &READ), rule("", &["pods/status"], &["patch"]), events()];
+    grant("pillion-lifecycle", None, home, "lifecycle", &rules)
 }
 
 fn events() -> Value {

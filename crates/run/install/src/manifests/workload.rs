@@ -111,7 +111,12 @@ fn container(options: &Options) -> Value {
         format!("--certificates={certificates}"),
         format!("--log-format={}", options.log_format),
     ];
-    for (flag, value) in [("--feature-gates", &options.feature_gates), ("--take-over", &options.take_over)] {
+    let optional = [
+        ("--feature-gates", &options.feature_gates),
+        ("--take-over", &options.take_over),
+        ("--wrap-image", &options.wrap_image),
+    ];
+    for (flag, value) in optional {
         if !value.is_empty() {
             args.push(format!("{flag}={value}"));
         }

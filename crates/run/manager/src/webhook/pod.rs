@@ -7,6 +7,7 @@ use pillion_admission::{Decision, Snapshot, admit};
 use pillion_api::field::{Error, Path};
 use pillion_api::pod::Pod;
 use pillion_gates::Gates;
+use pillion_lifecycle::marks::has_own_marks;
 use pillion_note::{Denied, Draw, Note, Reason, Severity};
 use serde_json::Value;
 
@@ -38,7 +39,7 @@ pub(crate) async fn mutate(inner: &Inner, request: Request) -> Answer {
 
 fn decide(request: Request, view: &View, snapshot: &Snapshot, gates: Gates, draw: &Draw, now: Timestamp) -> Answer {
     let object = in_its_namespace(request.object, request.namespace.as_deref());
-    if draw.workload.is_none() && !is_matched(&object, view) {
+    if draw.workload.is_none() && !is_matched(&object, view) && !has_own_marks(&object) {
         return Answer::default();
     }
     let pod = match Pod::new(object) {

@@ -12,7 +12,7 @@ use pillion_api::field::{Error, Path};
 use pillion_api::names;
 use pillion_api::sidecarset::validation::{Context, Revision, Whitelist};
 use pillion_api::sidecarset::{self, DecodeError, SidecarSet, validate_update};
-use pillion_gates::Gate;
+use pillion_gates::{Gate, Gates};
 use pillion_inject::Revisions;
 use serde_json::Value;
 
@@ -48,7 +48,8 @@ pub(crate) async fn validate(inner: &Inner, request: &Request) -> Answer {
     let whitelist = whitelist(inner, &set).await;
     let view = inner.views.borrow().clone();
     let revisions = revisions(inner, &set, &view).await;
-    let answer = decide(request, &set, &view, &revisions, &inner.pending.sets(), whitelist);
+    let gates = inner.config.gates;
+    let answer = decide(request, &set, &view, &revisions, &inner.pending.sets(), whitelist, gates);
     if answer.is_allowed() && !request.is_dry_run() {
         inner.pending.admitted(set);
     }
@@ -103,6 +104,7 @@ fn decide(
     revisions: &Revisions,
     pending: &[Arc<SidecarSet>],
     whitelist: Result<Option<Whitelist>, String>,
+    gates: Gates,
 ) -> Answer {
     let awaited: HashSet<&str> = pending.iter().map(|awaited| awaited.name()).collect();
     let neighbours = view.neighbours.of(set).into_iter().filter(|name| !awaited.contains(name));
@@ -120,7 +122,7 @@ fn decide(
     };
     errors.extend(unknown);
     let unknown_fields = sidecarset::unknown_fields(&request.object).into_iter().map(|field| field.to_string());
-    let warnings = unknown_fields.chain(not_in_force::warnings(set)).collect();
+    let warnings = unknown_fields.chain(not_in_force::warnings(set, gates)).collect();
     if errors.is_empty() {
         Answer::default().with_warnings(warnings)
     } else {
@@ -164,7 +166,7 @@ mod tests {
 
     fn decided(request: &Request, view: &View, pending: &[Arc<SidecarSet>]) -> Answer {
         let set = sidecarset::decode(request.object.clone()).unwrap();
-        decide(request, &set, view, &view.revisions, pending, Ok(None))
+        decide(request, &set, view, &view.revisions, pending, Ok(None), Gates::default())
     }
 
     fn causes(answer: &Answer) -> Vec<String> {
@@ -261,7 +263,7 @@ mod tests {
             let view = View::default();
             let known = revisions(&inner, &set, &view).await;
             let pinning = |revisions: &Revisions| {
-                let answer = decide(&request, &set, &view, revisions, &[], Ok(None));
+                let answer = decide(&request, &set, &view, revisions, &[], Ok(None), Gates::default());
                 causes(&answer).into_iter().filter(|cause| cause.contains("revision")).collect::<Vec<_>>()
             };
             assert_eq!(pinning(&known), [""; 0], "{pin}");

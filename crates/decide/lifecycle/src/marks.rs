@@ -1,0 +1,360 @@
+//! What admission makes of containers that are marked as sidecars, where the node does not know the mark.
+//!
+//! ```text
+//!  SidecarSet: sidecar: true ──┐
+//!  annotation, variables ──────┼─▶ marks ─▶ the node knows the field?  containers[].sidecar
+//!  containers[].sidecar ───────┘            Native                     native: last in initContainers
+//!                                           Strict, commands known     wrap: pillion-wrap around all commands
+//!                                           Strict otherwise, Kruise   the manager writes the terminal phase
+//! ```
+
+mod native;
+mod wrap;
+
+use pillion_api::names;
+use pillion_api::pod::{Container, name_of};
+use pillion_api::record::sidecars::{Method, SidecarRecord};
+use pillion_api::sidecarset::SidecarMode;
+use pillion_gates::{Gate, Gates};
+use pillion_note::{ContainerKey, ContainerList, Denied, Draft, Note, Reason, Subject};
+use serde_json::{Value, json};
+
+/// What there is to honour marks with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Means {
+    /// The API server has the field `containers[].sidecar`: the node does it.
+    pub field: bool,
+    /// The image with `pillion-wrap`; without one commands are not wrapped.
+    pub wrap_image: Option<String>,
+}
+
+/// A container that ends when the work is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The container.
+    pub key: ContainerKey,
+    /// Who says so.
+    pub source: Source,
+    /// How it is to end, if that is said.
+    pub mode: Option<SidecarMode>,
+    /// Whether its error before the end of the work fails the pod.
+    pub fail_pod: bool,
+}
+
+/// Who marks a container.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// The field `sidecar` of the pod's own container.
+    Field,
+    /// The annotation `pillion.dev/sidecars`.
+    Annotation,
+    /// A SidecarSet.
+    SidecarSet(String),
+    /// The variables of Kruise's SidecarTerminator.
+    Variable,
+}
+
+impl Source {
+    fn subject(&self) -> Subject {
+        match self {
+            Source::SidecarSet(name) => Subject::sidecar_set(name),
+            Source::Field | Source::Annotation | Source::Variable => Subject::Pod,
+        }
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Source::Field => "its field sidecar".to_owned(),
+            Source::Annotation => format!("the annotation {}", names::SIDECARS),
+            Source::SidecarSet(name) => format!("SidecarSet {name:?}"),
+            Source::Variable => format!("its variable {}", names::KRUISE_TERMINATE),
+        }
+    }
+}
+
+/// Whether a pod, as JSON, marks containers itself. Cheap: most pods do not.
+pub fn has_own_marks(pod: &Value) -> bool {
+    let annotated = pod["metadata"]["annotations"].get(names::SIDECARS).is_some();
+    annotated
+        || pod["spec"]["containers"].as_array().into_iter().flatten().any(|container| {
+            container["sidecar"] == true
+                || container.as_object().is_some_and(|object| is_terminated_by_kruise(Container(object)))
+        })
+}
+
+/// The containers of a pod, as JSON, that Kruise's variables mark. In a pod with restartPolicy Always they mean nothing.
+pub fn marked_by_kruise(pod: &Value) -> Vec<String> {
+    if !matches!(pod["spec"]["restartPolicy"].as_str(), Some("Never" | "OnFailure")) {
+        return Vec::new();
+    }
+    let containers = pod["spec"]["containers"].as_array().into_iter().flatten().filter_map(Value::as_object);
+    let marked = containers.filter(|container| is_terminated_by_kruise(Container(container)));
+    marked.map(|container| name_of(container).to_owned()).collect()
+}
+
+/// Honours the marks of a pod and those of the SidecarSets that were injected. Returns the containers whose place another one took.
+///
+/// # Errors
+/// The annotations cannot be read, an init container is marked, or every container is.
+pub fn apply(
+    draft: &mut Draft<'_>,
+    injected: Vec<Mark>,
+    gates: Gates,
+    means: &Means,
+) -> Result<Vec<(ContainerKey, ContainerKey)>, Denied> {
+    let mut marks = own_marks(draft)?;
+    add(&mut marks, injected, draft);
+    if marks.is_empty() {
+        return Ok(Vec::new());
+    }
+    if !gates.is_enabled(Gate::SidecarField) {
+        ignore(draft, &marks, "has no effect: the feature gate SidecarField is off");
+        return Ok(Vec::new());
+    }
+    let policy = draft.field("restartPolicy").and_then(Value::as_str).unwrap_or("Always").to_owned();
+    if policy == "Always" {
+        ignore(draft, &marks, "has no effect in a pod with restartPolicy Always, whose work is never done");
+        return Ok(Vec::new());
+    }
+    let order: Vec<ContainerKey> = draft.containers(ContainerList::Containers).map(|(key, _)| key).collect();
+    marks.sort_by_key(|mark| order.iter().position(|key| *key == mark.key));
+    if order.iter().all(|key| marks.iter().any(|mark| mark.key == *key)) {
+        return Err(Denied::Mark {
+            path: "spec.containers".to_owned(),
+            reason: format!(
+                "every container is marked as a sidecar; at least one must do the pod's work: remove it from the annotation {}",
+                names::SIDECARS
+            ),
+        });
+    }
+    let by_field: Vec<Mark> =
+        marks.extract_if(.., |mark| means.field && (mark.mode.is_none() || mark.source == Source::Field)).collect();
+    for mark in &by_field {
+        set_field(draft, mark, true);
+    }
+    if !by_field.is_empty() {
+        let why = "the node honours containers[].sidecar: all rules of KEP-0008 hold";
+        say_mode(draft, &by_field, "field", why);
+    }
+    for mark in &marks {
+        set_field(draft, mark, false);
+    }
+    let strict: Vec<Mark> = marks
+        .extract_if(.., |mark| {
+            mark.mode == Some(SidecarMode::Strict) || (mark.mode.is_none() && mark.source == Source::Variable)
+        })
+        .collect();
+    let moved = native(draft, &marks);
+    if !strict.is_empty() {
+        strictly(draft, &strict, &marks, &policy, means);
+    }
+    Ok(moved)
+}
+
+/// Marks that the pod has itself.
+fn own_marks(draft: &mut Draft<'_>) -> Result<Vec<Mark>, Denied> {
+    let mode = annotated_mode(draft)?;
+    let fail_pod = draft.annotation(names::FAIL_POD_ON_SIDECAR_ERROR) == Some("true");
+    let mut marks: Vec<Mark> = Vec::new();
+    for (key, container) in draft.containers(ContainerList::Containers) {
+        let mark = |source| Mark { key, source, mode: mode.clone(), fail_pod };
+        if container.0.get("sidecar") == Some(&Value::Bool(true)) {
+            marks.push(mark(Source::Field));
+        }
+        if is_terminated_by_kruise(container) {
+            marks.push(mark(Source::Variable));
+        }
+    }
+    let Some(names) = draft.annotation(names::SIDECARS).map(str::to_owned) else { return Ok(first_of_each(marks)) };
+    let path = || format!("metadata.annotations[{}]", names::SIDECARS);
+    for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        let named = |list| draft.containers(list).find(|(_, container)| container.name() == name);
+        if let Some((key, _)) = named(ContainerList::Containers) {
+            marks.push(Mark { key, source: Source::Annotation, mode: mode.clone(), fail_pod });
+            continue;
+        }
+        match named(ContainerList::InitContainers) {
+            // It is what the mark asks for: the pod was admitted before, or its author knows native sidecars.
+            Some((_, container)) if container.is_native_sidecar() => {}
+            Some(_) => {
+                let reason = format!(
+                    "{name:?} is an init container, which ends before the work begins: use restartPolicy: Always on it, or remove it from the list"
+                );
+                return Err(Denied::Mark { path: path(), reason });
+            }
+            None => {
+                let message =
+                    format!("the annotation {} names {name:?}, which is no container of the pod", names::SIDECARS);
+                draft.note(Note::warning(Subject::Pod, Reason::MarkIgnored, message));
+            }
+        }
+    }
+    Ok(first_of_each(marks))
+}
+
+fn annotated_mode(draft: &Draft<'_>) -> Result<Option<SidecarMode>, Denied> {
+    match draft.annotation(names::SIDECAR_MODE) {
+        None => Ok(None),
+        Some("Native") => Ok(Some(SidecarMode::Native)),
+        Some("Strict") => Ok(Some(SidecarMode::Strict)),
+        Some(other) => Err(Denied::Mark {
+            path: format!("metadata.annotations[{}]", names::SIDECAR_MODE),
+            reason: format!("{other:?} is no mode: write Native or Strict"),
+        }),
+    }
+}
+
+/// What Kruise's controller takes for a sidecar: literal values only.
+fn is_terminated_by_kruise(container: Container<'_>) -> bool {
+    let value = |name| container.env_var(name).and_then(|variable| variable.get("value")).and_then(Value::as_str);
+    value(names::KRUISE_TERMINATE).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+        || value(names::KRUISE_TERMINATE_WITH_IMAGE).is_some_and(|image| !image.is_empty())
+}
+
+/// Of several marks of one container the first in the order of [`Source`] counts.
+fn first_of_each(mut marks: Vec<Mark>) -> Vec<Mark> {
+    marks.sort_by(|a, b| (a.key, &a.source).cmp(&(b.key, &b.source)));
+    marks.dedup_by_key(|mark| mark.key);
+    marks
+}
+
+/// Adds the marks of SidecarSets. What the pod's author says of a container wins.
+fn add(marks: &mut Vec<Mark>, injected: Vec<Mark>, draft: &mut Draft<'_>) {
+    for mark in injected {
+        match marks.iter_mut().find(|known| known.key == mark.key) {
+            None => marks.push(mark),
+            Some(known) => {
+                if known.mode.is_some() && mark.mode.is_some() && known.mode != mark.mode {
+                    let name = name_in(draft, mark.key);
+                    let message = format!(
+                        "is marked by {} with the mode {:?}, which wins over the mode {:?} of this SidecarSet",
+                        known.source.words(),
+                        known.mode.as_ref().map(words_of),
+                        mark.mode.as_ref().map(words_of)
+                    );
+                    draft.note(Note::warning(mark.source.subject(), Reason::MarkIgnored, message).about(&name));
+                }
+                known.mode = known.mode.take().or(mark.mode);
+                known.fail_pod |= mark.fail_pod;
+            }
+        }
+    }
+}
+
+fn words_of(mode: &SidecarMode) -> &str {
+    match mode {
+        SidecarMode::Native => "Native",
+        SidecarMode::Strict => "Strict",
+        SidecarMode::Unknown(other) => other,
+    }
+}
+
+fn ignore(draft: &mut Draft<'_>, marks: &[Mark], why: &str) {
+    for mark in marks {
+        let (name, message) =
+            (name_in(draft, mark.key), format!("the mark as a sidecar by {} {why}", mark.source.words()));
+        draft.note(Note::warning(mark.source.subject(), Reason::MarkIgnored, message).about(&name));
+    }
+}
+
+fn name_in(draft: &Draft<'_>, key: ContainerKey) -> String {
+    draft.container(key).map(|container| container.name().to_owned()).unwrap_or_default()
+}
+
+/// A field that the API server does not know would have the pod refused.
+fn set_field(draft: &mut Draft<'_>, mark: &Mark, is_known: bool) {
+    let Some(container) = draft.container(mark.key) else { return };
+    let has = container.0.contains_key("sidecar");
+    if is_known && container.0.get("sidecar") != Some(&json!(true)) {
+        if let Some(container) = draft.container_mut(mark.key) {
+            container.insert("sidecar".to_owned(), json!(true));
+        }
+    } else if !is_known
+        && has
+        && let Some(container) = draft.container_mut(mark.key)
+    {
+        container.shift_remove("sidecar");
+    }
+}
+
+fn say_mode(draft: &mut Draft<'_>, marks: &[Mark], mode: &str, why: &str) {
+    for mark in marks {
+        let name = name_in(draft, mark.key);
+        let message = format!("ends when the work is done, as {} says; mode {mode}: {why}", mark.source.words());
+        draft.note(Note::info(mark.source.subject(), Reason::SidecarMode, message).about(&name));
+    }
+}
+
+/// Makes native sidecars. Returns the containers whose place another one took.
+fn native(draft: &mut Draft<'_>, marks: &[Mark]) -> Vec<(ContainerKey, ContainerKey)> {
+    if marks.is_empty() {
+        return Vec::new();
+    }
+    let fails = marks.iter().any(|mark| mark.fail_pod);
+    let row = if fails {
+        "an error of it before the end of the work fails the pod"
+    } else {
+        "an error of it does not fail the pod"
+    };
+    let why = format!(
+        "a native sidecar, last in initContainers: it starts before the work, ends after it, and is restarted whatever its exit code is; {row}"
+    );
+    say_mode(draft, marks, "Native", &why);
+    let mut moved = Vec::new();
+    let mut made = Vec::new();
+    for mark in marks {
+        let key = native::make(draft, mark);
+        if key != mark.key {
+            moved.push((mark.key, key));
+        }
+        made.push(key);
+    }
+    let fail_pod: Vec<String> =
+        marks.iter().zip(&made).filter(|(mark, _)| mark.fail_pod).map(|(_, key)| name_in(draft, *key)).collect();
+    if !fail_pod.is_empty() {
+        let sidecars = made.iter().map(|key| name_in(draft, *key)).collect();
+        record(draft, &SidecarRecord { method: Method::Native, sidecars, fail_pod });
+    }
+    moved
+}
+
+/// Wraps commands, or leaves the end to the manager.
+fn strictly(draft: &mut Draft<'_>, marks: &[Mark], native: &[Mark], policy: &str, means: &Means) {
+    let sidecars: Vec<String> = marks.iter().map(|mark| name_in(draft, mark.key)).collect();
+    let is_variable = |mark: &Mark| mark.mode.is_none();
+    let obstacle = if marks.iter().all(is_variable) {
+        Some("Kruise's variables ask for it".to_owned())
+    } else {
+        wrap::obstacle(draft, marks, means)
+    };
+    let method = match obstacle {
+        None => {
+            say_mode(draft, marks, "Strict", "pillion-wrap runs all commands of the pod: all rules of KEP-0008 hold");
+            wrap::make(draft, marks, native, policy, means.wrap_image.as_deref().unwrap_or_default());
+            Method::Wrap
+        }
+        Some(obstacle) => {
+            let why = format!(
+                "the manager writes the pod's terminal phase, because {obstacle}: all rules of KEP-0008 hold but the reason Completed"
+            );
+            say_mode(draft, marks, "Strict", &why);
+            Method::Phase
+        }
+    };
+    // Native sidecars of the same pod may fail it, too.
+    let before = draft.annotation(names::SIDECAR_RECORD).and_then(|text| text.parse::<SidecarRecord>().ok());
+    let fail_pod = before.map(|before| before.fail_pod).filter(|_| !native.is_empty()).unwrap_or_default();
+    record(draft, &SidecarRecord { method, sidecars, fail_pod });
+}
+
+fn record(draft: &mut Draft<'_>, record: &SidecarRecord) {
+    draft.set_annotation(names::SIDECAR_RECORD, record.to_string());
+}
+
+/// The names of the containers of a list.
+fn names_of(draft: &Draft<'_>, list: ContainerList) -> Vec<String> {
+    draft.containers(list).map(|(_, container)| name_of(container.0).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests;

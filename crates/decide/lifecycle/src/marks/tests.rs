@@ -1,0 +1,199 @@
+use pillion_api::pod::Pod;
+use pillion_gates::Gates;
+use pillion_note::Severity;
+
+use super::*;
+
+fn gates(text: &str) -> Gates {
+    Gates::default().with(&text.parse().unwrap())
+}
+
+const ON: &str = "SidecarField=true";
+
+/// The pod after its marks were honoured, and the warnings.
+fn admitted(pod: Value, means: &Means) -> (Value, Vec<String>) {
+    let pod = Pod::new(pod).unwrap();
+    let mut draft = Draft::new(&pod);
+    apply(&mut draft, Vec::new(), gates(ON), means).unwrap();
+    let warnings =
+        draft.notes().iter().filter(|note| note.severity == Severity::Warning).map(ToString::to_string).collect();
+    (draft.to_value(), warnings)
+}
+
+fn refused(pod: Value) -> String {
+    let pod = Pod::new(pod).unwrap();
+    apply(&mut Draft::new(&pod), Vec::new(), gates(ON), &Means::default()).unwrap_err().to_string()
+}
+
+/// A Job's pod with the annotations.
+fn job(annotations: Value) -> Value {
+    json!({"metadata": {"name": "a", "annotations": annotations}, "spec": {
+        "restartPolicy": "Never",
+        "initContainers": [{"name": "setup"}],
+        "containers": [
+            {"name": "web", "image": "web:1"},
+            {"name": "main", "image": "main:1", "ports": [{"containerPort": 8080}]},
+            {"name": "log", "image": "log:1"},
+        ],
+    }})
+}
+
+fn names_in(pod: &Value, list: &str) -> Vec<String> {
+    let containers = pod["spec"][list].as_array().unwrap().iter();
+    containers.map(|container| container["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn native_sidecars_are_appended_in_the_order_of_the_containers_and_a_second_admission_changes_nothing() {
+    let (pod, warnings) = admitted(job(json!({"pillion.dev/sidecars": "log, web"})), &Means::default());
+    assert_eq!(names_in(&pod, "initContainers"), ["setup", "web", "log"]);
+    assert_eq!(names_in(&pod, "containers"), ["main"]);
+    assert_eq!(pod["spec"]["initContainers"][1], json!({"name": "web", "image": "web:1", "restartPolicy": "Always"}));
+    assert_eq!(warnings, [""; 0]);
+    let again = Pod::new(pod).unwrap();
+    let mut draft = Draft::new(&again);
+    apply(&mut draft, Vec::new(), gates(ON), &Means::default()).unwrap();
+    assert!(draft.patch().0.is_empty());
+}
+
+#[test]
+fn a_startup_probe_of_a_container_that_starts_later_does_not_hold_the_work_back() {
+    let with_probe = |probe: Value| {
+        let mut pod = job(json!({"pillion.dev/sidecars": "web"}));
+        pod["spec"]["containers"][0]["startupProbe"] = probe;
+        admitted(pod, &Means::default())
+    };
+    let (pod, warnings) = with_probe(json!({"tcpSocket": {"port": 8080}, "terminationGracePeriodSeconds": 5}));
+    let web = &pod["spec"]["initContainers"][1];
+    assert!(web.get("startupProbe").is_none());
+    assert_eq!(web["readinessProbe"], json!({"tcpSocket": {"port": 8080}}));
+    assert!(warnings[0].contains("asks port 8080 of container \"main\""), "{warnings:?}");
+    let (pod, warnings) = with_probe(json!({"tcpSocket": {"port": 9000}}));
+    assert_eq!(pod["spec"]["initContainers"][1]["startupProbe"], json!({"tcpSocket": {"port": 9000}}));
+    assert!(warnings[0].contains("start only when its startup probe has succeeded"), "{warnings:?}");
+}
+
+#[test]
+fn marks_without_effect_are_named_in_a_warning_and_leave_the_pod_as_it_is() {
+    let mut always = job(json!({"pillion.dev/sidecars": "web"}));
+    always["spec"]["restartPolicy"] = json!("Always");
+    let (pod, warnings) = admitted(always.clone(), &Means::default());
+    assert_eq!(pod, always);
+    assert!(warnings[0].contains("has no effect in a pod with restartPolicy Always"), "{warnings:?}");
+
+    let marked = Pod::new(job(json!({"pillion.dev/sidecars": "web"}))).unwrap();
+    let mut draft = Draft::new(&marked);
+    apply(&mut draft, Vec::new(), gates(""), &Means::default()).unwrap();
+    assert!(draft.patch().0.is_empty());
+    assert!(draft.notes()[0].to_string().contains("the feature gate SidecarField is off"));
+
+    let (_, warnings) = admitted(job(json!({"pillion.dev/sidecars": "web, wbe"})), &Means::default());
+    assert_eq!(warnings, [r#"Pod: the annotation pillion.dev/sidecars names "wbe", which is no container of the pod"#]);
+}
+
+#[test]
+fn marks_that_cannot_be_meant_are_refused() {
+    let all = refused(job(json!({"pillion.dev/sidecars": "web,main,log"})));
+    assert!(all.starts_with("spec.containers: every container is marked as a sidecar"), "{all}");
+    let init = refused(job(json!({"pillion.dev/sidecars": "setup"})));
+    assert!(init.starts_with(r#"metadata.annotations[pillion.dev/sidecars]: "setup" is an init container"#), "{init}");
+    let mode = refused(job(json!({"pillion.dev/sidecars": "web", "pillion.dev/sidecar-mode": "strict"})));
+    assert_eq!(mode, r#"metadata.annotations[pillion.dev/sidecar-mode]: "strict" is no mode: write Native or Strict"#);
+}
+
+#[test]
+fn where_the_node_knows_the_field_it_is_set_unless_a_mode_is_asked_for() {
+    let means = Means { field: true, ..Means::default() };
+    let (pod, _) = admitted(job(json!({"pillion.dev/sidecars": "web"})), &means);
+    assert_eq!(pod["spec"]["containers"][0]["sidecar"], true);
+    let (pod, _) = admitted(job(json!({"pillion.dev/sidecars": "web", "pillion.dev/sidecar-mode": "Native"})), &means);
+    assert_eq!(names_in(&pod, "initContainers"), ["setup", "web"]);
+    // A pod that has the field is the node's, and one that no API server would take with it loses it.
+    let mut with_field = job(json!({}));
+    with_field["spec"]["containers"][0]["sidecar"] = json!(true);
+    assert_eq!(admitted(with_field.clone(), &means).0, with_field);
+    let (pod, _) = admitted(with_field, &Means::default());
+    assert_eq!(pod["spec"]["initContainers"][1], json!({"name": "web", "image": "web:1", "restartPolicy": "Always"}));
+}
+
+#[test]
+fn an_error_that_fails_the_pod_is_recorded_for_the_manager() {
+    let annotations = json!({"pillion.dev/sidecars": "web", "pillion.dev/fail-pod-on-sidecar-error": "true"});
+    let (pod, _) = admitted(job(annotations), &Means::default());
+    assert_eq!(
+        pod["metadata"]["annotations"][names::SIDECAR_RECORD],
+        r#"{"method":"Native","sidecars":["web"],"failPod":["web"]}"#
+    );
+}
+
+#[test]
+fn strict_wraps_all_commands_where_they_are_known() {
+    let strict = |commands: bool, image: Option<&str>| {
+        let mut pod = job(json!({"pillion.dev/sidecars": "web", "pillion.dev/sidecar-mode": "Strict"}));
+        pod["spec"]["terminationGracePeriodSeconds"] = json!(7);
+        if commands {
+            for container in pod["spec"]["containers"].as_array_mut().unwrap() {
+                container["command"] = json!(["/run", "$(ARG)"]);
+                container["args"] = json!(["x"]);
+            }
+        }
+        admitted(pod, &Means { field: false, wrap_image: image.map(str::to_owned) }).0
+    };
+    let pod = strict(true, Some("pillion:1"));
+    let containers = &pod["spec"]["containers"];
+    assert_eq!(
+        containers[0]["command"],
+        json!([
+            "/pillion-wrap/pillion-wrap",
+            "sidecar",
+            "--grace=7",
+            "--policy=Never",
+            "--work=main",
+            "--work=log",
+            "--name=web",
+            "--state=/pillion-wrap-state",
+            "--",
+            "/run",
+            "$(ARG)"
+        ])
+    );
+    assert_eq!(
+        containers[1]["command"],
+        json!([
+            "/pillion-wrap/pillion-wrap",
+            "work",
+            "--name=main",
+            "--state=/pillion-wrap-state",
+            "--",
+            "/run",
+            "$(ARG)"
+        ])
+    );
+    assert_eq!(containers[1]["args"], json!(["x"]));
+    assert_eq!(
+        containers[1]["volumeMounts"][0],
+        json!({"name": "pillion-wrap", "mountPath": "/pillion-wrap", "readOnly": true})
+    );
+    assert_eq!(pod["spec"]["initContainers"][1]["image"], "pillion:1");
+    assert_eq!(pod["metadata"]["annotations"][names::SIDECAR_RECORD], r#"{"method":"Wrap","sidecars":["web"]}"#);
+    let again = admitted(pod.clone(), &Means { field: false, wrap_image: Some("pillion:1".to_owned()) }).0;
+    assert_eq!(again, pod, "a second admission changes nothing");
+
+    for pod in [strict(false, Some("pillion:1")), strict(true, None)] {
+        assert_eq!(pod["metadata"]["annotations"][names::SIDECAR_RECORD], r#"{"method":"Phase","sidecars":["web"]}"#);
+        assert_eq!(names_in(&pod, "containers"), ["web", "main", "log"]);
+        assert_eq!(names_in(&pod, "initContainers"), ["setup"]);
+    }
+}
+
+#[test]
+fn kruises_variables_mark_a_container_whose_end_is_left_to_the_manager() {
+    let mut pod = job(json!({}));
+    pod["spec"]["containers"][0]["env"] = json!([{"name": names::KRUISE_TERMINATE, "value": "True"}]);
+    pod["spec"]["containers"][2]["env"] = json!([{"name": names::KRUISE_TERMINATE, "value": "no"}]);
+    assert!(has_own_marks(&pod));
+    let (after, _) = admitted(pod, &Means::default());
+    assert_eq!(names_in(&after, "containers"), ["web", "main", "log"]);
+    assert_eq!(after["metadata"]["annotations"][names::SIDECAR_RECORD], r#"{"method":"Phase","sidecars":["web"]}"#);
+    assert!(!has_own_marks(&job(json!({}))));
+}

@@ -1,0 +1,145 @@
+//! `containers[].sidecar` (KEP-0008): the one field of the embedded pod schema that Kubernetes does not have. It is behind the gate `SidecarField`.
+
+use serde_json::Value;
+
+use super::read::{CONTAINER_LISTS, list, text};
+use super::validation::report::{Errors, Report};
+use crate::field::Path;
+
+/// The field.
+pub const SIDECAR_FIELD: &str = "sidecar";
+
+/// Where objects of a resource have the spec of pods, as a JSON pointer.
+fn pod_spec_of(plural: &str) -> Option<&'static str> {
+    match plural {
+        "pods" => Some("/spec"),
+        "podtemplates" => Some("/template/spec"),
+        "cronjobs" => Some("/spec/jobTemplate/spec/template/spec"),
+        "jobs" | "deployments" | "replicasets" | "statefulsets" | "daemonsets" | "replicationcontrollers" => {
+            Some("/spec/template/spec")
+        }
+        _ => None,
+    }
+}
+
+/// Drops the field where the gate is off, unless the stored object has it. Returns a warning for the client if something was dropped.
+///
+/// ```
+/// use pillion_kinds::pod::drop_sidecar_field;
+/// let mut pod = serde_json::json!({"spec": {"containers": [{"name": "main"}, {"name": "proxy", "sidecar": true}]}});
+/// assert_eq!(drop_sidecar_field("pods", &mut pod, Some(&pod.clone())), None);
+/// assert!(drop_sidecar_field("pods", &mut pod, None).is_some());
+/// assert!(pod["spec"]["containers"][1].get("sidecar").is_none());
+/// ```
+pub fn drop_sidecar_field(plural: &str, object: &mut Value, old: Option<&Value>) -> Option<String> {
+    let place = pod_spec_of(plural)?;
+    let has_field = |spec: &Value| containers(spec).any(|container| container.get(SIDECAR_FIELD).is_some());
+    if old.and_then(|old| old.pointer(place)).is_some_and(has_field) {
+        return None;
+    }
+    let spec = object.pointer_mut(place)?;
+    let marked: Vec<String> = containers(spec)
+        .filter(|container| container[SIDECAR_FIELD] == true)
+        .map(|container| format!("{:?}", text(container, "name")))
+        .collect();
+    for field in CONTAINER_LISTS {
+        for container in spec.get_mut(field).and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(container) = container.as_object_mut() {
+                container.shift_remove(SIDECAR_FIELD);
+            }
+        }
+    }
+    (!marked.is_empty()).then(|| {
+        let path = place.trim_start_matches('/').replace('/', ".");
+        let marked = marked.join(", ");
+        format!(
+            "{path}.containers[].sidecar: dropped from {marked}, because the feature gate SidecarField is off; the pod ends only when these containers end by themselves"
+        )
+    })
+}
+
+fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
+    CONTAINER_LISTS.into_iter().flat_map(|field| list(spec, field))
+}
+
+/// Checks the field: not all containers are sidecars, and none of the init containers is.
+pub(super) fn validate(errors: &mut Errors, spec: &Value, path: &Path) {
+    let is_marked = |container: &Value| container[SIDECAR_FIELD] == true;
+    let regular = list(spec, "containers");
+    if !regular.is_empty() && regular.iter().all(is_marked) {
+        let rule = "at least one container must do the pod's work: remove `sidecar: true` from it";
+        errors.forbidden(&path.child("containers"), rule);
+    }
+    for (i, container) in list(spec, "initContainers").iter().enumerate() {
+        if is_marked(container) {
+            let rule = "may not be set for init containers, which run one after the other; `restartPolicy: Always` makes a sidecar of one";
+            errors.forbidden(&path.child("initContainers").index(i).child(SIDECAR_FIELD), rule);
+        }
+    }
+}
+
+/// A warning about marks that have no effect.
+pub(super) fn warn(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
+    let has_own_policy = list(spec, "containers").iter().any(|container| !text(container, "restartPolicy").is_empty());
+    if text(spec, "restartPolicy") != "Always" || has_own_policy {
+        return;
+    }
+    for (i, container) in list(spec, "containers").iter().enumerate() {
+        if container[SIDECAR_FIELD] == true {
+            let path = path.child("containers").index(i).child(SIDECAR_FIELD);
+            warnings
+                .push(format!("{path}: has no effect in a pod with restartPolicy Always, whose work is never done"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::validate as validate_pod;
+    use super::*;
+
+    #[test]
+    fn the_field_stays_in_objects_that_have_it_and_is_dropped_from_others() {
+        let template = json!({"spec": {"containers": [{"name": "main"}, {"name": "proxy", "sidecar": true}]}});
+        let places = [
+            ("jobs", json!({"spec": {"template": template}})),
+            ("cronjobs", json!({"spec": {"jobTemplate": {"spec": {"template": template}}}})),
+            ("podtemplates", json!({"template": template})),
+        ];
+        for (plural, object) in places {
+            let mut updated = object.clone();
+            assert_eq!(drop_sidecar_field(plural, &mut updated, Some(&object)), None);
+            assert_eq!(updated, object);
+            let warning = drop_sidecar_field(plural, &mut updated, Some(&json!({}))).unwrap();
+            assert!(warning.contains("dropped from \"proxy\""), "{warning}");
+            assert!(!updated.to_string().contains("sidecar"), "{updated}");
+            assert_eq!(drop_sidecar_field(plural, &mut updated, None), None);
+        }
+        assert_eq!(drop_sidecar_field("services", &mut json!({}), None), None);
+    }
+
+    #[test]
+    fn pods_of_sidecars_alone_and_marked_init_containers_are_refused_with_the_path() {
+        let errors = |spec: serde_json::Value| -> Vec<String> {
+            let mut pod = json!({"metadata": {"name": "a", "namespace": "b"}, "spec": spec});
+            super::super::apply_defaults(&mut pod);
+            validate_pod(&pod).iter().map(ToString::to_string).collect()
+        };
+        let side = json!({"name": "side", "image": "i", "sidecar": true});
+        let main = json!({"name": "main", "image": "i"});
+        assert_eq!(errors(json!({"containers": [main, side]})), [""; 0]);
+        assert_eq!(
+            errors(json!({"containers": [side]})),
+            [
+                "spec.containers: Forbidden: at least one container must do the pod's work: remove `sidecar: true` from it"
+            ]
+        );
+        let refused = errors(json!({"initContainers": [side], "containers": [main]}));
+        assert_eq!(refused.len(), 1);
+        assert!(
+            refused[0].starts_with("spec.initContainers[0].sidecar: Forbidden: may not be set for init containers")
+        );
+    }
+}

@@ -1,0 +1,133 @@
+//! How the wrappers of a pod tell each other how far they are: two files for each container that does work.
+//!
+//! `NAME.lock` is locked by its wrapper and is not empty from then on; the lock goes with the process, however it dies. `NAME.exit` holds the code
+//! of the last attempt, if its wrapper lived to write it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+
+use crate::arguments::Policy;
+use crate::error::Error;
+
+/// How often it is looked whether work has started, or has started again. Nothing waits like this while it runs.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The lock of a container that works. It is free when this, or the process, is gone.
+pub(crate) struct Working {
+    _lock: Flock<File>,
+    exit: PathBuf,
+}
+
+/// Begins an attempt.
+pub(crate) fn begin(folder: &Path, name: &str) -> Result<Working, Error> {
+    let path = folder.join(format!("{name}.lock"));
+    let file = OpenOptions::new().create(true).append(true).open(&path).map_err(Error::file("write", &path))?;
+    let mut lock = loop {
+        match Flock::lock(file.try_clone().map_err(Error::System)?, FlockArg::LockExclusive) {
+            Ok(lock) => break lock,
+            Err((_, Errno::EINTR)) => {}
+            Err((_, error)) => return Err(Error::file("lock", &path)(error.into())),
+        }
+    };
+    let exit = folder.join(format!("{name}.exit"));
+    match fs::remove_file(&exit) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::file("remove", &exit)(error)),
+        _ => {}
+    }
+    lock.write_all(b"started\n").map_err(Error::file("write", &path))?;
+    Ok(Working { _lock: lock, exit })
+}
+
+impl Working {
+    /// Records how the attempt ended, as a whole or not at all.
+    pub(crate) fn ended(&self, code: u8) -> Result<(), Error> {
+        let new = self.exit.with_extension("exit.new");
+        fs::write(&new, code.to_string()).map_err(Error::file("write", &new))?;
+        fs::rename(&new, &self.exit).map_err(Error::file("write", &self.exit))
+    }
+}
+
+/// Work that somebody else does.
+pub(crate) struct Watched {
+    lock: PathBuf,
+    exit: PathBuf,
+    policy: Policy,
+}
+
+impl Watched {
+    pub(crate) fn new(folder: &Path, name: &str, policy: Policy) -> Watched {
+        Watched { lock: folder.join(format!("{name}.lock")), exit: folder.join(format!("{name}.exit")), policy }
+    }
+
+    /// Whether it is done, as far as can be said without waiting.
+    pub(crate) fn is_done(&self) -> bool {
+        self.look(FlockArg::LockSharedNonblock) == Look::Done
+    }
+
+    /// Returns when it is done. It sleeps in the kernel while the work runs.
+    pub(crate) fn done(&self) {
+        loop {
+            match self.look(FlockArg::LockShared) {
+                Look::Done => return,
+                Look::Runs => {}
+                Look::Pauses => std::thread::sleep(LOOK),
+            }
+        }
+    }
+
+    fn look(&self, how: FlockArg) -> Look {
+        let Ok(file) = File::open(&self.lock) else { return Look::Pauses };
+        // Before its first attempt there is nothing in it.
+        if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
+            return Look::Pauses;
+        }
+        let Ok(_free) = Flock::lock(file, how) else { return Look::Runs };
+        let code = fs::read_to_string(&self.exit).ok();
+        match (self.policy, code.as_deref()) {
+            (Policy::Never, _) | (Policy::OnFailure, Some("0")) => Look::Done,
+            // It is started again.
+            (Policy::OnFailure, _) => Look::Pauses,
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Look {
+    Done,
+    Runs,
+    /// It has yet to start, or to start again.
+    Pauses,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_done_when_its_lock_is_free_and_under_on_failure_after_an_exit_with_0() {
+        // What is recorded, and whether that is the end under Never and under OnFailure.
+        for (code, never, on_failure) in [(Some(0), true, true), (Some(1), true, false), (None, true, false)] {
+            let folder = tempfile::tempdir().unwrap();
+            let done = || {
+                [Policy::Never, Policy::OnFailure].map(|policy| Watched::new(folder.path(), "main", policy).is_done())
+            };
+            assert_eq!(done(), [false, false], "it has not started");
+            let working = begin(folder.path(), "main").unwrap();
+            assert_eq!(done(), [false, false], "it runs");
+            if let Some(code) = code {
+                working.ended(code).unwrap();
+            }
+            assert_eq!(done(), [false, false], "its wrapper runs");
+            drop(working);
+            assert_eq!(done(), [never, on_failure], "{code:?}");
+            let again = begin(folder.path(), "main").unwrap();
+            assert_eq!(done(), [false, false], "it runs again");
+            drop(again);
+        }
+    }
+}
