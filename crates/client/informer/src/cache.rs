@@ -160,6 +160,16 @@ impl<V> Cache<V> {
         self.lock().in_namespace(namespace).cloned().collect()
     }
 
+    /// The objects of a group, by namespace and name; [`View::groups`] says which those are.
+    pub fn in_group(&self, group: &str) -> Vec<Arc<V>> {
+        self.lock().in_group(group).cloned().collect()
+    }
+
+    /// The newest version that the watch has reported.
+    pub fn version(&self) -> u64 {
+        self.lock().seen()
+    }
+
     /// Everything that the cache holds, as changes, and a stream of what changes from this moment on.
     pub fn subscribe(&self) -> (Vec<Change<V>>, impl Stream<Item = Change<V>> + Send + use<V>)
     where

@@ -35,7 +35,7 @@
 //! ```
 //!
 //! ```text
-//!                                                     ┌─▶ get, owned_by, in_namespace, …
+//!                                                     ┌─▶ get, owned_by, in_group, …
 //!  API server ─▶ watch (back-off) ─▶ View ─▶ Cache<V> ┼─▶ changes ─▶ Controller: queue ─▶ reconcile ─┬─▶ API server
 //!                                               ▲     └─▶ state      ▲    (one at a time for each    │
 //!                                               │                    └──── object; again after errors)

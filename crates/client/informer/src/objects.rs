@@ -1,4 +1,4 @@
-//! The objects of one kind, found by name, by namespace and by owner.
+//! The objects of one kind, found by name, by namespace, by owner and by group.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -81,6 +81,8 @@ pub(crate) struct Objects<V> {
     owned: HashMap<Arc<str>, Group<V>>,
     /// Those without a controller, by namespace.
     orphans: HashMap<Arc<str>, Group<V>>,
+    /// By what the views call their groups.
+    groups: HashMap<Arc<str>, Group<V>>,
     /// The newest version that the watch has reported. About anything older the watch is the authority.
     seen: u64,
     subscribers: Vec<mpsc::UnboundedSender<Change<V>>>,
@@ -92,6 +94,7 @@ impl<V> Default for Objects<V> {
             by_name: BTreeMap::new(),
             owned: HashMap::new(),
             orphans: HashMap::new(),
+            groups: HashMap::new(),
             seen: 0,
             subscribers: Vec::new(),
         }
@@ -131,6 +134,14 @@ impl<V> Objects<V> {
         self.orphans.get(namespace).into_iter().flatten().map(|ByName(entry)| &entry.view)
     }
 
+    pub(crate) fn in_group(&self, group: &str) -> impl Iterator<Item = &Arc<V>> {
+        self.groups.get(group).into_iter().flatten().map(|ByName(entry)| &entry.view)
+    }
+
+    pub(crate) fn seen(&self) -> u64 {
+        self.seen
+    }
+
     /// Everything there is, and a receiver of what changes from now on.
     pub(crate) fn subscribe(&mut self) -> (Vec<Change<V>>, mpsc::UnboundedReceiver<Change<V>>) {
         let (sender, receiver) = mpsc::unbounded_channel();
@@ -144,6 +155,20 @@ impl<V> Objects<V> {
         self.subscribers.retain(|subscriber| subscriber.send(change.clone()).is_ok());
     }
 
+    /// Names and uids that many objects share are stored once.
+    fn shared(&self, mut name: NamespacedName, controller: Option<&str>) -> (NamespacedName, Option<Arc<str>>) {
+        if let Some((known, _)) = self.by_name.get_key_value(&name.namespace) {
+            name.namespace = Arc::clone(known);
+        }
+        let controller = controller.map(|uid| match self.owned.get_key_value(uid) {
+            Some((known, _)) => Arc::clone(known),
+            None => uid.into(),
+        });
+        (name, controller)
+    }
+}
+
+impl<V: View> Objects<V> {
     /// Removes every object that `is_listed` does not accept.
     pub(crate) fn retain(&mut self, is_listed: impl Fn(&NamespacedName) -> bool) {
         let gone: Vec<NamespacedName> =
@@ -167,6 +192,9 @@ impl<V> Objects<V> {
             None => self.orphans.entry(Arc::clone(&namespace)).or_default(),
         };
         group.insert(ByName(Arc::clone(&entry)));
+        for group in entry.view.groups() {
+            self.groups.entry(group).or_default().insert(ByName(Arc::clone(&entry)));
+        }
         self.by_name.entry(namespace).or_default().insert(name, entry);
     }
 
@@ -176,33 +204,16 @@ impl<V> Objects<V> {
         if of_namespace.is_empty() {
             self.by_name.remove(&name.namespace);
         }
-        let (groups, group) = match &entry.controller {
-            Some(uid) => (&mut self.owned, uid),
-            None => (&mut self.orphans, &entry.name.namespace),
-        };
-        if let Some(objects) = groups.get_mut(group) {
-            objects.remove(&ByName(Arc::clone(&entry)));
-            if objects.is_empty() {
-                groups.remove(group);
-            }
+        match &entry.controller {
+            Some(uid) => leave(&mut self.owned, uid, &entry),
+            None => leave(&mut self.orphans, &entry.name.namespace, &entry),
+        }
+        for group in entry.view.groups() {
+            leave(&mut self.groups, &group, &entry);
         }
         Some(entry)
     }
 
-    /// Names and uids that many objects share are stored once.
-    fn shared(&self, mut name: NamespacedName, controller: Option<&str>) -> (NamespacedName, Option<Arc<str>>) {
-        if let Some((known, _)) = self.by_name.get_key_value(&name.namespace) {
-            name.namespace = Arc::clone(known);
-        }
-        let controller = controller.map(|uid| match self.owned.get_key_value(uid) {
-            Some((known, _)) => Arc::clone(known),
-            None => uid.into(),
-        });
-        (name, controller)
-    }
-}
-
-impl<V: View> Objects<V> {
     /// Brings an object to a newer version. What is older than what is known changes nothing.
     pub(crate) fn apply(&mut self, object: V::Object, source: Source) {
         let version = version(&object);
@@ -239,6 +250,15 @@ impl<V: View> Objects<V> {
         if self.entry(&name.namespace, &name.name).is_some_and(|known| &*known.uid == uid) {
             self.remove(&name);
         }
+    }
+}
+
+/// Takes an entry out of a group. A group without entries takes no room.
+fn leave<V>(groups: &mut HashMap<Arc<str>, Group<V>>, group: &str, entry: &Arc<Entry<V>>) {
+    let Some(objects) = groups.get_mut(group) else { return };
+    objects.remove(&ByName(Arc::clone(entry)));
+    if objects.is_empty() {
+        groups.remove(group);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a cache keeps of an object.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::de::DeserializeOwned;
@@ -41,6 +42,11 @@ pub trait View: Send + Sync + Sized + 'static {
     /// Whether no reader can see a difference to the view before. Such a change is not reported.
     fn is_same(&self, _old: &Self) -> bool {
         false
+    }
+
+    /// The groups that the object belongs to, so that [`Cache::in_group`](crate::Cache::in_group) finds it without looking at all others.
+    fn groups(&self) -> Vec<Arc<str>> {
+        Vec::new()
     }
 }
 

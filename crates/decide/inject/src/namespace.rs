@@ -27,7 +27,8 @@ impl Namespace {
         self.labels.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    pub(crate) fn label(&self, key: &str) -> Option<&str> {
+    /// The value of a label.
+    pub fn label(&self, key: &str) -> Option<&str> {
         self.labels.get(key).map(String::as_str)
     }
 }

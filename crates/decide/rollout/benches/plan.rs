@@ -42,6 +42,7 @@ fn pass(criterion: &mut Criterion) {
             revisions: &[],
             is_used_elsewhere: &|_| false,
             is_in_scope: &|_| true,
+            refusals: &pillion_rollout::Refusals::default(),
             system_namespace: "kruise-system",
         };
         group.throughput(Throughput::Elements(pods as u64));

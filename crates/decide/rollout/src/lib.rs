@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use pillion_rollout::{PodView, Snapshot, Step, Target, Texts, plan};
+//! use pillion_rollout::{PodView, Refusals, Snapshot, Step, Target, Texts, plan};
 //! # use pillion_testkit::{mk_container, mk_injected_pod, mk_set};
 //! # use serde_json::json;
 //! # let old = mk_set("mesh", json!({"app": "web"}), json!({"containers": [{"name": "proxy", "image": "envoy:1.30"}]}));
@@ -16,6 +16,7 @@
 //!     revisions: &[],
 //!     is_used_elsewhere: &|_| false,
 //!     is_in_scope: &|_| true,
+//!     refusals: &Refusals::default(),
 //!     system_namespace: "kruise-system",
 //! };
 //! let now = "2026-01-01T00:00:00Z".parse()?;
@@ -65,6 +66,7 @@ mod places;
 mod plan;
 mod pod_names;
 mod progress;
+mod refusals;
 mod restart;
 mod revisions;
 mod scatter;
@@ -85,6 +87,7 @@ pub use own_writes::OwnWrites;
 pub use pace::{Basis, Estimate, Pace};
 pub use places::{Grant, Observed, Places, PlacesError, quota};
 pub use plan::{Plan, PodUpdate, Snapshot, Step, plan};
+pub use refusals::Refusals;
 pub use restart::{Eviction, Restart, Unrestartable, restart};
 pub use revisions::{RevisionWrite, history};
 pub use standing::{PodState, Reach, Standing};

@@ -68,7 +68,7 @@ impl Outlook<'_, '_> {
 
     pub(crate) fn blocked(&self) -> Report {
         let mut reasons = Vec::new();
-        let Tally { failing, busy, not_upgradable, stuck, .. } = self.tally;
+        let Tally { failing, busy, not_upgradable, refused, stuck, .. } = self.tally;
         match self.hold {
             Hold::PausedOnFailure => reasons.push(("PausedOnFailure", self.paused_on_failure())),
             Hold::Paused if self.remaining > 0 => {
@@ -91,6 +91,10 @@ impl Outlook<'_, '_> {
         }
         if is_rolling && self.remaining == 0 && !failing.is_empty() && !self.progress.is_complete {
             reasons.push(("UpdatedPodsFailing", format!("{} {}", fails_on(self.latest, failing.count()), failing)));
+        }
+        if is_rolling && !refused.is_empty() {
+            let message = format!("the API server refuses to update {}: {refused}", refused.counted());
+            reasons.push(("UpdateRefused", message));
         }
         if is_rolling && self.unreachable > 0 {
             let message = format!(

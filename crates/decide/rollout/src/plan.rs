@@ -15,6 +15,7 @@ use crate::order::Candidate;
 use crate::outlook::Outlook;
 use crate::pod_names::counted;
 use crate::progress::{self, Hold, Progress};
+use crate::refusals::Refusals;
 use crate::revisions::{History, RevisionWrite};
 use crate::tally::Tally;
 use crate::target::Target;
@@ -31,6 +32,8 @@ pub struct Snapshot<'a> {
     pub is_used_elsewhere: &'a dyn Fn(&str) -> bool,
     /// Whether the set's `namespaceSelector` matches a namespace.
     pub is_in_scope: &'a dyn Fn(&str) -> bool,
+    /// The pods that the API server refused to update.
+    pub refusals: &'a Refusals,
     /// The namespace of the set's ControllerRevisions.
     pub system_namespace: &'a str,
 }
@@ -90,9 +93,10 @@ pub enum Step {
 pub fn plan<'p>(snapshot: &Snapshot<'_>, pods: impl IntoIterator<Item = &'p PodView>, now: Timestamp) -> Plan {
     let (target, set) = (snapshot.target, snapshot.target.set());
     let history = History::new(set, snapshot.revisions.iter().copied(), snapshot.system_namespace);
-    let mut tally = Tally::new(target);
+    let mut tally = Tally::new(target, progress::deadline(set));
     for pod in pods {
-        tally.observe(target, pod, (snapshot.is_in_scope)(&pod.namespace), progress::deadline(set), now);
+        let refusal = snapshot.refusals.get(target, &pod.uid);
+        tally.observe(target, pod, (snapshot.is_in_scope)(&pod.namespace), refusal, now);
     }
 
     let strategy = &set.spec.update_strategy;

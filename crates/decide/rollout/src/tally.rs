@@ -8,6 +8,7 @@ use crate::health::Health;
 use crate::hot_upgrade;
 use crate::order::Candidate;
 use crate::pod_names::PodNames;
+use crate::refusals::Refusal;
 use crate::scatter::Scatter;
 use crate::target::Target;
 use crate::view::{InjectedSet, PodView, Trouble};
@@ -16,6 +17,8 @@ use crate::waiting::is_done;
 /// What one pass over the pods of a set has found.
 #[derive(Debug)]
 pub(crate) struct Tally<'p> {
+    /// How long a pod may take to become ready.
+    deadline: SignedDuration,
     pub(crate) matched: usize,
     pub(crate) updated: usize,
     pub(crate) updated_ready: usize,
@@ -38,6 +41,8 @@ pub(crate) struct Tally<'p> {
     /// Those of them that were updated in place.
     pub(crate) failing_in_place: usize,
     pub(crate) unavailable: PodNames<'p>,
+    /// Pods that the API server refuses to update.
+    pub(crate) refused: PodNames<'p>,
     pub(crate) not_upgradable: PodNames<'p>,
     /// How many of the pods that are not upgradable have which revision.
     pub(crate) not_upgradable_from: BTreeMap<&'p str, usize>,
@@ -48,8 +53,9 @@ pub(crate) struct Tally<'p> {
 }
 
 impl<'p> Tally<'p> {
-    pub(crate) fn new(target: &Target) -> Tally<'p> {
+    pub(crate) fn new(target: &Target, deadline: SignedDuration) -> Tally<'p> {
         Tally {
+            deadline,
             matched: 0,
             updated: 0,
             updated_ready: 0,
@@ -64,6 +70,7 @@ impl<'p> Tally<'p> {
             failing: PodNames::default(),
             failing_in_place: 0,
             unavailable: PodNames::default(),
+            refused: PodNames::default(),
             not_upgradable: PodNames::default(),
             not_upgradable_from: BTreeMap::new(),
             in_use: HashSet::new(),
@@ -75,13 +82,13 @@ impl<'p> Tally<'p> {
         self.matched - self.updated
     }
 
-    /// Looks at a pod. `deadline` is how long a pod may take to become ready.
+    /// Looks at a pod. `refusal` is how the API server last answered an update of it.
     pub(crate) fn observe(
         &mut self,
         target: &Target,
         pod: &'p PodView,
         in_scope: bool,
-        deadline: SignedDuration,
+        refusal: Option<&Refusal>,
         now: Timestamp,
     ) {
         let Some(injected) = pod.injected(target.name()) else { return };
@@ -98,16 +105,23 @@ impl<'p> Tally<'p> {
             self.ready += 1;
             self.updated_ready += usize::from(is_updated);
         } else {
-            self.observe_unavailable(target, pod, injected, health, deadline, now);
+            self.observe_unavailable(target, pod, injected, health, refusal.is_some(), now);
         }
+        if let Some(refusal) = refusal {
+            self.refused.add(pod, &refusal.message);
+        }
+        // One that is not tried now; the others go on without it.
+        let postponed_until = refusal.map(|refusal| refusal.retry_at).filter(|at| *at > now);
+        self.next_look = self.next_look.into_iter().chain(postponed_until).min();
+        let is_postponed = postponed_until.is_some();
         let is_selected = target.selects_for_update(pod);
         if is_upgradable && !hot_upgrade::resettable(&target.sidecars, pod, injected.in_place.as_deref()).is_empty() {
-            self.resettable.push(pod);
+            self.resettable.extend((!is_postponed).then_some(pod));
             self.upgradable += usize::from(!is_updated && is_selected);
         } else if !is_updated && is_selected {
             if is_upgradable {
                 self.upgradable += 1;
-                if !health.is_in_flight {
+                if !health.is_in_flight && !is_postponed {
                     self.candidates.push(Candidate::new(target, pod, health.is_available(), scatter));
                 }
             } else {
@@ -122,7 +136,7 @@ impl<'p> Tally<'p> {
             let was_updated_in_place = is_updated && injected.in_place.is_some();
             (was_updated_in_place || reported.is_some()).then_some(true)
         };
-        if let Some(wanted) = wanted.filter(|wanted| reported != Some(*wanted)) {
+        if let Some(wanted) = wanted.filter(|wanted| reported != Some(*wanted) && !is_postponed) {
             self.marks.push((pod, wanted));
         }
     }
@@ -133,7 +147,7 @@ impl<'p> Tally<'p> {
         pod: &'p PodView,
         injected: &'p InjectedSet,
         health: Health,
-        deadline: SignedDuration,
+        is_refused: bool,
         now: Timestamp,
     ) {
         let mut containers = target.sidecars.iter().flat_map(|sidecar| hot_upgrade::in_service(sidecar, pod));
@@ -149,14 +163,15 @@ impl<'p> Tally<'p> {
         let is_updated = target.is_updated(injected);
         let detail = trouble.clone().unwrap_or_default();
         self.unavailable.add(pod, &detail);
-        let excused_until = in_place.and_then(|update| update.excused_until(deadline));
+        let excused_until = in_place.and_then(|update| update.excused_until(self.deadline));
         let is_excused = excused_until.is_some_and(|until| until > now);
         if is_excused {
             self.next_look = self.next_look.into_iter().chain(excused_until).min();
         }
         // A pod of an older revision that is unavailable for other reasons does not count towards maxUnavailable.
         let is_incomplete = in_place.is_some() && !(health.is_done && health.are_sidecars_ready);
-        if is_updated || is_incomplete || is_excused {
+        // One whose hot upgrade the API server does not let be finished would do so for ever.
+        if !is_refused && (is_updated || is_incomplete || is_excused) {
             self.busy.add(pod, &detail);
             self.stuck += usize::from(trouble.is_some());
         }

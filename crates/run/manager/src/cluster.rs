@@ -11,7 +11,7 @@ use kube::core::{DynamicObject, PartialObjectMeta};
 use pillion_admission::Snapshot;
 use pillion_api::names;
 use pillion_api::sidecarset::validation::Neighbours;
-use pillion_api::sidecarset::{self, FailurePolicy, InjectRevisionPolicy, SidecarSet, revision};
+use pillion_api::sidecarset::{self, FailurePolicy, InjectRevisionPolicy, SidecarSet, SidecarSetStatus, revision};
 use pillion_informer::Change;
 use pillion_inject::{Catalog, Namespace, Revisions};
 use serde_json::Value;
@@ -41,9 +41,30 @@ impl View {
     }
 }
 
-/// A SidecarSet with nothing in it that decisions do not look at, so that sets that differ only in that are the same.
+/// A SidecarSet as admission sees it, and the status that its rollout has written.
 #[derive(Debug)]
-pub(crate) struct SetView(Arc<SidecarSet>);
+pub(crate) struct SetView {
+    /// The set with nothing in it that admission does not look at, so that sets that differ only in that are the same.
+    set: Arc<SidecarSet>,
+    /// What the rollout has written.
+    rollout: Option<SidecarSetStatus>,
+    version: Option<String>,
+}
+
+impl SetView {
+    /// The set as admission sees it.
+    pub(crate) fn set(&self) -> &SidecarSet {
+        &self.set
+    }
+
+    /// The set as its rollout sees it. What other controllers report in the status is not there.
+    pub(crate) fn of_rollout(&self) -> SidecarSet {
+        let mut set = SidecarSet::clone(&self.set);
+        set.status.clone_from(&self.rollout);
+        set.metadata.resource_version.clone_from(&self.version);
+        set
+    }
+}
 
 impl pillion_informer::View for SetView {
     type Object = DynamicObject;
@@ -54,22 +75,37 @@ impl pillion_informer::View for SetView {
         let value = serde_json::to_value(object).unwrap_or_default();
         let mut set = sidecarset::decode(value).inspect_err(|error| unusable(&name, error)).ok()?;
         set.metadata.managed_fields = None;
-        set.metadata.resource_version = None;
-        let counts_pods =
-            set.spec.pinned_revision().is_some_and(|pinned| pinned.policy == Some(InjectRevisionPolicy::Partial));
-        set.status = set.status.map(|status| sidecarset::SidecarSetStatus {
+        let version = set.metadata.resource_version.take();
+        let policy = set.spec.pinned_revision().and_then(|pinned| pinned.policy);
+        let counts_pods = matches!(policy, Some(InjectRevisionPolicy::Partial | InjectRevisionPolicy::Quota));
+        let rollout = set.status.clone().map(|status| SidecarSetStatus {
+            missed_pods: None,
+            conditions: status.conditions.into_iter().filter(|condition| is_of_rollout(&condition.type_)).collect(),
+            ..status
+        });
+        set.status = set.status.map(|status| SidecarSetStatus {
             collision_count: status.collision_count,
             matched_pods: if counts_pods { status.matched_pods } else { 0 },
             missed_pods: status.missed_pods,
             conditions: status.conditions.into_iter().filter(|condition| is_ours(&condition.type_)).collect(),
-            ..sidecarset::SidecarSetStatus::default()
+            ..SidecarSetStatus::default()
         });
-        Some(SetView(Arc::new(set)))
+        Some(SetView { set: Arc::new(set), rollout, version })
     }
 
     fn is_same(&self, old: &SetView) -> bool {
-        self.0 == old.0
+        self.set == old.set && self.rollout == old.rollout
     }
+
+    /// The revision that it pins: a revision finds the sets that need it.
+    fn groups(&self) -> Vec<Arc<str>> {
+        pinned_name(&self.set).map(Arc::from).into_iter().collect()
+    }
+}
+
+/// Whether the rollout writes conditions of this type.
+fn is_of_rollout(condition_type: &str) -> bool {
+    matches!(condition_type, pillion_rollout::PROGRESSING | pillion_rollout::AVAILABLE | pillion_rollout::BLOCKED)
 }
 
 /// Whether the manager writes conditions of this type by what the view says.
@@ -79,7 +115,7 @@ fn is_ours(condition_type: &str) -> bool {
 
 /// A ControllerRevision of a SidecarSet.
 #[derive(Debug)]
-pub(crate) struct RevisionView(Arc<Value>);
+pub(crate) struct RevisionView(pub(crate) Arc<Value>);
 
 impl pillion_informer::View for RevisionView {
     type Object = DynamicObject;
@@ -98,18 +134,22 @@ impl pillion_informer::View for RevisionView {
     fn is_same(&self, old: &RevisionView) -> bool {
         self.0 == old.0
     }
+
+    fn groups(&self) -> Vec<Arc<str>> {
+        self.owner().map(Arc::from).into_iter().collect()
+    }
 }
 
 impl RevisionView {
     /// The SidecarSet that it belongs to.
-    fn owner(&self) -> Option<String> {
+    pub(crate) fn owner(&self) -> Option<String> {
         self.0["metadata"]["labels"].get(names::REVISION_OWNER).and_then(Value::as_str).map(str::to_owned)
     }
 }
 
 /// A Namespace with its labels.
 #[derive(Debug)]
-pub(crate) struct NamespaceView(Namespace);
+pub(crate) struct NamespaceView(pub(crate) Namespace);
 
 impl pillion_informer::View for NamespaceView {
     type Object = PartialObjectMeta<KubeNamespace>;
@@ -182,15 +222,20 @@ pub(crate) fn is_failing(set: &SidecarSet) -> bool {
 }
 
 impl Objects {
-    /// Follows the caches.
-    pub(crate) fn apply(&mut self, changes: impl IntoIterator<Item = AnyChange>) {
+    /// Follows the caches. Returns whether the view is another one now.
+    pub(crate) fn apply(&mut self, changes: impl IntoIterator<Item = AnyChange>) -> bool {
+        let mut is_changed = false;
         let mut sets: BTreeMap<String, Option<Arc<SidecarSet>>> = BTreeMap::new();
         // The sets that may pin a revision that changed: they are compiled again as they are.
         let mut repinned = BTreeSet::new();
         for change in changes {
             match change {
-                AnyChange::SidecarSet(Change { name, new, .. }) => {
-                    sets.insert(name.name.to_string(), new.map(|set| Arc::clone(&set.0)));
+                AnyChange::SidecarSet(Change { name, old, new }) => {
+                    // Only what the rollout reports has changed.
+                    if old.zip(new.as_ref()).is_some_and(|(old, new)| old.set == new.set) {
+                        continue;
+                    }
+                    sets.insert(name.name.to_string(), new.map(|set| Arc::clone(&set.set)));
                 }
                 AnyChange::Revision(Change { name, old, new }) => {
                     repinned.extend(self.pinned_by.get(name.name.as_ref()).into_iter().flatten().cloned());
@@ -208,6 +253,7 @@ impl Objects {
                     };
                 }
             }
+            is_changed = true;
         }
         for name in repinned {
             if let Some(set) = self.catalog.get(&name)
@@ -219,6 +265,7 @@ impl Objects {
         for (name, set) in sets {
             self.replace(&name, set);
         }
+        is_changed
     }
 
     /// Puts a set in the place of the one of its name.
@@ -310,12 +357,12 @@ mod tests {
     }
 
     #[test]
-    fn what_decisions_do_not_look_at_is_no_change() {
-        let cache: Cache<SetView> = Cache::new();
+    fn what_admission_does_not_look_at_makes_no_other_view() {
+        let (cache, mut objects) = (Cache::<SetView>::new(), Objects::default());
         let mut changes = Box::pin(cache.changes());
         let mut is_reported = |object: DynamicObject| {
             cache.written(object);
-            changes.next().now_or_never().is_some()
+            changes.next().now_or_never().flatten().is_some_and(|it| objects.apply([AnyChange::SidecarSet(it)]))
         };
         assert!(is_reported(set("a", 1, "proxy:1")));
         let mut counted = set("a", 2, "proxy:1");

@@ -40,22 +40,21 @@ pub(crate) fn known<'a>(set: &'a SidecarSet, condition_type: &str) -> Option<&'a
 }
 
 /// Writes what one controller says about a set: its own fields of the status, and its own conditions. What it wrote before and
-/// does not write now is removed.
+/// does not write now is removed. Returns the set, or `None` if it has been deleted.
 pub(crate) async fn write(
     config: &Config,
     set: &str,
     controller: &str,
     mut status: Map<String, Value>,
     conditions: &[Condition],
-) -> Result<(), Error> {
+) -> Result<Option<DynamicObject>, Error> {
     status.insert("conditions".to_owned(), json!(conditions));
     let object = json!({
         "apiVersion": names::V1BETA1, "kind": names::SIDECARSET_KIND, "metadata": {"name": set}, "status": status,
     });
     let sets: Api<DynamicObject> = Api::all_with(config.client.clone(), &sidecarsets());
     match sets.patch_status(set, &PatchParams::apply(controller).force(), &Patch::Apply(&object)).await {
-        // The set has been deleted.
-        Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
-        written => written.map(drop).map_err(Error::api(format!("write the status of SidecarSet {set:?}"))),
+        Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(None),
+        written => written.map(Some).map_err(Error::api(format!("write the status of SidecarSet {set:?}"))),
     }
 }

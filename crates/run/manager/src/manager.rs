@@ -23,7 +23,7 @@ use crate::pace::Pace;
 use crate::part::Part;
 use crate::state::Inner;
 use crate::touched::touched;
-use crate::{enforced, health, registration, repair, serve, wait, webhook};
+use crate::{enforced, health, registration, repair, rollout, serve, wait, webhook};
 
 /// A new definition is served within a second or two, if at all.
 const LONGEST_ESTABLISHING: Duration = Duration::from_secs(30);
@@ -122,6 +122,7 @@ impl Manager {
         tokio::select! {
             ended = parts => ended.map(drop).map_err(Error::Lease),
             () = certificates => Ok(()),
+            () = inner.pods.run(&inner.config.client) => Err(Error::WatchEnded),
             () = inner.caches.stopped() => Err(Error::WatchEnded),
         }
     }
@@ -130,6 +131,7 @@ impl Manager {
     fn work_of(&self, part: Part) -> BoxFuture<'_, ()> {
         match part {
             Part::Webhook => self.keep_registered().boxed(),
+            Part::Rollout => rollout::run(&self.inner).boxed(),
             Part::Repair => repair::run(&self.inner).boxed(),
         }
     }

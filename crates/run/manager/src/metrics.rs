@@ -39,6 +39,55 @@ struct Inner {
     certificate_expiry: Gauge,
     missed_pods: Family<SetLabels, Gauge>,
     evictions: Family<EvictionLabels, Counter>,
+    rollout_pods: Family<RolloutLabels, Gauge>,
+    rollout_blocked: Family<SetLabels, Gauge>,
+    pod_writes: Family<PodWriteLabels, Counter>,
+}
+
+/// How far the rollout of a set is, in pods.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RolloutPods {
+    pub(crate) matched: i32,
+    pub(crate) updated: i32,
+    pub(crate) ready: i32,
+    pub(crate) updated_ready: i32,
+    pub(crate) not_upgradable: i32,
+    pub(crate) is_blocked: bool,
+}
+
+/// What is counted of a rollout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+enum RolloutState {
+    Matched,
+    Updated,
+    Ready,
+    UpdatedReady,
+    NotUpgradable,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RolloutLabels {
+    sidecarset: String,
+    state: RolloutState,
+}
+
+/// How a write to a pod ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub(crate) enum PodWrite {
+    /// The pod is changed.
+    Written,
+    /// It had been changed by somebody else.
+    Conflict,
+    /// The API server will refuse the same again.
+    Refused,
+    /// The API server did not do its work.
+    Failed,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PodWriteLabels {
+    sidecarset: String,
+    outcome: PodWrite,
 }
 
 /// How a review ended.
@@ -153,6 +202,16 @@ impl Default for Metrics {
         );
         let evictions = Family::default();
         registry.register("repair_evictions", "Evictions of pods without their sidecars", evictions.clone());
+        let rollout_pods = Family::default();
+        registry.register("rollout_pods", "Pods of a SidecarSet, by state", rollout_pods.clone());
+        let rollout_blocked = Family::default();
+        registry.register(
+            "rollout_blocked",
+            "Whether the rollout of a SidecarSet cannot go on by itself",
+            rollout_blocked.clone(),
+        );
+        let pod_writes = Family::default();
+        registry.register("rollout_pod_writes", "Steps of running pods to another revision", pod_writes.clone());
         let inner = Inner {
             registry,
             reviews,
@@ -165,6 +224,9 @@ impl Default for Metrics {
             certificate_expiry,
             missed_pods,
             evictions,
+            rollout_pods,
+            rollout_blocked,
+            pod_writes,
         };
         Metrics { inner: Arc::new(inner) }
     }
@@ -218,6 +280,42 @@ impl Metrics {
     pub(crate) fn evicted(&self, sidecarset: &str, outcome: Eviction) {
         let labels = EvictionLabels { sidecarset: sidecarset.to_owned(), outcome };
         self.inner.evictions.get_or_create(&labels).inc();
+    }
+
+    /// `None` for a set that is gone.
+    pub(crate) fn rollout(&self, sidecarset: &str, pods: Option<&RolloutPods>) {
+        let counted = |pods: &RolloutPods| {
+            [
+                (RolloutState::Matched, pods.matched),
+                (RolloutState::Updated, pods.updated),
+                (RolloutState::Ready, pods.ready),
+                (RolloutState::UpdatedReady, pods.updated_ready),
+                (RolloutState::NotUpgradable, pods.not_upgradable),
+            ]
+        };
+        for (state, count) in counted(pods.unwrap_or(&RolloutPods::default())) {
+            let labels = RolloutLabels { sidecarset: sidecarset.to_owned(), state };
+            match pods {
+                Some(_) => drop(self.inner.rollout_pods.get_or_create(&labels).set(count.into())),
+                None => drop(self.inner.rollout_pods.remove(&labels)),
+            }
+        }
+        let labels = SetLabels { sidecarset: sidecarset.to_owned() };
+        match pods {
+            Some(pods) => drop(self.inner.rollout_blocked.get_or_create(&labels).set(pods.is_blocked.into())),
+            None => drop(self.inner.rollout_blocked.remove(&labels)),
+        }
+    }
+
+    /// This process does not lead rollouts any more.
+    pub(crate) fn no_rollouts(&self) {
+        self.inner.rollout_pods.clear();
+        self.inner.rollout_blocked.clear();
+    }
+
+    pub(crate) fn changed_pod(&self, sidecarset: &str, outcome: PodWrite) {
+        let labels = PodWriteLabels { sidecarset: sidecarset.to_owned(), outcome };
+        self.inner.pod_writes.get_or_create(&labels).inc();
     }
 
     /// Everything, as [`CONTENT_TYPE`] says.

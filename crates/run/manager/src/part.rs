@@ -8,18 +8,21 @@ use std::str::FromStr;
 pub enum Part {
     /// Serves the webhooks and has API servers call them.
     Webhook,
+    /// Keeps revisions of SidecarSets, and updates running pods.
+    Rollout,
     /// Finds pods that have been created without their sidecars.
     Repair,
 }
 
 impl Part {
     /// All parts.
-    pub const ALL: [Part; 2] = [Part::Webhook, Part::Repair];
+    pub const ALL: [Part; 3] = [Part::Webhook, Part::Rollout, Part::Repair];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Part::Webhook => "webhook",
+            Part::Rollout => "rollout",
             Part::Repair => "repair",
         }
     }
@@ -28,6 +31,7 @@ impl Part {
     pub fn lease(self) -> &'static str {
         match self {
             Part::Webhook => "pillion-webhook",
+            Part::Rollout => "pillion-rollout",
             Part::Repair => "pillion-repair",
         }
     }
@@ -64,6 +68,9 @@ mod tests {
             assert_eq!(part.to_string().parse(), Ok(part));
         }
         let error = "rolout".parse::<Part>().unwrap_err();
-        assert_eq!(error.to_string(), r#"there is no controller "rolout"; the controllers are webhook, repair"#);
+        assert_eq!(
+            error.to_string(),
+            r#"there is no controller "rolout"; the controllers are webhook, rollout, repair"#
+        );
     }
 }

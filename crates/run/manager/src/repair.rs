@@ -16,7 +16,6 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, EvictParams, Preconditions};
-use kube::runtime::watcher;
 use pillion_api::names;
 use pillion_api::sidecarset::SidecarSet;
 use pillion_events::Recorder;
@@ -30,7 +29,8 @@ use crate::cluster::View;
 use crate::condition::{condition, write};
 use crate::error::Error;
 use crate::metrics::Eviction;
-use crate::pods::{self, CachedPod};
+use crate::pods::CachedPod;
+use crate::reference;
 use crate::state::Inner;
 
 /// Who writes the status.
@@ -46,17 +46,12 @@ const RETRY: Duration = Duration::from_secs(10);
 
 /// Runs until dropped.
 pub(crate) async fn run(inner: &Inner) {
-    let cache: Cache<CachedPod> = Cache::new();
-    let watching = cache.clone().run(pods::api(inner.config.client.clone()), watcher::Config::default());
-    let repairing = async {
-        tokio::join!(inner.filled(), cache.synced());
-        let now = inner.config.now.clone();
-        let recorder = Recorder::new(inner.config.client.clone(), move || now(), "pillion");
-        Repair { inner, recorder, missed: Missed::default(), evictions: HashMap::new(), reported: HashMap::new() }
-            .run(&cache)
-            .await;
-    };
-    tokio::join!(watching, repairing);
+    let ((), pods) = tokio::join!(inner.filled(), inner.pods.watched());
+    let now = inner.config.now.clone();
+    let recorder = Recorder::new(inner.config.client.clone(), move || now(), "pillion");
+    Repair { inner, recorder, missed: Missed::default(), evictions: HashMap::new(), reported: HashMap::new() }
+        .run(pods.cache())
+        .await;
 }
 
 struct Repair<'a> {
@@ -161,7 +156,7 @@ impl Repair<'_> {
         let status = Map::from_iter([("missedPods".to_owned(), json!(count))]);
         write(&self.inner.config, set.name(), CONTROLLER, status, &[condition]).await?;
         if count > before.unwrap_or(0) {
-            self.recorder.warning(&set_reference(set), "PodsMissed", &message);
+            self.recorder.warning(&reference::set(set), "PodsMissed", &message);
             for pod in pods.iter().take(NAMED) {
                 let text = format!("the pod has been created without the sidecars of SidecarSet {:?}", set.name());
                 self.recorder.warning(&pod_reference(pod), "SidecarsMissed", text);
@@ -222,25 +217,8 @@ fn message(pods: &[Candidate]) -> String {
     format!("{count} pod{s} without the sidecars: {}{more}", named.join(", "))
 }
 
-fn set_reference(set: &SidecarSet) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(names::V1BETA1.to_owned()),
-        kind: Some(names::SIDECARSET_KIND.to_owned()),
-        name: Some(set.name().to_owned()),
-        uid: set.metadata.uid.clone(),
-        ..ObjectReference::default()
-    }
-}
-
 fn pod_reference(pod: &Candidate) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Pod".to_owned()),
-        namespace: Some(pod.namespace.to_string()),
-        name: Some(pod.name.to_string()),
-        uid: Some(pod.uid.to_string()),
-        ..ObjectReference::default()
-    }
+    reference::pod(&pod.namespace, &pod.name, &pod.uid)
 }
 
 #[cfg(test)]

@@ -8,12 +8,15 @@ use tokio::task::JoinSet;
 use crate::cluster::View;
 use crate::config::Config;
 use crate::pending::Pending;
+use crate::pods::Pods;
 use crate::watches::Caches;
 
 /// The state of a running manager.
 pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) caches: Caches,
+    /// The pods, for the controllers that need them.
+    pub(crate) pods: Pods,
     /// The cluster as the caches know it.
     pub(crate) views: watch::Sender<Arc<View>>,
     /// What the caches do not know yet.
@@ -42,6 +45,7 @@ impl Inner {
         Inner {
             config,
             caches: Caches::default(),
+            pods: Pods::default(),
             views: watch::Sender::new(Arc::new(View::default())),
             pending: Pending::default(),
             served: watch::Sender::new(None),

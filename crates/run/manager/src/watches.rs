@@ -28,9 +28,9 @@ pub(crate) fn sidecarsets() -> ApiResource {
 /// The caches that the view is made of.
 #[derive(Clone, Default)]
 pub(crate) struct Caches {
-    sets: Cache<SetView>,
-    namespaces: Cache<NamespaceView>,
-    revisions: Cache<RevisionView>,
+    pub(crate) sets: Cache<SetView>,
+    pub(crate) namespaces: Cache<NamespaceView>,
+    pub(crate) revisions: Cache<RevisionView>,
 }
 
 impl Caches {
@@ -90,8 +90,9 @@ async fn publish(caches: &Caches, views: watch::Sender<Arc<View>>) {
     ];
     let mut batches = stream::select_all(changes).ready_chunks(LARGEST_BATCH);
     while let Some(batch) = batches.next().await {
-        objects.apply(batch);
-        views.send_replace(Arc::new(objects.view()));
+        if objects.apply(batch) {
+            views.send_replace(Arc::new(objects.view()));
+        }
     }
 }
 

@@ -41,6 +41,37 @@ fn reported<V>(changes: impl Stream<Item = Change<V>>) -> Vec<(String, bool, boo
         .collect()
 }
 
+/// A pod that belongs to the groups that its label names.
+struct Grouped(String);
+
+impl View for Grouped {
+    type Object = Pod;
+
+    fn of(pod: Pod) -> Option<Grouped> {
+        Some(Grouped(pod.labels().get("groups").cloned().unwrap_or_default()))
+    }
+
+    fn groups(&self) -> Vec<Arc<str>> {
+        self.0.split('-').map(Arc::from).collect()
+    }
+}
+
+#[test]
+fn objects_are_found_by_their_groups_as_they_change() {
+    let grouped = |name: &str, version, groups: &str| {
+        let mut pod = pod(name, version, "");
+        pod.labels_mut().insert("groups".to_owned(), groups.to_owned());
+        pod
+    };
+    let cache: Cache<Grouped> = watched([Event::Apply(grouped("a", 1, "x-y")), Event::Apply(grouped("b", 2, "y"))]);
+    let sizes = || ["x", "y", "z"].map(|group| cache.in_group(group).len());
+    assert_eq!(sizes(), [1, 2, 0]);
+    cache.written(grouped("a", 3, "y-z"));
+    assert_eq!(sizes(), [0, 2, 1]);
+    cache.apply(Event::Delete(grouped("b", 4, "y")), &mut BTreeSet::new());
+    assert_eq!((sizes(), cache.version()), ([0, 1, 1], 4));
+}
+
 #[test]
 fn objects_are_found_by_their_controller_and_without_one() {
     let cache: Cache<Pod> =

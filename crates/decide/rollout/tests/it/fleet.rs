@@ -125,6 +125,7 @@ impl Fleet {
             revisions: &revisions,
             is_used_elsewhere: &|_| false,
             is_in_scope: &|_| true,
+            refusals: &pillion_rollout::Refusals::default(),
             system_namespace: "kruise-system",
         };
         plan(&snapshot, &self.views(), self.now)

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use pillion_rollout::{Basis, Forecast, Pace, Snapshot, Step, Workload, forecast};
+use pillion_rollout::{Basis, Forecast, Pace, Refusals, Snapshot, Step, Workload, forecast};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -18,6 +18,7 @@ fn foretell(fleet: &Fleet) -> Forecast {
         revisions: &revisions,
         is_used_elsewhere: &|_| false,
         is_in_scope: &|_| true,
+        refusals: &Refusals::default(),
         system_namespace: "kruise-system",
     };
     let views = fleet.views();
@@ -150,6 +151,7 @@ fn what_is_too_much_to_play_is_reckoned() {
         revisions: &[],
         is_used_elsewhere: &|_| false,
         is_in_scope: &|_| true,
+        refusals: &Refusals::default(),
         system_namespace: "kruise-system",
     };
     let one = fleet.views().remove(0);

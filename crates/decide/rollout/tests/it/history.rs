@@ -110,6 +110,7 @@ fn trimmed(in_use: usize, used_elsewhere: &dyn Fn(&str) -> bool, edit: impl FnOn
         revisions: &revisions,
         is_used_elsewhere: used_elsewhere,
         is_in_scope: &|_| false,
+        refusals: &pillion_rollout::Refusals::default(),
         system_namespace: "kruise-system",
     };
     let plan = plan(&snapshot, &fleet.views(), fleet.now);

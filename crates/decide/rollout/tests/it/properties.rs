@@ -185,7 +185,8 @@ proptest! {
         fleet.set_image("mesh:2");
         let target = fleet.target();
         let snapshot = pillion_rollout::Snapshot {
-            target: &target, revisions: &[], is_used_elsewhere: &|_| false, is_in_scope: &|_| true, system_namespace: "x",
+            target: &target, revisions: &[], is_used_elsewhere: &|_| false, is_in_scope: &|_| true,
+            refusals: &pillion_rollout::Refusals::default(), system_namespace: "x",
         };
         let views = fleet.views();
         let forwards = pillion_rollout::plan(&snapshot, &views, fleet.now);

@@ -83,6 +83,7 @@ fn each_of_a_hundred_thousand_pods_is_looked_at_once_and_takes_less_than_a_kilob
         revisions: &[],
         is_used_elsewhere: &|_| false,
         is_in_scope: &in_scope,
+        refusals: &pillion_rollout::Refusals::default(),
         system_namespace: "kruise-system",
     };
     let pods = views.iter().inspect(|_| looks.set(looks.get() + 1));

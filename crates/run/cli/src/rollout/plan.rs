@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use pillion_api::sidecarset::{SidecarSet, revision};
 use pillion_kinds::table::human;
-use pillion_rollout::{BLOCKED, Basis, COMPLETE, Forecast, PROGRESSING, Pace, Snapshot, Target, forecast, partition};
+use pillion_rollout::{BLOCKED, Basis, COMPLETE, Forecast, PROGRESSING, Pace, Refusals, Snapshot, Target, forecast, partition};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -132,6 +132,7 @@ fn play(
         is_used_elsewhere: &|_| false,
         // Pods of other namespaces were not read.
         is_in_scope: &|_| true,
+        refusals: &Refusals::default(),
         system_namespace: revisions_namespace,
     };
     let pace = Pace::of(target.set().name(), &fleet.pods);

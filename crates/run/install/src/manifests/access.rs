@@ -29,6 +29,7 @@ pub(super) fn objects(options: &Options) -> Vec<Value> {
         objects.extend(leader(*controller, home));
         objects.extend(match controller {
             Part::Webhook => webhook(options),
+            Part::Rollout => rollout(options),
             Part::Repair => repair(home),
         });
     }
@@ -83,6 +84,22 @@ fn webhook(options: &Options) -> Vec<Value> {
         ];
         objects.extend(grant("pillion-certificate", Some(home), home, component, &certificate));
     }
+    objects
+}
+
+fn rollout(options: &Options) -> Vec<Value> {
+    let (home, component) = (options.namespace.as_str(), "rollout");
+    let cluster = [
+        rule(names::GROUP, &["sidecarsets"], &READ),
+        rule(names::GROUP, &["sidecarsets/status"], &STATUS),
+        rule("", &["namespaces"], &READ),
+        rule("", &["pods"], &["get", "list", "watch", "patch"]),
+        rule("", &["pods/status"], &["patch"]),
+        events(),
+    ];
+    let revisions = [rule("apps", &["controllerrevisions"], &["get", "list", "watch", "create", "patch", "delete"])];
+    let mut objects = grant("pillion-rollout", None, home, component, &cluster);
+    objects.extend(grant("pillion-history", Some(&options.revisions_namespace), home, component, &revisions));
     objects
 }
 

@@ -1,0 +1,240 @@
+//! The rollout of SidecarSets: keeps their revisions, updates running pods in place, and reports how that is going.
+//!
+//! ```text
+//!  triggers: sets, pods, revisions, namespaces ─▶ pace: which sets are due
+//!                                                        │
+//!       ┌────────────────────────────────────────────────┘
+//!       ▼
+//!  rollout::plan(set, revisions, pods, now) ─▶ revisions ─▶ status, events ─▶ pods ─▶ revisions that are trimmed
+//!                                                                              │
+//!                caches ◀──────────── what the API server answered ◀───────────┘
+//! ```
+//!
+//! Each pass starts from what the cluster says. A replica that takes over in the middle goes on where the other one ended.
+
+mod changes;
+mod pace;
+mod revisions;
+mod triggers;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
+use pillion_api::sidecarset::{SidecarSet, SidecarSetStatus};
+use pillion_events::Recorder;
+use pillion_informer::Cache;
+use pillion_note::{Note, Severity};
+use pillion_patch::selector::Selector;
+use pillion_rollout::{BLOCKED, COMPLETE, PROGRESSING, Plan, Refusals, Snapshot, Target, plan};
+use serde_json::{Map, Value};
+
+use self::pace::{Outcome, Pace};
+use self::revisions::Collisions;
+use crate::condition;
+use crate::error::Error;
+use crate::metrics::RolloutPods;
+use crate::pods::CachedPod;
+use crate::reference;
+use crate::state::Inner;
+
+/// Who writes.
+const CONTROLLER: &str = "pillion-rollout";
+/// Changes are looked at together, so often at most.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How many sets are worked on at the same time.
+const SETS: usize = 8;
+
+/// Runs until dropped.
+pub(crate) async fn run(inner: &Inner) {
+    let ((), pods) = tokio::join!(inner.filled(), inner.pods.watched());
+    let now = inner.config.now.clone();
+    let recorder = Recorder::new(inner.config.client.clone(), move || now(), "pillion");
+    Rollout { inner, pods: pods.cache(), recorder, refusals: Mutex::default(), collisions: Mutex::default() }
+        .run()
+        .await;
+}
+
+struct Rollout<'a> {
+    inner: &'a Inner,
+    pods: &'a Cache<CachedPod>,
+    recorder: Recorder,
+    /// By SidecarSet, the pods that cannot be updated.
+    refusals: Mutex<HashMap<String, Refusals>>,
+    /// By SidecarSet, what has the name that one of its revisions should have.
+    collisions: Mutex<Collisions>,
+}
+
+impl Drop for Rollout<'_> {
+    /// Another replica may lead now, and its numbers are the ones that count.
+    fn drop(&mut self) {
+        self.inner.config.metrics.no_rollouts();
+    }
+}
+
+impl Rollout<'_> {
+    async fn run(self) {
+        let (held, mut touched) = triggers::triggers(&self.inner.caches, self.pods);
+        let mut pace = Pace::default();
+        pace.touch(held);
+        loop {
+            let mut waiting = pace.due().into_iter();
+            let mut running = FuturesUnordered::new();
+            loop {
+                while running.len() < SETS {
+                    let Some(name) = waiting.next() else { break };
+                    running.push(self.pass(name).boxed());
+                }
+                let Some((name, outcome)) = running.next().await else { break };
+                pace.done(name, outcome);
+            }
+            drop(running);
+            tokio::time::sleep(PAUSE).await;
+            tokio::select! {
+                Some(names) = touched.next() => pace.touch(names),
+                () = pace.next() => {}
+            }
+        }
+    }
+
+    /// One pass over a set: plans, and does what is planned.
+    async fn pass(&self, name: String) -> (String, Outcome) {
+        let outcome = self.look_at(&name).await;
+        (name, outcome)
+    }
+
+    async fn look_at(&self, name: &str) -> Outcome {
+        let config = &self.inner.config;
+        let set = self.inner.caches.sets.get("", name).map(|view| view.of_rollout());
+        let Some(set) = set.filter(|set| set.metadata.deletion_timestamp.is_none()) else {
+            lock(&self.refusals).remove(name);
+            lock(&self.collisions).remove(name);
+            config.metrics.rollout(name, None);
+            return Outcome::Done { again: None };
+        };
+        let target = Target::new(Arc::new(set));
+        let plan = self.plan(&target);
+        config.metrics.rollout(name, Some(&pods_of(&plan)));
+        match self.execute(&target, &plan).await {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                tracing::warn!(sidecarset = name, %error, cause = error.cause(), "a rollout cannot go on; trying again");
+                Outcome::Failed { has_progressed: false }
+            }
+        }
+    }
+
+    fn plan(&self, target: &Target) -> Plan {
+        let (caches, set) = (&self.inner.caches, target.set());
+        let pods = self.pods.in_group(set.name());
+        let stored = caches.revisions.in_group(set.name());
+        let foreign = lock(&self.collisions).of(set.name());
+        let revisions: Vec<&Value> =
+            stored.iter().map(|stored| &*stored.0).chain(foreign.iter().map(AsRef::as_ref)).collect();
+        let refusals = self.refusals_of(set.name(), &pods);
+        let is_pinned_by_another = |revision: &str| {
+            let mut sets = caches.sets.in_group(revision).into_iter();
+            sets.any(|other| other.set().name() != set.name())
+        };
+        let scope = set.spec.namespace_selector.as_ref().map(Selector::from_label_selector);
+        let is_in_scope = |namespace: &str| match &scope {
+            None => true,
+            Some(Ok(selector)) => {
+                let known = caches.namespaces.get("", namespace);
+                known.is_some_and(|known| selector.matches(|key| known.0.label(key)))
+            }
+            Some(Err(_)) => false,
+        };
+        let snapshot = Snapshot {
+            target,
+            revisions: &revisions,
+            is_used_elsewhere: &is_pinned_by_another,
+            is_in_scope: &is_in_scope,
+            refusals: &refusals,
+            system_namespace: &self.inner.config.revisions_namespace,
+        };
+        plan(&snapshot, pods.iter().map(|pod| &pod.0), (self.inner.config.now)())
+    }
+
+    /// The refusals of a set, without those of pods that are gone.
+    fn refusals_of(&self, set: &str, pods: &[Arc<CachedPod>]) -> Refusals {
+        let mut all = lock(&self.refusals);
+        let Some(refusals) = all.get_mut(set) else { return Refusals::default() };
+        let exist: HashSet<&str> = pods.iter().map(|pod| &*pod.0.uid).collect();
+        refusals.retain(|uid| exist.contains(uid));
+        if refusals.is_empty() {
+            all.remove(set);
+            return Refusals::default();
+        }
+        refusals.clone()
+    }
+
+    /// Writes what is planned, in an order in which nothing refers to what is not there.
+    async fn execute(&self, target: &Target, plan: &Plan) -> Result<Outcome, Error> {
+        let set = target.set();
+        for write in &plan.revisions {
+            self.write_revision(set, write).await?;
+        }
+        if plan.is_status_changed {
+            self.write_status(set, plan).await?;
+        }
+        self.report(set, plan);
+        let outcome = self.change_pods(target, &plan.updates).await;
+        for name in &plan.trimmed {
+            self.trim_revision(name).await?;
+        }
+        let requeue = plan.requeue_after.map(|after| Duration::try_from(after).unwrap_or_default());
+        Ok(outcome.and_again(requeue))
+    }
+
+    async fn write_status(&self, set: &SidecarSet, plan: &Plan) -> Result<(), Error> {
+        let mut status = match serde_json::to_value(&plan.status) {
+            Ok(Value::Object(status)) => status,
+            _ => Map::new(),
+        };
+        status.remove("conditions");
+        let written =
+            condition::write(&self.inner.config, set.name(), CONTROLLER, status, &plan.status.conditions).await?;
+        if let Some(written) = written {
+            self.inner.caches.sets.written(written);
+        }
+        Ok(())
+    }
+
+    /// Events about what is new.
+    fn report(&self, set: &SidecarSet, plan: &Plan) {
+        let about = reference::set(set);
+        for Note { severity, reason, message, .. } in &plan.notes {
+            match severity {
+                Severity::Warning => self.recorder.warning(&about, &reason.to_string(), message),
+                Severity::Info => self.recorder.normal(&about, &reason.to_string(), message),
+            }
+        }
+        let is_complete = |status: &SidecarSetStatus| {
+            status.condition(PROGRESSING).is_some_and(|progressing| progressing.reason == COMPLETE)
+        };
+        let was_rolling = set.status.as_ref().is_some_and(|before| !is_complete(before));
+        if was_rolling && is_complete(&plan.status) {
+            let message = plan.status.condition(PROGRESSING).map(|it| it.message.clone()).unwrap_or_default();
+            self.recorder.normal(&about, "RolloutComplete", message);
+        }
+    }
+}
+
+fn pods_of(plan: &Plan) -> RolloutPods {
+    let status = &plan.status;
+    RolloutPods {
+        matched: status.matched_pods,
+        updated: status.updated_pods,
+        ready: status.ready_pods,
+        updated_ready: status.updated_ready_pods.unwrap_or_default(),
+        not_upgradable: status.not_upgradable_pods.unwrap_or_default(),
+        is_blocked: status.condition(BLOCKED).is_some_and(|blocked| blocked.status == "True"),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,125 @@
+//! Writes the ControllerRevisions of a set.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, DynamicObject};
+use pillion_api::names;
+use pillion_api::sidecarset::SidecarSet;
+use pillion_rollout::RevisionWrite;
+use serde_json::{Value, json};
+
+use super::{CONTROLLER, Rollout, lock};
+use crate::error::Error;
+
+/// By SidecarSet, the ControllerRevisions of others that have the name of one of its own.
+#[derive(Debug, Default)]
+pub(super) struct Collisions {
+    by_set: HashMap<String, Vec<Arc<Value>>>,
+}
+
+impl Collisions {
+    pub(super) fn of(&self, set: &str) -> Vec<Arc<Value>> {
+        self.by_set.get(set).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn remove(&mut self, set: &str) {
+        self.by_set.remove(set);
+    }
+
+    fn add(&mut self, set: &str, foreign: Value) {
+        self.by_set.entry(set.to_owned()).or_default().push(Arc::new(foreign));
+    }
+}
+
+impl Rollout<'_> {
+    fn revisions(&self) -> Api<DynamicObject> {
+        let config = &self.inner.config;
+        let resource = ApiResource::erase::<ControllerRevision>(&());
+        Api::namespaced_with(config.client.clone(), &config.revisions_namespace, &resource)
+    }
+
+    pub(super) async fn write_revision(&self, set: &SidecarSet, write: &RevisionWrite) -> Result<(), Error> {
+        match write {
+            RevisionWrite::Create(object) => self.create_revision(set, object).await,
+            RevisionWrite::Renumber { name, revision } => {
+                self.patch_revision(name, json!({"revision": revision})).await
+            }
+            RevisionWrite::SetCustomVersion { name, custom_version } => {
+                let labels = json!({names::CUSTOM_VERSION: custom_version});
+                self.patch_revision(name, json!({"metadata": {"labels": labels}})).await
+            }
+        }
+    }
+
+    async fn create_revision(&self, set: &SidecarSet, object: &Value) -> Result<(), Error> {
+        let api = self.revisions();
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let what = || format!("create ControllerRevision {}/{name}", self.inner.config.revisions_namespace);
+        let new: DynamicObject = serde_json::from_value(object.clone())
+            .map_err(|error| Error::api(what())(kube::Error::SerdeError(error)))?;
+        let parameters = PostParams { field_manager: Some(CONTROLLER.to_owned()), ..PostParams::default() };
+        let created = match api.create(&parameters, &new).await {
+            Err(kube::Error::Api(answer)) if answer.is_not_found() => {
+                self.create_namespace().await?;
+                api.create(&parameters, &new).await
+            }
+            created => created,
+        };
+        match created {
+            Ok(created) => {
+                tracing::info!(sidecarset = set.name(), revision = name, "a new revision");
+                self.inner.caches.revisions.written(created);
+                Ok(())
+            }
+            Err(kube::Error::Api(answer)) if answer.is_already_exists() => {
+                // The next plan sees it: as its own if it is, else under another name.
+                if let Some(found) = api.get_opt(name).await.map_err(Error::api(what()))? {
+                    let value = serde_json::to_value(&found).unwrap_or_default();
+                    self.inner.caches.revisions.written(found);
+                    let known = self.inner.caches.revisions.in_group(set.name());
+                    if !known.iter().any(|stored| stored.0["metadata"]["name"] == name) {
+                        lock(&self.collisions).add(set.name(), value);
+                    }
+                }
+                Err(Error::api(what())(kube::Error::Api(answer)))
+            }
+            Err(error) => Err(Error::api(what())(error)),
+        }
+    }
+
+    /// An installation has the namespace; the only manager of a cluster that nobody installed anything in makes it.
+    async fn create_namespace(&self) -> Result<(), Error> {
+        let config = &self.inner.config;
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(config.revisions_namespace.clone());
+        match Api::<Namespace>::all(config.client.clone()).create(&PostParams::default(), &namespace).await {
+            Err(kube::Error::Api(answer)) if answer.is_already_exists() => Ok(()),
+            created => created.map(drop).map_err(Error::api(format!(
+                "create namespace {:?} for the revisions of SidecarSets",
+                config.revisions_namespace
+            ))),
+        }
+    }
+
+    async fn patch_revision(&self, name: &str, patch: Value) -> Result<(), Error> {
+        match self.revisions().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
+            Ok(written) => {
+                self.inner.caches.revisions.written(written);
+                Ok(())
+            }
+            Err(error) => Err(Error::api(format!("change ControllerRevision {name:?}"))(error)),
+        }
+    }
+
+    pub(super) async fn trim_revision(&self, name: &str) -> Result<(), Error> {
+        match self.revisions().delete(name, &DeleteParams::background()).await {
+            Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
+            deleted => deleted.map(drop).map_err(Error::api(format!("delete ControllerRevision {name:?}"))),
+        }
+    }
+}
