@@ -10,8 +10,8 @@ pub fn partition(partition: Option<&IntOrString>, total: usize) -> usize {
     if is_less_than_all && total > 1 && kept == total { total - 1 } else { kept.min(total) }
 }
 
-/// How many of `total` pods may be unavailable.
-pub(crate) fn max_unavailable(max_unavailable: Option<&IntOrString>, total: usize) -> usize {
+/// How many of `total` pods may be unavailable: 1 unless the strategy says otherwise. What validation would refuse allows none.
+pub fn max_unavailable(max_unavailable: Option<&IntOrString>, total: usize) -> usize {
     match max_unavailable {
         None => 1,
         amount => scaled(amount, total).unwrap_or_default(),

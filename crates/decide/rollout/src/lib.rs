@@ -38,6 +38,7 @@
 //!  Pod as it is when it is written ──▶ Target::change ──▶ a JSON patch of images and records, and the pod's condition
 //!
 //!  new pod ──▶ Places (one object for each set) ──▶ whether a place of the partition is free
+//!  PodViews, Pace ──▶ forecast: the same plan again and again in virtual time ──▶ waves, and what would block
 //! ```
 //!
 //! # Invariants
@@ -52,6 +53,7 @@
 mod amount;
 mod change;
 mod conditions;
+mod forecast;
 mod health;
 mod hot_upgrade;
 mod image;
@@ -59,28 +61,37 @@ mod images;
 mod order;
 mod outlook;
 mod own_writes;
+mod pace;
 mod places;
 mod plan;
 mod pod_names;
 mod progress;
 mod refusals;
+mod restart;
 mod revisions;
 mod scatter;
+mod standing;
 mod tally;
 mod target;
 mod text;
 mod view;
 mod waiting;
+mod workload;
 
-pub use amount::partition;
+pub use amount::{max_unavailable, partition};
 pub use change::Change;
 pub use conditions::{AVAILABLE, BLOCKED, COMPLETE, DEADLINE_EXCEEDED, PROGRESSING, UPDATING};
+pub use forecast::{Forecast, ForecastPod, Rest, Wave, forecast};
 pub use images::ImageChange;
 pub use own_writes::OwnWrites;
+pub use pace::{Basis, Estimate, Pace};
 pub use places::{Grant, Observed, Places, PlacesError, quota};
 pub use plan::{Plan, PodUpdate, Snapshot, Step, plan};
 pub use refusals::Refusals;
-pub use revisions::RevisionWrite;
+pub use restart::{Eviction, Restart, Unrestartable, restart};
+pub use revisions::{RevisionWrite, history};
+pub use standing::{PodState, Reach, Standing};
 pub use target::Target;
 pub use text::{Text, Texts};
 pub use view::{BeforeView, ContainerView, InPlaceView, InjectedSet, Owner, Phase, PodView, Trouble};
+pub use workload::Workload;

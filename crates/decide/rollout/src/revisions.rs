@@ -49,15 +49,10 @@ impl<'r> History<'r> {
     /// Compares what is stored with the set. Revisions of other sets are ignored.
     pub(crate) fn new(set: &SidecarSet, stored: impl IntoIterator<Item = &'r Value>, namespace: &str) -> History<'r> {
         let mut taken = BTreeSet::new();
-        let mut revisions: Vec<Stored<'r>> = Vec::new();
-        for object in stored {
-            let name = object["metadata"]["name"].as_str().unwrap_or_default();
-            taken.insert(name);
-            if is_owned(set, object) {
-                revisions.push(Stored { name, number: object["revision"].as_i64().unwrap_or_default(), object });
-            }
-        }
-        revisions.sort_by_key(|stored| (stored.number, created(stored.object), stored.name));
+        let stored = stored.into_iter().inspect(|object| _ = taken.insert(name(object)));
+        let revisions = history(set, stored).into_iter();
+        let mut revisions: Vec<Stored<'r>> =
+            revisions.map(|object| Stored { name: name(object), number: number(object), object }).collect();
         let next = revisions.last().map_or(1, |newest| newest.number + 1);
 
         let data: Value = serde_json::from_str(&revision::data(set)).unwrap_or_default();
@@ -134,6 +129,21 @@ impl<'r> History<'r> {
         }
         Some(fields)
     }
+}
+
+/// The ControllerRevisions of a set among others, from the oldest to the newest.
+pub fn history<'r>(set: &SidecarSet, stored: impl IntoIterator<Item = &'r Value>) -> Vec<&'r Value> {
+    let mut revisions: Vec<&Value> = stored.into_iter().filter(|object| is_owned(set, object)).collect();
+    revisions.sort_by_key(|object| (number(object), created(object), name(object)));
+    revisions
+}
+
+fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn number(object: &Value) -> i64 {
+    object["revision"].as_i64().unwrap_or_default()
 }
 
 fn containers(list: &Value) -> impl Iterator<Item = &Value> {

@@ -22,6 +22,7 @@ mod storage;
 mod workload;
 
 pub use custom::CustomTable;
+pub use duration::human;
 
 use format::{name, text};
 

@@ -6,6 +6,7 @@
 mod check;
 mod install;
 mod reading;
+mod rollout;
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -26,6 +27,7 @@ pub use self::check::ClusterCheckArgs;
 pub use self::install::{InstallArgs, ToClusterArgs, UninstallArgs};
 use self::reading::{PREVIEW_EXAMPLES, WHY_EXAMPLES};
 pub use self::reading::{PreviewArgs, RevisionsArgs, WhyArgs};
+pub use self::rollout::{HistoryArgs, PlanArgs, RestartArgs, RolloutCommand, SetArgs, StatusArgs, UndoArgs};
 
 /// Sidecars done properly on Kubernetes
 ///
@@ -101,6 +103,9 @@ pub enum Command {
     /// The exit status is 1 if a pod would be refused.
     #[command(after_help = PREVIEW_EXAMPLES)]
     Preview(PreviewArgs),
+    /// Follow, pause, resume, undo and plan rollouts of SidecarSets
+    #[command(subcommand)]
+    Rollout(RolloutCommand),
     /// Evaluate, check and draw resource expressions
     ///
     /// An expression computes the cpu or memory of a sidecar from that of the application, for example
@@ -221,6 +226,12 @@ pub struct ClusterArgs {
     /// The namespace [default: that of the context]
     #[arg(short, long, value_name = "NAME")]
     pub namespace: Option<String>,
+}
+
+impl From<&ToClusterArgs> for ClusterArgs {
+    fn from(args: &ToClusterArgs) -> ClusterArgs {
+        ClusterArgs { kubeconfig: args.kubeconfig.clone(), context: args.context.clone(), namespace: None }
+    }
 }
 
 /// `pillion up`

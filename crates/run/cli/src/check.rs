@@ -35,11 +35,7 @@ const AT_ONCE: usize = 8;
 
 /// Checks a cluster and prints the findings.
 pub(crate) fn run(args: &ClusterCheckArgs) -> Result<(), Failure> {
-    let cluster = ClusterArgs {
-        kubeconfig: args.cluster.kubeconfig.clone(),
-        context: args.cluster.context.clone(),
-        namespace: None,
-    };
+    let cluster = ClusterArgs::from(&args.cluster);
     let found = block_on(async {
         let reader = Reader::new(connect(&cluster).await?.client);
         let snapshot = read(&reader, &args.namespace, &args.revisions.revisions_namespace, Timestamp::now()).await?;

@@ -14,6 +14,7 @@
 //!  argv ──args──▶ command ─┬─ inject ─┐
 //!                          ├─ why ────┼─ manifest ──▶ offline ──▶ pillion-admission ──▶ render ──▶ stdout
 //!                          ├─ preview ┘  cluster ──▶ known, fleet ──▶ pillion-preview ───────┘
+//!                          ├─ rollout ── cluster ──▶ pillion-rollout ──▶ status, tree, forecast; patches, evictions ──▶ a cluster
 //!                          ├─ expr ───── pillion-expr ──▶ text, or plot ──▶ terminal, SVG, PNG
 //!                          ├─ crds ───── pillion-api ───▶ render
 //!                          ├─ install, uninstall ── pillion-install ──▶ an API server
@@ -25,11 +26,14 @@
 //! # Invariants
 //! - stdout is data; warnings and errors go to stderr.
 //! - The exit status is 0 when it is done, 1 when the answer is no, 2 when the command was used wrongly.
-//! - Nothing is printed to stdout when the answer is no, but by `preview` and `check`, whose answer is the reason.
+//! - Nothing is printed to stdout when the answer is no, but by `preview`, `check`, and `rollout status` and `plan`, whose answer is the
+//!   reason.
+//! - What comes from a cluster is printed without characters that a terminal acts on.
 
 pub mod args;
 mod check;
 mod cluster;
+mod confirm;
 mod connect;
 mod expr;
 pub mod inject;
@@ -39,6 +43,8 @@ pub mod manifest;
 pub mod offline;
 mod preview;
 pub mod render;
+mod rollout;
+mod terminal;
 mod up;
 pub mod why;
 
@@ -137,6 +143,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Manager(args) => manager::run(&args),
         Command::Why(args) => run_why(&args),
         Command::Preview(args) => run_preview(&args),
+        Command::Rollout(command) => rollout::run(&command),
         Command::Expr(ExprCommand::Eval(args)) => print(&expr::eval(&args)?),
         Command::Expr(ExprCommand::Check(args)) => print(&expr::check(&args)?),
         Command::Expr(ExprCommand::Plot(args)) => print_coloured(&expr::plot(&args)?),
@@ -265,7 +272,12 @@ fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
 
 /// A value for a program.
 pub(crate) fn rendered(value: &Value, output: Output) -> Result<String, Failure> {
-    Ok(if output == Output::Json { render::json_text(value) } else { render::yaml(value)? })
+    if output == Output::Json { Ok(render::json_text(value)) } else { rendered_yaml(value) }
+}
+
+/// A value as YAML.
+pub(crate) fn rendered_yaml(value: &Value) -> Result<String, Failure> {
+    Ok(render::yaml(value)?)
 }
 
 /// Reads the manifests.

@@ -47,6 +47,15 @@ pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>
 /// What changed, as a unified diff of the two YAML texts; empty when nothing did. It is coloured: let the stream that it
 /// is written to take the colours off where they are not wanted.
 pub fn diff(title: &str, before: &Value, after: &Value) -> Result<String, serde_saphyr::ser::Error> {
+    diff_between([title, &format!("{title} (injected)")], before, after)
+}
+
+/// As [`diff`], with a title for each of the two.
+pub(crate) fn diff_between(
+    titles: [&str; 2],
+    before: &Value,
+    after: &Value,
+) -> Result<String, serde_saphyr::ser::Error> {
     const HEADER: Style = Style::new().bold();
     const RANGE: Style = AnsiColor::Cyan.on_default();
     const ADDED: Style = AnsiColor::Green.on_default();
@@ -57,8 +66,9 @@ pub fn diff(title: &str, before: &Value, after: &Value) -> Result<String, serde_
     let mut text = String::new();
     for (i, hunk) in diff.unified_diff().context_radius(3).iter_hunks().enumerate() {
         if i == 0 {
-            push_line(&mut text, HEADER, &format!("--- {title}"));
-            push_line(&mut text, HEADER, &format!("+++ {title} (injected)"));
+            let [before, after] = titles;
+            push_line(&mut text, HEADER, &format!("--- {before}"));
+            push_line(&mut text, HEADER, &format!("+++ {after}"));
         }
         push_line(&mut text, RANGE, &hunk.header().to_string());
         for change in hunk.iter_changes() {

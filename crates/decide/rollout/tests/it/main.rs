@@ -8,6 +8,7 @@
 
 mod conditions;
 mod fleet;
+mod forecast;
 mod history;
 mod hot;
 mod kruise;

@@ -30,15 +30,20 @@ pub enum RestoreError {
     },
 }
 
+/// What a revision holds of a spec, absent or not.
+const FIELDS: [&str; 5] = ["containers", "imagePullSecrets", "initContainers", "patchPodMetadata", "volumes"];
+/// Fields of our own, which it holds only where they are set.
+const OWN_FIELDS: [&str; 2] = ["serviceAccount", "shareProcessNamespace"];
+
 /// The data of the set's ControllerRevision: a strategic merge patch that replaces the spec. Equal data is the same
 /// revision.
 pub fn data(set: &SidecarSet) -> String {
     let mut content = go_json::spec(&set.spec);
     let mut spec = Map::from_iter([("$patch".to_owned(), json!("replace"))]);
-    for name in ["containers", "imagePullSecrets", "initContainers", "patchPodMetadata", "volumes"] {
+    for name in FIELDS {
         spec.insert(name.to_owned(), content.shift_remove(name).unwrap_or_default());
     }
-    for name in ["serviceAccount", "shareProcessNamespace"] {
+    for name in OWN_FIELDS {
         spec.extend(content.shift_remove_entry(name));
     }
     go_json::text(&go_json::sorted(&go_json::with_floats(json!({"spec": spec}))))
@@ -146,6 +151,38 @@ pub fn restore(live: &SidecarSet, revision: &Value) -> Result<SidecarSet, Restor
     let hashes = [(names::HASH.to_owned(), hash), (names::HASH_WITHOUT_IMAGE.to_owned(), without_image)];
     restored.metadata.annotations.get_or_insert_default().extend(hashes);
     Ok(restored)
+}
+
+/// The merge patch that brings a set back to a revision: what the revision holds, and the name that the user gave this version. How pods
+/// are selected and updated stays.
+///
+/// # Errors
+/// The ControllerRevision is not of a SidecarSet.
+pub fn undo_patch(revision: &Value) -> Result<Value, RestoreError> {
+    if !holds_a_sidecar_set(revision) {
+        let name = revision["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        return Err(RestoreError::NotASidecarSet { name });
+    }
+    let held = &revision["data"]["spec"];
+    let fields = FIELDS.into_iter().chain(OWN_FIELDS);
+    let mut spec: Map<String, Value> =
+        fields.map(|name| (name.to_owned(), with_integers(held[name].clone()))).collect();
+    // A revision that is brought back would otherwise get the name of the one that is left.
+    spec.insert("customVersion".to_owned(), revision["metadata"]["labels"][names::CUSTOM_VERSION].clone());
+    Ok(json!({"spec": spec}))
+}
+
+/// Go writes large numbers of a revision as `1e+06`; an API server reads no such number into an integer field.
+fn with_integers(value: Value) -> Value {
+    match value {
+        Value::Array(items) => items.into_iter().map(with_integers).collect(),
+        Value::Object(object) => object.into_iter().map(|(key, value)| (key, with_integers(value))).collect(),
+        Value::Number(number) if number.is_f64() => {
+            let whole = number.as_f64().filter(|float| float.fract() == 0.0).map(|float| format!("{float:.0}"));
+            whole.and_then(|text| text.parse::<i64>().ok()).map_or(Value::Number(number), Value::from)
+        }
+        other => other,
+    }
 }
 
 fn hash_of_data(data: &str, collision_count: i32) -> String {
@@ -262,6 +299,39 @@ mod tests {
         let error = restore(&set(), &broken).unwrap_err();
         insta::assert_snapshot!(error, @r#"ControllerRevision "mesh-1" holds a SidecarSet that cannot be read"#);
         insta::assert_snapshot!(std::error::Error::source(&error).unwrap(), @"spec.containers: Invalid value: 5: must be a list");
+    }
+
+    #[test]
+    fn an_undo_brings_back_what_a_revision_holds_and_nothing_else() {
+        let mut set = set();
+        set.spec.containers[0].container.insert("securityContext".into(), json!({"runAsUser": 10_000_000}));
+        let old = new(&set, 1, "kruise-system");
+        let patch = undo_patch(&old).unwrap();
+        let keys: Vec<&str> = patch["spec"].as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(
+            keys,
+            [
+                "containers",
+                "imagePullSecrets",
+                "initContainers",
+                "patchPodMetadata",
+                "volumes",
+                "serviceAccount",
+                "shareProcessNamespace",
+                "customVersion"
+            ]
+        );
+        assert_eq!(patch["spec"]["customVersion"], "v1");
+        assert_eq!(patch["spec"]["serviceAccount"], Value::Null, "what the revision did not have is taken away");
+        assert_eq!(patch["spec"]["containers"][0]["securityContext"]["runAsUser"].to_string(), "10000000");
+        // The set is that revision again.
+        let mut live = serde_json::to_value(&set).unwrap();
+        live["spec"]["containers"][0]["image"] = json!("envoy:1.31");
+        for (key, value) in patch["spec"].as_object().unwrap() {
+            live["spec"][key] = value.clone();
+        }
+        assert_eq!(data(&decode(live).unwrap()), data(&set));
+        assert!(undo_patch(&json!({"metadata": {"name": "web-1"}, "data": {"spec": {"template": {}}}})).is_err());
     }
 
     #[test]

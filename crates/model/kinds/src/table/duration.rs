@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 
 /// Writes a length of time: `47s`, `3m20s`, `5d8h`. Small negative ones are differences between clocks and count as 0.
-pub(super) fn human(duration: SignedDuration) -> String {
+pub fn human(duration: SignedDuration) -> String {
     let seconds = duration.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match () {

@@ -206,8 +206,8 @@ pub(crate) async fn pods_of(reader: &Reader, workload: &Value) -> Result<Vec<Val
     Ok(pods)
 }
 
-/// Asks only for pods with the labels that the workload selects by, where these are equalities.
-fn selector(workload: &Value) -> ListParams {
+/// Asks only for pods with the labels that a workload or a SidecarSet selects by, where these are equalities.
+pub(crate) fn selector(workload: &Value) -> ListParams {
     let selector = &workload["spec"]["selector"];
     let labels = if selector["matchLabels"].is_object() { &selector["matchLabels"] } else { &Value::Null };
     let terms =

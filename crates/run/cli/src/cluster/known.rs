@@ -92,9 +92,10 @@ impl Known {
 }
 
 /// The labels of namespaces, by name.
-type Labels = BTreeMap<String, BTreeMap<String, String>>;
+pub(crate) type Labels = BTreeMap<String, BTreeMap<String, String>>;
 
-fn sidecar_sets(version: &str) -> ApiResource {
+/// How SidecarSets of a version are reached.
+pub(crate) fn sidecar_sets(version: &str) -> ApiResource {
     ApiResource {
         group: names::GROUP.to_owned(),
         version: version.to_owned(),
@@ -105,7 +106,7 @@ fn sidecar_sets(version: &str) -> ApiResource {
 }
 
 /// The SidecarSets; `None` if the API server does not know them. Older definitions of Kruise's serve v1alpha1 alone.
-async fn sets(reader: &Reader) -> Result<Option<Vec<Value>>, ReadError> {
+pub(crate) async fn sets(reader: &Reader) -> Result<Option<Vec<Value>>, ReadError> {
     for version in ["v1beta1", "v1alpha1"] {
         match reader.list(&sidecar_sets(version), None, Parts::All, &ListParams::default(), Some).await {
             Err(error) if error.is_not_found() => {}
@@ -128,7 +129,7 @@ fn decoded(objects: Vec<Value>, warnings: &mut Vec<String>) -> Vec<Arc<SidecarSe
 }
 
 /// Namespaces with their labels. The name of the one that is asked for is known even to those who may not read it.
-async fn namespaces(reader: &Reader, only: Option<&str>) -> Result<(Labels, Option<ReadError>), ReadError> {
+pub(crate) async fn namespaces(reader: &Reader, only: Option<&str>) -> Result<(Labels, Option<ReadError>), ReadError> {
     let named = |object: Value| {
         let name = object["metadata"]["name"].as_str()?.to_owned();
         let labels = object["metadata"]["labels"].as_object().into_iter().flatten();

@@ -148,7 +148,7 @@ async fn not_found(reader: &Reader, resource: &ApiResource, namespace: &str, nam
 }
 
 /// The name that this one begins, or from which it differs by few letters.
-fn nearest<'k, S: AsRef<str>>(name: &str, known: &'k [S]) -> Option<&'k str> {
+pub(crate) fn nearest<'k, S: AsRef<str>>(name: &str, known: &'k [S]) -> Option<&'k str> {
     let known = || known.iter().map(AsRef::as_ref);
     let begins = |known: &&str| name.len() > 2 && known.starts_with(name);
     let distance = |known: &&str| strsim::osa_distance(known, name);

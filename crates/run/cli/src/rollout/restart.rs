@@ -1,0 +1,134 @@
+//! Recreates the pods of a SidecarSet by evicting them, as fast as budgets allow.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use kube::api::{Api, DeleteParams, EvictParams, Preconditions};
+use pillion_rollout::{Eviction, Restart, Target, max_unavailable, restart};
+
+use super::fleet::pods;
+use super::found::Found;
+use super::text::counted;
+use crate::cluster::read::Reader;
+use crate::{Failure, chain};
+
+/// Between two looks at the pods.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A restart that has not begun.
+pub(crate) struct Recreation {
+    target: Target,
+    before: BTreeSet<String>,
+    first: Restart,
+}
+
+/// What became of one eviction.
+enum Evicted {
+    Yes,
+    /// A PodDisruptionBudget does not allow it now: what the API server says.
+    NotNow(String),
+}
+
+impl Recreation {
+    pub(crate) async fn read(reader: &Reader, found: &Found) -> Result<Recreation, Failure> {
+        let target = Target::new(found.set.clone());
+        let pods = pods(reader, &found.set).await?;
+        let standing = pods.iter().filter(|pod| target.standing(pod).is_some());
+        let before: BTreeSet<String> = standing.map(|pod| pod.uid.to_string()).collect();
+        let first = restart(&target, &pods, &before);
+        if first.left == 0 {
+            let name = found.set.name();
+            let all = counted(before.len());
+            return Err(Failure::no(format!("SidecarSet {name:?} has no pod that can be restarted: it matches {all}")));
+        }
+        Ok(Recreation { target, before, first })
+    }
+
+    /// What is going to happen, a line each.
+    pub(crate) fn announcement(&self) -> Vec<String> {
+        let strategy = &self.target.set().spec.update_strategy;
+        let limit = max_unavailable(strategy.max_unavailable.as_ref(), self.before.len());
+        let mut lines = vec![format!(
+            "{} of SidecarSet {} will be evicted and created again by their workloads, with all their containers: no API restarts one \
+             container of a pod. At most {limit} will be missing at a time.",
+            counted(self.first.left),
+            self.target.set().name(),
+        )];
+        lines.extend(self.first.skipped.iter().map(|pod| format!("{}/{} stays: {}", pod.namespace, pod.name, pod.why)));
+        lines
+    }
+
+    /// Whether `maxUnavailable` lets nothing happen at all.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        self.first.evict.is_empty() && self.first.unavailable == 0
+    }
+
+    /// Evicts, and returns when as many pods are ready as before.
+    pub(crate) async fn run(
+        self,
+        reader: &Reader,
+        timeout: Option<Duration>,
+        say: &dyn Fn(&str),
+    ) -> Result<(), Failure> {
+        let mut waits = String::new();
+        let work = async {
+            let (mut done, all) = (0, self.first.left);
+            loop {
+                let pods = pods(reader, self.target.set()).await?;
+                let next = restart(&self.target, &pods, &self.before);
+                if next.left == 0 && next.unavailable <= self.first.unavailable {
+                    return Ok(());
+                }
+                waits = format!("{} missing or not ready", is_or_are(next.unavailable));
+                for pod in &next.evict {
+                    match evict(&reader.client(), pod).await? {
+                        Evicted::Yes => {
+                            done += 1;
+                            say(&format!("evicted {}/{} ({done} of {all})", pod.namespace, pod.name));
+                        }
+                        Evicted::NotNow(reason) => {
+                            let reason = format!("{}/{}: {reason}", pod.namespace, pod.name);
+                            if reason != waits {
+                                say(&format!("waiting: {reason}"));
+                            }
+                            waits = reason;
+                        }
+                    }
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        };
+        let Some(timeout) = timeout else { return work.await };
+        match tokio::time::timeout(timeout, work).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(Failure::no(format!("the restart has not ended within {}s: {waits}", timeout.as_secs()))),
+        }
+    }
+}
+
+fn is_or_are(pods: usize) -> String {
+    format!("{} {}", counted(pods), if pods == 1 { "is" } else { "are" })
+}
+
+/// Evicts exactly this pod, not a later one of the same name.
+async fn evict(client: &Client, pod: &Eviction) -> Result<Evicted, Failure> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
+    let preconditions = Preconditions { uid: Some(pod.uid.clone()), resource_version: None };
+    let delete_options = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+    let params = EvictParams { delete_options: Some(delete_options), ..EvictParams::default() };
+    match pods.evict(&pod.name, &params).await {
+        Ok(_) => Ok(Evicted::Yes),
+        // It is gone already, or another one has its name.
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Evicted::Yes),
+        Err(kube::Error::Api(status)) if status.code == 429 => Ok(Evicted::NotNow(status.message.clone())),
+        Err(error) => {
+            let reason = match &error {
+                kube::Error::Api(status) => status.message.clone(),
+                error => chain(error),
+            };
+            Err(Failure::no(format!("cannot evict {}/{}: {reason}", pod.namespace, pod.name)))
+        }
+    }
+}
