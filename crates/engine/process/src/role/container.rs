@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -88,14 +88,19 @@ enum Streams {
 }
 
 impl Streams {
-    /// Input, output and errors, as far as they are not this process's own.
-    fn split(self) -> io::Result<(Option<OwnedFd>, Option<(OwnedFd, OwnedFd)>)> {
-        Ok(match self {
-            Streams::Own => (None, None),
-            Streams::Output(output) => (None, Some((output.try_clone()?, output))),
-            Streams::Terminal(terminal) => (Some(terminal.try_clone()?), Some((terminal.try_clone()?, terminal))),
-            Streams::Pipes(input, output, errors) => (Some(input), Some((output, errors))),
-        })
+    /// Gives a command its output and its errors, if they are not this process's own, and returns its input.
+    fn apply(self, command: &mut Command) -> io::Result<Option<OwnedFd>> {
+        let (input, output, errors) = match self {
+            Streams::Own => {
+                command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
+                return Ok(None);
+            }
+            Streams::Output(output) => (None, output.try_clone()?, output),
+            Streams::Terminal(terminal) => (Some(terminal.try_clone()?), terminal.try_clone()?, terminal),
+            Streams::Pipes(input, output, errors) => (Some(input), output, errors),
+        };
+        command.stdout(Stdio::from(output)).stderr(Stdio::from(errors));
+        Ok(input)
     }
 }
 
@@ -106,15 +111,7 @@ fn spawn(spec: &CommandSpec, streams: Streams) -> Result<Pid, StartError> {
     // Relative to the pod's `/proc`.
     let mut command = Role::Command.of("self/exe", &()).map_err(failed)?;
     command.stdin(Stdio::from(OwnedFd::from(far)));
-    let (input, output) = streams.split().map_err(failed)?;
-    match output {
-        Some((output, errors)) => {
-            command.stdout(Stdio::from(output)).stderr(Stdio::from(errors));
-        }
-        None => {
-            command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
-        }
-    }
+    let input = streams.apply(&mut command).map_err(failed)?;
     let mut child = command.spawn().map_err(failed)?;
     // Its ends of the socket and the pipe are still in there.
     drop(command);
@@ -225,9 +222,15 @@ impl Supervisor {
             }
             Request::Open { id, command, terminal } => {
                 let mut next = || self.channel.descriptor();
-                let streams = match terminal {
-                    true => next().map(|terminal| (Stdin::Terminal, Streams::Terminal(terminal))),
-                    false => (|| Some((Stdin::Given, Streams::Pipes(next()?, next()?, next()?))))(),
+                let streams = if terminal {
+                    next().map(|terminal| (Stdin::Terminal, Streams::Terminal(terminal)))
+                } else {
+                    match [next(), next(), next()] {
+                        [Some(input), Some(output), Some(errors)] => {
+                            Some((Stdin::Given, Streams::Pipes(input, output, errors)))
+                        }
+                        _ => None,
+                    }
                 };
                 match streams {
                     Some((stdin, streams)) => self.exec(id, command, stdin, streams),
