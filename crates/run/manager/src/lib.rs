@@ -73,6 +73,7 @@ mod part;
 mod paths;
 mod peer;
 mod pending;
+mod places;
 mod pods;
 mod reference;
 mod registration;

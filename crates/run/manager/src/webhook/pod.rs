@@ -1,5 +1,7 @@
 //! A new pod gets its sidecars.
 
+mod places;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -12,7 +14,6 @@ use pillion_note::{Denied, Draw, Note, Reason, Severity};
 use serde_json::Value;
 
 use crate::cluster::View;
-use crate::not_in_force;
 use crate::review::{Answer, Request};
 use crate::state::Inner;
 
@@ -21,40 +22,50 @@ pub(crate) async fn mutate(inner: &Inner, request: Request) -> Answer {
     if !request.is("CREATE") {
         return Answer::default();
     }
-    let namespace = request.namespace.as_deref().unwrap_or("default");
-    let view = inner.pending.view(&inner.views, namespace).await;
-    // Places of `policy: Quota` are not granted here yet, which the answer says.
-    let mut draw = Draw { random: fastrand::u64(..), ..Draw::default() };
-    let autoscalers = inner.rightsizing.of_pod(namespace, &request.object).await;
+    let namespace = request.namespace.as_deref().unwrap_or("default").to_owned();
+    let view = inner.pending.view(&inner.views, &namespace).await;
+    let autoscalers = inner.rightsizing.of_pod(&namespace, &request.object).await;
+    let (id, is_dry_run) = (request.uid.clone(), request.is_dry_run());
+    let pod = match read(request, &view, autoscalers.is_some()) {
+        Ok(Some(pod)) => pod,
+        Ok(None) => return Answer::default(),
+        Err(answer) => return answer,
+    };
+    let places = places::ask(inner, &view.snapshot, &pod, &id, is_dry_run).await;
+    let (random, quota, place) = (fastrand::u64(..), places.granted.clone(), places.id.clone());
     let (gates, now) = (inner.config.gates, (inner.config.now)());
-    match autoscalers {
-        None => decide(request, &view, &view.snapshot, gates, &draw, now),
+    let mut answer = match autoscalers {
+        None => decide(&pod, &view.snapshot, gates, &Draw { random, quota, place, workload: None }, now),
         Some((autoscalers, workload)) => {
-            draw.workload = Some(workload);
+            let draw = Draw { random, quota, place, workload: Some(workload) };
             let snapshot = Snapshot { autoscalers, ..view.snapshot.clone() };
-            decide(request, &view, &snapshot, gates, &draw, now)
+            decide(&pod, &snapshot, gates, &draw, now)
         }
+    };
+    if answer.is_allowed() {
+        answer.warnings.extend(places.warnings);
+    } else {
+        places.give_back(inner, &view.snapshot);
     }
+    answer
 }
 
-fn decide(request: Request, view: &View, snapshot: &Snapshot, gates: Gates, draw: &Draw, now: Timestamp) -> Answer {
+/// The pod of a request; `None` if there is nothing to decide about it.
+fn read(request: Request, view: &View, is_sized: bool) -> Result<Option<Pod>, Answer> {
     let object = in_its_namespace(request.object, request.namespace.as_deref());
-    if draw.workload.is_none() && !is_matched(&object, view) && !has_own_marks(&object) {
-        return Answer::default();
+    if !is_sized && !is_matched(&object, view) && !has_own_marks(&object) {
+        return Ok(None);
     }
-    let pod = match Pod::new(object) {
-        Ok(pod) => pod,
-        Err(error) => return Answer::bad_request(format!("this is not a Pod: {error}")),
-    };
-    let Decision { outcome, notes } = admit(&pod, snapshot, gates, draw, Some(now));
+    Pod::new(object).map(Some).map_err(|error| Answer::bad_request(format!("this is not a Pod: {error}")))
+}
+
+fn decide(pod: &Pod, snapshot: &Snapshot, gates: Gates, draw: &Draw, now: Timestamp) -> Answer {
+    let Decision { outcome, notes } = admit(pod, snapshot, gates, draw, Some(now));
     match outcome {
-        Ok(patch) => Answer {
-            patch,
-            warnings: warnings(&notes, view),
-            audit_annotations: audit_annotations(&notes),
-            refusal: None,
-        },
-        Err(denied) => refusal(&pod, &denied),
+        Ok(patch) => {
+            Answer { patch, warnings: warnings(&notes), audit_annotations: audit_annotations(&notes), refusal: None }
+        }
+        Err(denied) => refusal(pod, &denied),
     }
 }
 
@@ -77,10 +88,8 @@ fn in_its_namespace(mut pod: Value, namespace: Option<&str>) -> Value {
     pod
 }
 
-fn warnings(notes: &[Note], view: &View) -> Vec<String> {
-    let said = notes.iter().filter(|note| note.severity == Severity::Warning).map(ToString::to_string);
-    let pinned = sets(notes, Reason::Revision).filter_map(|set| view.snapshot.catalog.get(set));
-    said.chain(pinned.filter_map(|set| not_in_force::quota(set))).collect()
+fn warnings(notes: &[Note]) -> Vec<String> {
+    notes.iter().filter(|note| note.severity == Severity::Warning).map(ToString::to_string).collect()
 }
 
 /// The SidecarSets that have a note for this reason.
@@ -126,14 +135,12 @@ mod tests {
 
     fn answer(pod: Value, namespace: &str, view: &View) -> Answer {
         let request = Request { object: pod, namespace: Some(namespace.to_owned()), ..Request::default() };
-        decide(
-            request,
-            view,
-            &view.snapshot,
-            Gates::default(),
-            &Draw::default(),
-            "2026-01-01T00:00:00Z".parse().unwrap(),
-        )
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        match read(request, view, false) {
+            Ok(Some(pod)) => decide(&pod, &view.snapshot, Gates::default(), &Draw::default(), now),
+            Ok(None) => Answer::default(),
+            Err(answer) => answer,
+        }
     }
 
     fn pod(container: Value) -> Value {
