@@ -6,6 +6,7 @@
 mod check;
 mod install;
 mod reading;
+mod rightsizing;
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -26,6 +27,7 @@ pub use self::check::ClusterCheckArgs;
 pub use self::install::{InstallArgs, ToClusterArgs, UninstallArgs};
 use self::reading::{PREVIEW_EXAMPLES, WHY_EXAMPLES};
 pub use self::reading::{PreviewArgs, RevisionsArgs, WhyArgs};
+pub use self::rightsizing::{RecommendArgs, RecommendOutput, RightsizingArgs, UsageSourceArg};
 
 /// Sidecars done properly on Kubernetes
 ///
@@ -101,6 +103,14 @@ pub enum Command {
     /// The exit status is 1 if a pod would be refused.
     #[command(after_help = PREVIEW_EXAMPLES)]
     Preview(PreviewArgs),
+    /// Show what VerticalPodAutoscalers recommend, beside what containers request
+    ///
+    /// One line for each container: what it requests now, the target with its bounds, from how many samples it was computed, and what all
+    /// pods of the workload together would save. Reads autoscalers, their checkpoints, workloads and pods, and changes nothing.
+    ///
+    /// With --histogram it draws the usage that one autoscaler has seen, from its checkpoints, with the percentiles that bounds come from.
+    #[command(after_help = RECOMMEND_EXAMPLES)]
+    Recommend(RecommendArgs),
     /// Evaluate, check and draw resource expressions
     ///
     /// An expression computes the cpu or memory of a sidecar from that of the application, for example
@@ -132,7 +142,7 @@ pub enum Command {
     /// The exit status is 1 if a finding needs action.
     #[command(after_help = CLUSTER_CHECK_EXAMPLES)]
     Check(ClusterCheckArgs),
-    /// Print the CustomResourceDefinition of SidecarSet
+    /// Print the CustomResourceDefinitions of SidecarSet, VerticalPodAutoscaler and its checkpoints
     #[command(after_help = CRDS_EXAMPLES)]
     Crds(CrdsArgs),
     /// Print a completion script for a shell
@@ -182,7 +192,11 @@ pub struct DecisionArgs {
 pub struct GateArgs {
     /// Features to switch on or off: a comma-separated list of NAME=true or NAME=false
     ///
+    /// CPUStartupBoost (ALPHA, default false): startupBoost gives more CPU while a container starts.
     /// EnableSortSidecarContainerByName (ALPHA, default false): injected containers are sorted by name, across SidecarSets.
+    /// InPlace (ALPHA, default false): the update mode InPlace of VerticalPodAutoscalers. NativeSidecar (ALPHA, default false,
+    /// but true in pillion up): VerticalPodAutoscalers size native sidecars as well. PerVPAConfig (ALPHA, default false):
+    /// fields of a VerticalPodAutoscaler override flags.
     /// SidecarSetPatchPodMetadataDefaultsAllowed (ALPHA, default false): patchPodMetadata may write any annotation where
     /// there is no whitelist. AllAlpha and AllBeta set all gates of a stage. Can be given several times.
     #[arg(long = "feature-gates", value_name = "GATES")]
@@ -192,7 +206,12 @@ pub struct GateArgs {
 impl GateArgs {
     /// The gates as they are set.
     pub fn gates(&self) -> Gates {
-        let settings = self.feature_gates.iter().fold(Settings::default(), Settings::and);
+        self.gates_over(&Settings::default())
+    }
+
+    /// The gates as they are set, over other defaults.
+    pub fn gates_over(&self, defaults: &Settings) -> Gates {
+        let settings = self.feature_gates.iter().fold(defaults.clone(), |all, more| all.and(more));
         Gates::default().with(&settings)
     }
 }
@@ -280,10 +299,10 @@ pub struct ManagerArgs {
     /// Where /healthz, /readyz and /metrics are served, without TLS
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
     pub health_address: SocketAddr,
-    /// Serve the objects of an installed Kruise, once it has stopped; vpa is accepted, and has no effect yet
+    /// Serve the objects of an installed OpenKruise (kruise) or VerticalPodAutoscaler (vpa), once it has stopped
     ///
     /// While an OpenKruise runs, or is registered for SidecarSets, the manager does nothing but wait: /readyz and the log say for what.
-    /// Nothing acts on VerticalPodAutoscalers yet.
+    /// While a component of the VerticalPodAutoscaler project runs, or is installed, the same controller of the manager waits.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub take_over: Vec<Peer>,
     /// How long webhooks are still served after SIGTERM, in seconds, while API servers notice that this replica ends
@@ -295,6 +314,9 @@ pub struct ManagerArgs {
     /// What is logged: a level, or one for each module, such as info,pillion_lease=debug
     #[arg(long, value_name = "LEVELS", default_value = "info")]
     pub log_level: String,
+    /// The recommender and the updater.
+    #[command(flatten)]
+    pub rightsizing: RightsizingArgs,
     /// Features to switch on or off.
     #[command(flatten)]
     pub gates: GateArgs,
@@ -581,6 +603,17 @@ Examples:
 
   # As a picture
   pillion expr plot 'memory/4 + 64Mi' --from 128Mi --to 2Gi -o memory.svg";
+
+const RECOMMEND_EXAMPLES: &str = "\
+Examples:
+  pillion recommend -A
+  pillion recommend web --histogram
+
+  # What to write into the manifests instead
+  pillion recommend web -o patch
+
+  # The largest savings first
+  pillion recommend -A -o csv | sort -t, -k12 -rn";
 
 const INSTALL_EXAMPLES: &str = "\
 Examples:
