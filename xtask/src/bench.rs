@@ -61,6 +61,12 @@ enum Beside {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// What a pass of the recommender costs, over 10,000 and 100,000 containers: processor time, memory and writes.
+    Rightsize {
+        /// For pillion-load.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// 100,000 simulated pods in one process: memory, time until all run, and a rollout in virtual time.
     Simulate {
         /// For pillion-load.
@@ -77,6 +83,7 @@ impl Bench {
                 Beside::Apiserver { arguments } => command.args(arguments),
                 Beside::Webhook { arguments } => command.arg("webhook").args(arguments),
                 Beside::Manager { arguments } => command.arg("manager").args(arguments),
+                Beside::Rightsize { arguments } => command.arg("rightsize").args(arguments),
                 Beside::Simulate { arguments } => command.arg("simulate").args(arguments),
             };
             run(command)?;

@@ -113,6 +113,9 @@ fn options(template: &mut Template) -> Options {
 /// When an object is part of a release: it is not among the manifests of options that leave it out.
 fn condition(object: &Value, own_certificates: &Options, options: &Options) -> Option<String> {
     match object["kind"].as_str() {
+        Some("CustomResourceDefinition") if is_of_autoscaler(object) => {
+            return Some("and .Values.crds.enabled .Values.crds.autoscaler".to_owned());
+        }
         Some("CustomResourceDefinition") => return Some(".Values.crds.enabled".to_owned()),
         Some("Namespace") => {
             let other = "ne .Values.revisionsNamespace .Release.Namespace";
@@ -142,6 +145,11 @@ fn condition(object: &Value, own_certificates: &Options, options: &Options) -> O
     }
 }
 
+/// Whether a definition is one that the VerticalPodAutoscaler project has as well.
+fn is_of_autoscaler(object: &Value) -> bool {
+    object["spec"]["group"] == pillion_api::names::AUTOSCALING_GROUP
+}
+
 fn file_of(object: &Value) -> anyhow::Result<&'static str> {
     Ok(match object["kind"].as_str().unwrap_or_default() {
         "CustomResourceDefinition" => "crds.yaml",
@@ -161,7 +169,7 @@ fn fill(mut object: Value, template: &mut Template) -> Value {
     label(&mut object, template);
     let keeps = object["kind"] == "CustomResourceDefinition" || object["kind"] == "Namespace";
     if keeps {
-        object["metadata"]["annotations"] = json!({"helm.sh/resource-policy": "keep"});
+        object["metadata"]["annotations"]["helm.sh/resource-policy"] = json!("keep");
     }
     if object["kind"] != "Deployment" {
         return object;
@@ -221,7 +229,7 @@ pub(crate) fn plain() -> anyhow::Result<(PathBuf, String)> {
     let objects = manifests(&Options::default());
     let (definitions, others): (Vec<Value>, Vec<Value>) =
         objects.into_iter().partition(|object| object["kind"] == "CustomResourceDefinition");
-    ensure!(definitions.len() == 1, "deploy/crds has one definition for each of the installation");
+    ensure!(definitions.len() == 3, "deploy/crds has one definition for each of the installation");
     let text = render::yaml_stream(&others).context("cannot write deploy/pillion.yaml")?;
     Ok((root().join("deploy/pillion.yaml"), generated(&text)))
 }

@@ -43,8 +43,12 @@ pub(super) fn schema() -> Value {
             "createRevisionsNamespace": switch(
                 "Whether that namespace is created. Set this to false where it exists, for example because Kruise is installed."
             ),
-            "crds": object("The definition of SidecarSet.", json!({
-                "enabled": switch("Whether it is installed and upgraded with the chart. It stays when the chart is uninstalled."),
+            "crds": object("The definitions of SidecarSet, VerticalPodAutoscaler and its checkpoints.", json!({
+                "enabled": switch("Whether they are installed and upgraded with the chart. They stay when the chart is uninstalled."),
+                "autoscaler": switch(
+                    "Whether those of VerticalPodAutoscaler are among them. Set this to false where the VerticalPodAutoscaler project has \
+                     installed them: they are as good."
+                ),
             })),
             "certificates": object("The certificates of the webhooks.", json!({
                 "secretName": text(
@@ -61,7 +65,8 @@ pub(super) fn schema() -> Value {
             ),
             "logFormat": choice("How the manager writes its log.", &["text", "json"], &options.log_format),
             "takeOver": choice(
-                "Serve the objects of an installed Kruise, once it has stopped. vpa has no effect yet.", &["", "kruise", "vpa"], "",
+                "Serve the objects of an installed OpenKruise or VerticalPodAutoscaler, once it has stopped.",
+                &["", "kruise", "vpa", "kruise,vpa"], "",
             ),
             "resources": {"description": "Requests and limits of the manager.", "type": "object", "default": resources},
             "podAnnotations": map("Annotations of the manager's pods."),

@@ -121,8 +121,7 @@ fn vpa(snapshot: &Snapshot) -> Option<Finding> {
     if snapshot.mutating.iter().flatten().any(|configuration| name(configuration) == VPA_WEBHOOK) {
         signs.push(format!("MutatingWebhookConfiguration {VPA_WEBHOOK} is registered"));
     }
-    // Nothing acts on VerticalPodAutoscalers yet, so nothing can collide.
-    let message = "a VerticalPodAutoscaler is installed; Pillion leaves it alone";
+    let message = "the VerticalPodAutoscaler project serves autoscalers; the same parts of Pillion wait until its parts have stopped";
     (!signs.is_empty()).then(|| Finding::ok(CHECK, message).with_details(signs))
 }
 
@@ -199,6 +198,6 @@ mod tests {
         let leases = BTreeMap::from([("vpa-updater".to_owned(), serde_json::from_value(lease).unwrap())]);
         let mutating = vec![json!({"metadata": {"name": VPA_WEBHOOK}})];
         let found = vpa(&Snapshot { vpa_leases: Ok(leases), mutating: Ok(mutating), ..snapshot() }).unwrap();
-        insta::assert_snapshot!(found, @"ok       a VerticalPodAutoscaler is installed; Pillion leaves it alone: Lease vpa-updater is renewed, MutatingWebhookConfiguration vpa-webhook-config is registered");
+        insta::assert_snapshot!(found, @"ok       the VerticalPodAutoscaler project serves autoscalers; the same parts of Pillion wait until its parts have stopped: Lease vpa-updater is renewed, MutatingWebhookConfiguration vpa-webhook-config is registered");
     }
 }

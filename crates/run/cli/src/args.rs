@@ -6,6 +6,7 @@
 mod check;
 mod install;
 mod reading;
+mod rightsizing;
 mod rollout;
 
 use std::ffi::OsStr;
@@ -27,6 +28,7 @@ pub use self::check::ClusterCheckArgs;
 pub use self::install::{InstallArgs, ToClusterArgs, UninstallArgs};
 use self::reading::{PREVIEW_EXAMPLES, WHY_EXAMPLES};
 pub use self::reading::{PreviewArgs, RevisionsArgs, WhyArgs};
+pub use self::rightsizing::{RecommendArgs, RecommendOutput, RightsizingArgs, UsageSourceArg};
 pub use self::rollout::{HistoryArgs, PlanArgs, RestartArgs, RolloutCommand, SetArgs, StatusArgs, UndoArgs};
 
 /// Sidecars done properly on Kubernetes
@@ -106,6 +108,14 @@ pub enum Command {
     /// Follow, pause, resume, undo and plan rollouts of SidecarSets
     #[command(subcommand)]
     Rollout(RolloutCommand),
+    /// Show what VerticalPodAutoscalers recommend, beside what containers request
+    ///
+    /// One line for each container: what it requests now, the target with its bounds, from how many samples it was computed, and what all
+    /// pods of the workload together would save. Reads autoscalers, their checkpoints, workloads and pods, and changes nothing.
+    ///
+    /// With --histogram it draws the usage that one autoscaler has seen, from its checkpoints, with the percentiles that bounds come from.
+    #[command(after_help = RECOMMEND_EXAMPLES)]
+    Recommend(RecommendArgs),
     /// Evaluate, check and draw resource expressions
     ///
     /// An expression computes the cpu or memory of a sidecar from that of the application, for example
@@ -137,7 +147,7 @@ pub enum Command {
     /// The exit status is 1 if a finding needs action.
     #[command(after_help = CLUSTER_CHECK_EXAMPLES)]
     Check(ClusterCheckArgs),
-    /// Print the CustomResourceDefinition of SidecarSet
+    /// Print the CustomResourceDefinitions of SidecarSet, VerticalPodAutoscaler and its checkpoints
     #[command(after_help = CRDS_EXAMPLES)]
     Crds(CrdsArgs),
     /// Print a completion script for a shell
@@ -183,14 +193,18 @@ pub struct DecisionArgs {
 }
 
 /// What `pillion up` switches on by itself.
-pub const UP_GATES: &str = "SidecarField=true";
+pub const UP_GATES: &str = "NativeSidecar=true,SidecarField=true";
 
 /// `--feature-gates`
 #[derive(Debug, Args)]
 pub struct GateArgs {
     /// Features to switch on or off: a comma-separated list of NAME=true or NAME=false
     ///
+    /// CPUStartupBoost (ALPHA, default false): startupBoost gives more CPU while a container starts.
     /// EnableSortSidecarContainerByName (ALPHA, default false): injected containers are sorted by name, across SidecarSets.
+    /// InPlace (ALPHA, default false): the update mode InPlace of VerticalPodAutoscalers. NativeSidecar (ALPHA, default false;
+    /// `pillion up` switches it on): VerticalPodAutoscalers size native sidecars as well. PerVPAConfig (ALPHA, default false):
+    /// fields of a VerticalPodAutoscaler override flags.
     /// SidecarField (ALPHA, default false; `pillion up` switches it on): sidecars that the pod's author has marked end when the work is
     /// done. SidecarSetPatchPodMetadataDefaultsAllowed (ALPHA, default false): patchPodMetadata may write any annotation where
     /// there is no whitelist. AllAlpha and AllBeta set all gates of a stage. Can be given several times.
@@ -201,14 +215,16 @@ pub struct GateArgs {
 impl GateArgs {
     /// The gates as they are set.
     pub fn gates(&self) -> Gates {
-        let settings = self.feature_gates.iter().fold(Settings::default(), Settings::and);
-        Gates::default().with(&settings)
+        self.gates_over(Settings::default())
     }
 
     /// The gates of `pillion up`, which switches on what it is there to show: [`UP_GATES`].
     pub fn gates_of_up(&self) -> Gates {
-        let own: Settings = UP_GATES.parse().unwrap_or_default();
-        let settings = self.feature_gates.iter().fold(own, Settings::and);
+        self.gates_over(UP_GATES.parse().unwrap_or_default())
+    }
+
+    fn gates_over(&self, defaults: Settings) -> Gates {
+        let settings = self.feature_gates.iter().fold(defaults, |all, more| all.and(more));
         Gates::default().with(&settings)
     }
 }
@@ -302,10 +318,10 @@ pub struct ManagerArgs {
     /// Where /healthz, /readyz and /metrics are served, without TLS
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
     pub health_address: SocketAddr,
-    /// Serve the objects of an installed Kruise, once it has stopped; vpa is accepted, and has no effect yet
+    /// Serve the objects of an installed OpenKruise (kruise) or VerticalPodAutoscaler (vpa), once it has stopped
     ///
     /// While an OpenKruise runs, or is registered for SidecarSets, the manager does nothing but wait: /readyz and the log say for what.
-    /// Nothing acts on VerticalPodAutoscalers yet.
+    /// While a component of the VerticalPodAutoscaler project runs, or is installed, the same controller of the manager waits.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub take_over: Vec<Peer>,
     /// How long webhooks are still served after SIGTERM, in seconds, while API servers notice that this replica ends
@@ -322,6 +338,9 @@ pub struct ManagerArgs {
     /// Without it, and where a command is not in the manifest, the manager writes the terminal phase of such pods.
     #[arg(long, value_name = "IMAGE")]
     pub wrap_image: Option<String>,
+    /// The recommender and the updater.
+    #[command(flatten)]
+    pub rightsizing: RightsizingArgs,
     /// Features to switch on or off.
     #[command(flatten)]
     pub gates: GateArgs,
@@ -608,6 +627,17 @@ Examples:
 
   # As a picture
   pillion expr plot 'memory/4 + 64Mi' --from 128Mi --to 2Gi -o memory.svg";
+
+const RECOMMEND_EXAMPLES: &str = "\
+Examples:
+  pillion recommend -A
+  pillion recommend web --histogram
+
+  # What to write into the manifests instead
+  pillion recommend web -o patch
+
+  # The largest savings first
+  pillion recommend -A -o csv | sort -t, -k12 -rn";
 
 const INSTALL_EXAMPLES: &str = "\
 Examples:

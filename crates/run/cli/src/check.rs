@@ -28,7 +28,7 @@ use crate::connect::connect;
 use crate::{Failure, block_on, chain, print, rendered};
 
 /// The Leases of the VerticalPodAutoscaler, in kube-system.
-const VPA_LEASES: [&str; 2] = ["vpa-recommender", "vpa-updater"];
+const VPA_LEASES: [&str; 3] = ["vpa-recommender", "vpa-recommender-lease", "vpa-updater"];
 
 /// How many questions about rights are on their way at once.
 const AT_ONCE: usize = 8;

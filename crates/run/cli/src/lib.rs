@@ -16,6 +16,7 @@
 //!                          ├─ preview ┘  cluster ──▶ known, fleet ──▶ pillion-preview ───────┘
 //!                          ├─ rollout ── cluster ──▶ pillion-rollout ──▶ status, tree, forecast; patches, evictions ──▶ a cluster
 //!                          ├─ expr ───── pillion-expr ──▶ text, or plot ──▶ terminal, SVG, PNG
+//!                          ├─ recommend ─ cluster ──▶ recommend::rows ──▶ render
 //!                          ├─ crds ───── pillion-api ───▶ render
 //!                          ├─ install, uninstall ── pillion-install ──▶ an API server
 //!                          ├─ check ──── cluster ──▶ pillion-check ──▶ findings
@@ -42,6 +43,7 @@ mod manager;
 pub mod manifest;
 pub mod offline;
 mod preview;
+mod recommend;
 pub mod render;
 mod rollout;
 mod terminal;
@@ -59,6 +61,7 @@ use anstyle::{AnsiColor, Style};
 use clap::FromArgMatches as _;
 use jiff::Timestamp;
 use pillion_api::sidecarset::crd::{self, Conversion};
+use pillion_api::vpa;
 use pillion_note::Draw;
 use serde_json::Value;
 
@@ -143,6 +146,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Manager(args) => manager::run(&args),
         Command::Why(args) => run_why(&args),
         Command::Preview(args) => run_preview(&args),
+        Command::Recommend(args) => recommend::run(&args),
         Command::Rollout(command) => rollout::run(&command),
         Command::Expr(ExprCommand::Eval(args)) => print(&expr::eval(&args)?),
         Command::Expr(ExprCommand::Check(args)) => print(&expr::check(&args)?),
@@ -152,7 +156,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
         Command::Check(args) => check::run(&args),
         Command::Crds(CrdsArgs { output }) => print(&match output {
             ObjectOutput::Yaml => crds_yaml()?,
-            ObjectOutput::Json => render::json_text(&crd::sidecarset(&Conversion::None)),
+            ObjectOutput::Json => render::json_list(&definitions()),
         }),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -162,9 +166,13 @@ fn dispatch(command: Command) -> Result<(), Failure> {
     }
 }
 
-/// The definitions of our kinds, as `pillion crds` prints them.
+/// The definitions of the kinds that Pillion serves, as `pillion crds` prints them.
 pub fn crds_yaml() -> Result<String, serde_saphyr::ser::Error> {
-    render::yaml(&crd::sidecarset(&Conversion::None))
+    render::yaml_stream(&definitions())
+}
+
+fn definitions() -> [Value; 3] {
+    [crd::sidecarset(&Conversion::None), vpa::crd::vertical_pod_autoscaler(), vpa::crd::checkpoint()]
 }
 
 fn run_inject(args: &InjectArgs) -> Result<(), Failure> {

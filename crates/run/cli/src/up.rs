@@ -26,7 +26,7 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, ResourceExt as _};
 use pillion_clock::Clock;
 use pillion_embedded::{Containers, Embedded};
-use pillion_gates::Gates;
+use pillion_gates::{Gate, Gates, Settings};
 use pillion_manager::{Manager, NAMESPACE, WebhookAddress};
 use pillion_node::ImageMap;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -38,7 +38,7 @@ use tracing_subscriber::filter::LevelFilter;
 use self::home::Home;
 use self::screen::{Header, Screen};
 use self::view::{View, short};
-use crate::args::{UP_GATES, UpArgs};
+use crate::args::UpArgs;
 use crate::manifest::Document;
 use crate::{Failure, chain};
 
@@ -46,6 +46,8 @@ use crate::{Failure, chain};
 const BEAT: Duration = Duration::from_millis(100);
 /// The Service that the API server is told to find the manager at. There is none: the engine calls it in process.
 const SERVICE: &str = "pillion-webhook";
+/// The node measures usage this often: recommendations and resizes are seen while one watches. Elsewhere it is once a minute.
+const RIGHTSIZING: Duration = Duration::from_secs(15);
 /// After Ctrl-C nothing runs longer than this, whatever a pod's grace period says.
 const LONGEST_GRACE: Duration = Duration::from_mins(1);
 
@@ -100,9 +102,6 @@ fn is_live(args: &UpArgs) -> bool {
 async fn session(args: &UpArgs, documents: Vec<Document>, images: ImageMap) -> Result<(), Failure> {
     let mut interrupts = Interrupts::new()?;
     let home = Home::new(args.data.as_deref()).map_err(Failure::misuse)?;
-    if args.gates.gates_of_up() != args.gates.gates() {
-        crate::say(&format!("feature gates: {UP_GATES} (--feature-gates switches features on and off)"));
-    }
     let engine = start(args, &home, images).await?;
     let outcome = tokio::select! {
         outcome = play(args, &home, &engine, documents) => outcome,
@@ -154,6 +153,7 @@ async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Docu
     engine.start_controllers();
     default_service_account(&client).await;
     let kubeconfig = quoted(&home.kubeconfig());
+    let enabled = enabled(args.gates.gates_of_up());
     let live = is_live(args);
     let screen = if live { Some(Screen::open()?) } else { None };
     let view = channel::Sender::new(View::default());
@@ -175,7 +175,7 @@ async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Docu
         std::future::pending::<Result<(), Failure>>().await
     };
     tokio::select! {
-        shown = show(screen, &kubeconfig, began, &view, finished.subscribe()) => shown?,
+        shown = show(screen, (&kubeconfig, enabled.as_deref()), began, &view, finished.subscribe()) => shown?,
         outcome = work => outcome?,
         ended = manager.run() => {
             let reason = ended.err().map_or_else(|| "it was stopped".to_owned(), |error| chain(&error));
@@ -207,13 +207,22 @@ async fn default_service_account(client: &kube::Client) {
     let _ = tokio::time::timeout(LONGEST_SETUP, exists).await;
 }
 
+/// The gates that are switched on, in plain sight.
+fn enabled(gates: Gates) -> Option<String> {
+    let names: Vec<&str> = Gate::ALL.into_iter().filter(|gate| gates.is_enabled(*gate)).map(Gate::name).collect();
+    (!names.is_empty()).then(|| format!("feature gates: {}", names.join(", ")))
+}
+
 async fn start_manager(engine: &Embedded, gates: Gates) -> Result<Manager, String> {
     let address = WebhookAddress::Service { namespace: NAMESPACE.to_owned(), name: SERVICE.to_owned(), port: 443 };
     let clock = engine.server().clock();
-    let config = pillion_manager::Config {
-        gates,
-        ..pillion_manager::Config::new(engine.client(), Arc::new(move || clock.now()), address)
+    let defaults = pillion_manager::Config::new(engine.client(), Arc::new(move || clock.now()), address);
+    let rightsizing = pillion_rightsizer::Config {
+        recommender_interval: RIGHTSIZING,
+        updater_interval: RIGHTSIZING,
+        ..defaults.rightsizing.clone()
     };
+    let config = pillion_manager::Config { gates, rightsizing, ..defaults };
     let manager = Manager::new(config);
     engine.server().register_webhook(&format!("https://{SERVICE}.{NAMESPACE}.svc"), manager.webhooks());
     manager.start().await.map_err(|error| chain(&error))?;
@@ -224,15 +233,18 @@ async fn start_manager(engine: &Embedded, gates: Gates) -> Result<Manager, Strin
 /// Shows every change, until all has been shown after the end.
 async fn show(
     mut screen: Option<Screen>,
-    kubeconfig: &str,
+    (kubeconfig, enabled): (&str, Option<&str>),
     began: Instant,
     view: &channel::Sender<View>,
     finished: channel::Receiver<bool>,
 ) -> io::Result<()> {
-    let header = Header { kubeconfig: kubeconfig.to_owned() };
+    let header = Header { kubeconfig: kubeconfig.to_owned(), gates: enabled.map(str::to_owned) };
     if screen.is_none() {
         let mut stdout = io::stdout().lock();
         writeln!(stdout, "export KUBECONFIG={kubeconfig}")?;
+        if let Some(gates) = enabled {
+            writeln!(stdout, "{gates}")?;
+        }
     }
     let mut old = View::default();
     let mut beat = tokio::time::interval(BEAT);

@@ -138,15 +138,18 @@ async fn remove_what_users_have(
     say: Say<'_>,
 ) -> Result<(), Error> {
     let definitions = || kept.iter().filter(|place| place.is("CustomResourceDefinition"));
+    let of_sets = |place: &&&Place| place.name == migrate::definition_name();
     for place in definitions() {
-        if let Some(definition) = migrate::definition(client).await? {
+        if of_sets(&place)
+            && let Some(definition) = migrate::definition(client).await?
+        {
             let deleted = migrate::delete_all(client, &definition).await?;
             say(&format!("{deleted} SidecarSets deleted"));
         }
         place.delete(client, say).await?;
         place.is_gone(client, timeout).await?;
     }
-    if definitions().next().is_some() {
+    if definitions().any(|place| of_sets(&place)) {
         delete_revisions(client, say).await?;
     } else if migrate::definition(client).await?.is_some() {
         say("the definition of SidecarSet is not part of the installation: it stays, and its SidecarSets with it");

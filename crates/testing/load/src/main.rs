@@ -18,6 +18,7 @@ mod manage;
 mod measure;
 mod pods;
 mod process;
+mod rightsize;
 mod serve;
 mod server;
 mod simulate;
@@ -75,6 +76,8 @@ enum Command {
     Manager(webhook::Large),
     /// Many simulated pods in one process, in virtual time.
     Simulate(simulate::Simulate),
+    /// What a pass of the recommender costs.
+    Rightsize(rightsize::Rightsize),
 }
 
 /// How much load.
@@ -119,9 +122,16 @@ fn main() -> anyhow::Result<ExitCode> {
         return Ok(code);
     }
     let arguments = Arguments::parse();
-    if let Some(Command::Simulate(simulate)) = &arguments.command {
-        simulate.run()?;
-        return Ok(ExitCode::SUCCESS);
+    match &arguments.command {
+        Some(Command::Simulate(simulate)) => {
+            simulate.run()?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(Command::Rightsize(rightsize)) => {
+            rightsize.run()?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        _ => {}
     }
     // An error means that it was told before, which is as good.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -134,8 +144,8 @@ fn main() -> anyhow::Result<ExitCode> {
                 Command::Decode { answer } => manage::decode(&answer).await,
                 Command::Webhook(webhook) => webhook.run().await,
                 Command::Manager(large) => large.run().await,
-                // It has a runtime of its own.
-                Command::Simulate(_) => Ok(()),
+                // They have runtimes of their own.
+                Command::Simulate(_) | Command::Rightsize(_) => Ok(()),
             }
         })?;
         return Ok(ExitCode::SUCCESS);

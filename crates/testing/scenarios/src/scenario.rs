@@ -16,6 +16,7 @@ pub mod jobs;
 pub mod namespaces;
 pub mod native_sidecars;
 pub mod probes;
+pub mod rightsizing;
 pub mod rollouts;
 pub mod scheduling;
 pub mod service_accounts;

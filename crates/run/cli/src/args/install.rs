@@ -54,11 +54,11 @@ pub struct InstallArgs {
     /// How the manager writes its log
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
     log_format: String,
-    /// Serve the objects of an installed Kruise instead of it; vpa is accepted, and has no effect yet
+    /// Serve the objects of an installed OpenKruise (kruise) or VerticalPodAutoscaler (vpa) instead of it
     ///
     /// OpenKruise must have been stopped. Its definition of SidecarSet is replaced, and the webhook configurations that it has left are deleted,
-    /// with the rights of whoever runs this command. SidecarSets, revisions and pods stay as they are. Nothing acts on
-    /// VerticalPodAutoscalers yet.
+    /// with the rights of whoever runs this command. SidecarSets, revisions and pods stay as they are. The
+    /// components of the VerticalPodAutoscaler project must have been stopped, too: each part of the manager waits for its own.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     take_over: Vec<Peer>,
     /// How many seconds the manager may take until it answers

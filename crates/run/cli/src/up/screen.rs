@@ -19,6 +19,8 @@ use super::view::{Container, Pod, Role, State, View, short};
 /// What is said above the view.
 pub(crate) struct Header {
     pub(crate) kubeconfig: String,
+    /// The feature gates that are switched on.
+    pub(crate) gates: Option<String>,
 }
 
 /// A terminal in which the view is drawn. The user's own screen comes back when it is dropped.
@@ -198,6 +200,7 @@ fn draw_header(frame: &mut Frame<'_>, area: Rect, header: &Header, since_start: 
         Span::styled(format!("  {:>3}s  ", since_start.as_secs()), FAINT),
         Span::raw("export KUBECONFIG="),
         Span::raw(header.kubeconfig.as_str()),
+        Span::styled(header.gates.as_ref().map(|gates| format!("  {gates}")).unwrap_or_default(), FAINT),
     ]);
     frame.render_widget(Paragraph::new(line), area);
 }
@@ -335,7 +338,7 @@ mod tests {
     /// What a window of this size shows, without the blanks at the ends of lines.
     fn drawn(view: &View, width: u16, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        let header = Header { kubeconfig: "/tmp/pillion-x/kubeconfig".to_owned() };
+        let header = Header { kubeconfig: "/tmp/pillion-x/kubeconfig".to_owned(), gates: None };
         let now = "2026-01-01T00:00:07Z".parse().unwrap();
         terminal.draw(|frame| draw(frame, &header, view, Duration::from_secs(7), now)).unwrap();
         let buffer = terminal.backend().buffer();

@@ -117,7 +117,7 @@ fn pod_template() -> Value {
 }
 
 /// What is not in the scenario's namespace would be in the way of others.
-async fn clean_up(namespace: &Namespace, home: &str) -> anyhow::Result<()> {
+pub(super) async fn clean_up(namespace: &Namespace, home: &str) -> anyhow::Result<()> {
     let client = || namespace.client();
     let delete = DeleteParams::default();
     Api::<MutatingWebhookConfiguration>::all(client()).delete("pillion", &delete).await?;

@@ -1,0 +1,176 @@
+//! What is known of each container that an autoscaler sizes.
+
+use pillion_api::pod::Pod;
+use pillion_api::vpa::{
+    RecommendedContainerResources, ResourceList, VerticalPodAutoscaler, VerticalPodAutoscalerCheckpoint,
+};
+use pillion_api::workload::pod_template;
+use pillion_quantity::{Format, Quantity};
+use pillion_rightsize::{ContainerKind, PodContainer, PodView};
+use serde::Serialize;
+use serde_json::Value;
+
+/// The columns of a table.
+pub(super) const HEADER: [&str; 12] = [
+    "NAMESPACE",
+    "VPA",
+    "WORKLOAD",
+    "CONTAINER",
+    "RESOURCE",
+    "CURRENT",
+    "TARGET",
+    "LOWER",
+    "UPPER",
+    "SAMPLES",
+    "SAVES",
+    "REASON",
+];
+
+/// The workload that an autoscaler targets.
+#[derive(Debug, Default)]
+pub(super) struct Target {
+    pub(super) workload: Value,
+    pub(super) pods: Vec<Value>,
+}
+
+impl Target {
+    /// What the containers are and request: in the newest pod, or in the template while there is none.
+    fn containers(&self) -> Vec<PodContainer> {
+        let newest = self.pods.iter().max_by_key(|pod| pod["metadata"]["creationTimestamp"].as_str());
+        let template = pod_template(&self.workload).and_then(|path| self.workload.pointer(path));
+        let pod = newest.or(template).and_then(|pod| Pod::new(pod.clone()).ok());
+        pod.map(|pod| PodView::new(&pod).containers).unwrap_or_default()
+    }
+
+    fn replicas(&self) -> i128 {
+        if !self.pods.is_empty() {
+            return i128::try_from(self.pods.len()).unwrap_or(i128::MAX);
+        }
+        self.workload["spec"]["replicas"].as_i64().map_or(1, i128::from)
+    }
+}
+
+/// One container of an autoscaler.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Row {
+    pub(super) namespace: String,
+    pub(super) vpa: String,
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    pub(super) workload: String,
+    pub(super) container: String,
+    /// Whether it is a native sidecar.
+    pub(super) is_sidecar: bool,
+    current: ResourceList,
+    pub(super) target: ResourceList,
+    lower_bound: ResourceList,
+    upper_bound: ResourceList,
+    samples: Option<i64>,
+    /// What all pods together would request less; negative if they need more.
+    saves: ResourceList,
+    reason: String,
+}
+
+impl Row {
+    /// One line for each resource.
+    pub(super) fn lines(&self) -> impl Iterator<Item = [String; 12]> {
+        let text = |list: &ResourceList, resource: &str| {
+            list.get(resource).map_or_else(|| "-".to_owned(), |amount| amount.to_string())
+        };
+        self.target.iter().map(move |(resource, target)| {
+            [
+                self.namespace.clone(),
+                self.vpa.clone(),
+                format!("{}/{}", self.kind, self.workload),
+                self.container.clone(),
+                resource.to_owned(),
+                text(&self.current, resource),
+                target.to_string(),
+                text(&self.lower_bound, resource),
+                text(&self.upper_bound, resource),
+                self.samples.map_or_else(|| "-".to_owned(), |samples| samples.to_string()),
+                text(&self.saves, resource),
+                self.reason.clone(),
+            ]
+        })
+    }
+}
+
+/// The rows of an autoscaler, by container.
+pub(super) fn rows(
+    autoscaler: &VerticalPodAutoscaler,
+    checkpoints: &[VerticalPodAutoscalerCheckpoint],
+    target: &Target,
+) -> Vec<Row> {
+    let reference = autoscaler.spec.target_ref.clone().unwrap_or_default();
+    let containers = target.containers();
+    let row = |recommended: &RecommendedContainerResources| {
+        let name = &recommended.container_name;
+        let container = containers.iter().find(|container| container.name == *name);
+        let current: ResourceList = container.map(|container| container.requests.into()).unwrap_or_default();
+        let checkpoint = checkpoints.iter().find(|checkpoint| {
+            checkpoint.metadata.namespace.as_deref() == Some(autoscaler.namespace())
+                && checkpoint.spec.vpa_object_name == autoscaler.name()
+                && checkpoint.spec.container_name == *name
+        });
+        Row {
+            namespace: autoscaler.namespace().to_owned(),
+            vpa: autoscaler.name().to_owned(),
+            api_version: reference.api_version.clone().unwrap_or_default(),
+            kind: reference.kind.clone(),
+            workload: reference.name.clone(),
+            container: name.clone(),
+            is_sidecar: container.is_some_and(|container| container.kind == ContainerKind::NativeSidecar),
+            saves: saves(&current, &recommended.target, target.replicas()),
+            reason: reason(autoscaler, recommended, &current),
+            current,
+            target: recommended.target.clone(),
+            lower_bound: recommended.lower_bound.clone().unwrap_or_default(),
+            upper_bound: recommended.upper_bound.clone().unwrap_or_default(),
+            samples: checkpoint.map(|checkpoint| checkpoint.status.total_samples_count),
+        }
+    };
+    let recommended = autoscaler.status.recommendation.iter().flat_map(|it| &it.container_recommendations);
+    recommended.map(row).collect()
+}
+
+fn saves(current: &ResourceList, target: &ResourceList, replicas: i128) -> ResourceList {
+    let saved = |(resource, target): (&str, Quantity)| {
+        let less = current.get(resource)?.checked_sub(target)?.nanos().checked_mul(replicas)?;
+        let format = if resource == "memory" { Format::BinarySi } else { Format::DecimalSi };
+        Some((resource.to_owned(), Quantity::from_nanos(less, format)))
+    };
+    target.iter().filter_map(saved).collect()
+}
+
+/// Why the target is what it is, and whether pods are brought to it.
+fn reason(
+    autoscaler: &VerticalPodAutoscaler,
+    recommended: &RecommendedContainerResources,
+    current: &ResourceList,
+) -> String {
+    let mut reasons = Vec::new();
+    if recommended.uncapped_target.as_ref().is_some_and(|uncapped| *uncapped != recommended.target) {
+        reasons.push("capped by its policy".to_owned());
+    }
+    let bound = |list: &Option<ResourceList>, resource: &str| list.as_ref().and_then(|list| list.get(resource));
+    for (resource, _) in recommended.target.iter() {
+        let Some(request) = current.get(resource) else {
+            reasons.push(format!("no {resource} request"));
+            continue;
+        };
+        if bound(&recommended.lower_bound, resource).is_some_and(|lower| request < lower) {
+            reasons.push(format!("too little {resource}"));
+        } else if bound(&recommended.upper_bound, resource).is_some_and(|upper| request > upper) {
+            reasons.push(format!("too much {resource}"));
+        }
+    }
+    if reasons.is_empty() {
+        reasons.push("within its bounds".to_owned());
+    }
+    if !autoscaler.update_mode().updates_running_pods() {
+        reasons.push(format!("mode {}", autoscaler.update_mode().as_str()));
+    }
+    reasons.join(", ")
+}

@@ -1,0 +1,91 @@
+use serde_json::json;
+
+use super::*;
+
+fn autoscaler(mode: &str) -> VerticalPodAutoscaler {
+    let both = |cpu: &str, memory: &str| json!({"cpu": cpu, "memory": memory});
+    vpa::decode(json!({
+        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {
+            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "updatePolicy": {"updateMode": mode}
+        },
+        "status": {"recommendation": {"containerRecommendations": [
+            {"containerName": "app", "target": both("250m", "200Mi"), "lowerBound": both("100m", "100Mi"),
+             "upperBound": both("500m", "1Gi"), "uncappedTarget": both("250m", "180Mi")},
+            {"containerName": "mesh", "target": {"cpu": "50m"}, "lowerBound": {"cpu": "25m"}, "upperBound": {"cpu": "80m"}}
+        ]}}
+    }))
+    .unwrap()
+}
+
+fn target() -> Target {
+    let resources = |cpu: &str, memory: &str| json!({"requests": {"cpu": cpu, "memory": memory}});
+    let pod = |created: &str, cpu: &str| {
+        json!({
+            "metadata": {"name": created, "creationTimestamp": created},
+            "spec": {
+                "containers": [{"name": "app", "resources": resources(cpu, "2Gi")}],
+                "initContainers": [{"name": "mesh", "restartPolicy": "Always", "resources": resources("10m", "1Gi")}]
+            }
+        })
+    };
+    let pods = vec![pod("2026-01-01T00:00:00Z", "9"), pod("2026-01-02T00:00:00Z", "300m")];
+    Target { workload: json!({"kind": "Deployment"}), pods }
+}
+
+fn checkpoint() -> VerticalPodAutoscalerCheckpoint {
+    vpa::decode_checkpoint(json!({
+        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscalerCheckpoint",
+        "metadata": {"name": "web-app", "namespace": "shop"}, "spec": {"vpaObjectName": "web", "containerName": "app"},
+        "status": {
+            "version": "v3", "totalSamplesCount": 31,
+            "firstSampleStart": "2026-01-01T00:00:00Z", "lastSampleStart": "2026-01-01T00:30:00Z",
+            "cpuHistogram": {
+                "referenceTimestamp": "2026-01-01T00:00:00Z", "bucketWeights": {"1": 10000, "4": 5000, "9": 1000}, "totalWeight": 3.1
+            },
+            "memoryHistogram": {"referenceTimestamp": "2026-01-01T00:00:00Z", "bucketWeights": {"3": 10000}, "totalWeight": 1.0}
+        }
+    }))
+    .unwrap()
+}
+
+#[test]
+fn each_container_has_a_line_for_each_resource() {
+    let rows = rows(&autoscaler("Off"), &[checkpoint()], &target());
+    let text = shown(&rows, RecommendOutput::Table).unwrap();
+    insta::assert_snapshot!(text, @r"
+    ");
+}
+
+#[test]
+fn a_spreadsheet_has_the_same_cells() {
+    let rows = rows(&autoscaler("Recreate"), &[], &target());
+    let text = shown(&rows, RecommendOutput::Csv).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "namespace,vpa,workload,container,resource,current,target,lower,upper,samples,saves,reason");
+    assert_eq!(
+        lines[1],
+        r#"shop,web,Deployment/web,app,cpu,300m,250m,100m,500m,-,100m,"capped by its policy, too much memory""#
+    );
+}
+
+#[test]
+fn a_patch_has_the_requests_of_containers_and_native_sidecars() {
+    let rows = rows(&autoscaler("Off"), &[], &target());
+    let patch = &patches(&rows)[0];
+    assert_eq!(
+        patch["spec"]["template"]["spec"],
+        json!({
+            "containers": [{"name": "app", "resources": {"requests": {"cpu": "250m", "memory": "200Mi"}}}],
+            "initContainers": [{"name": "mesh", "resources": {"requests": {"cpu": "50m"}}}]
+        })
+    );
+}
+
+#[test]
+fn usage_is_drawn_with_its_percentiles() {
+    let text = histogram::text(&[checkpoint()]).unwrap();
+    insta::assert_snapshot!(text, @r"
+    ");
+    assert!(histogram::text(&[]).unwrap_err().starts_with("there is no checkpoint yet"));
+}

@@ -1,0 +1,211 @@
+//! VerticalPodAutoscalers over native sidecars: the recommendation is given, and the updater and admission carry it out.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Container, Pod};
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::core::DynamicObject;
+use pillion_api::vpa::DEFAULT_RECOMMENDER;
+use pillion_gates::Gates;
+use pillion_manager::{Config, Manager, Part, WebhookAddress};
+use pillion_rightsizer::autoscalers;
+use serde_json::{Value, json};
+
+use super::custom_resources::DEFINITION;
+use super::injection::clean_up;
+use super::{UNTIL_TERM, is_running, restarts, shell, sidecar, with};
+use crate::{Namespace, wait};
+
+const NATIVE: &str = "NativeSidecar=true";
+
+/// The updater resizes a native sidecar in place: nothing restarts.
+pub async fn a_native_sidecar_follows_its_recommendation(namespace: &Namespace) -> anyhow::Result<()> {
+    managed(namespace, NATIVE, async |namespace| {
+        let pod = deploy(namespace).await?;
+        recommend(namespace, &pod, &["app", "mesh", "setup"], "InPlaceOrRecreate").await?;
+        let name = pod.metadata.name.clone().context("a pod has a name")?;
+        let resized = namespace
+            .wait_for_pod(&name, "resized", |pod| {
+                actual(pod, "mesh").as_deref() == Some("30m") && actual(pod, "app").as_deref() == Some("30m")
+            })
+            .await?;
+        ensure!(restarts(&resized, "mesh") == Some(0) && restarts(&resized, "app") == Some(0), "something restarted");
+        ensure!(request(&resized, "setup").as_deref() == Some("10m"), "a plain init container was resized");
+        ensure!(resized.metadata.uid == pod.metadata.uid, "it is another pod");
+        Ok(())
+    })
+    .await
+}
+
+/// Where the mode does not resize, the pod is evicted, and admission gives its successor what is recommended.
+pub async fn a_pod_is_evicted_where_in_place_is_off(namespace: &Namespace) -> anyhow::Result<()> {
+    managed(namespace, NATIVE, async |namespace| {
+        let before = deploy(namespace).await?;
+        recommend(namespace, &before, &["app", "mesh", "setup"], "Recreate").await?;
+        let after = successor(namespace, &before).await?;
+        ensure!(request(&after, "mesh").as_deref() == Some("30m"), "the native sidecar was not sized");
+        ensure!(request(&after, "setup").as_deref() == Some("10m"), "a plain init container was sized");
+        let annotations = after.metadata.annotations.unwrap_or_default();
+        ensure!(annotations.get("vpaObservedContainers").map(String::as_str) == Some("app, mesh"), "{annotations:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// Without the gate the app follows, and its native sidecar is left alone.
+pub async fn without_the_gate_a_native_sidecar_is_left_alone(namespace: &Namespace) -> anyhow::Result<()> {
+    managed(namespace, "", async |namespace| {
+        let before = deploy(namespace).await?;
+        recommend(namespace, &before, &["app", "mesh"], "Recreate").await?;
+        let after = successor(namespace, &before).await?;
+        ensure!(request(&after, "app").as_deref() == Some("30m"), "the app was not sized");
+        ensure!(request(&after, "mesh").as_deref() == Some("10m"), "the native sidecar was sized");
+        let annotations = after.metadata.annotations.unwrap_or_default();
+        ensure!(annotations.get("vpaObservedContainers").map(String::as_str) == Some("app"), "{annotations:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// Runs a scenario beside a manager that updates pods and sizes new ones. Nobody recommends: the scenario does.
+async fn managed(
+    namespace: &Namespace,
+    gates: &str,
+    scenario: impl AsyncFnOnce(&Namespace) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let _mine = DEFINITION.lock().await;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let address = WebhookAddress::Url(format!("https://{}", listener.local_addr()?));
+    let config = Config::new(namespace.client(), Arc::new(Timestamp::now), address);
+    let home = format!("{}-manager", namespace.name());
+    let mut rightsizing = config.rightsizing.clone();
+    rightsizing.updater_interval = Duration::from_secs(2);
+    let manager = Manager::new(Config {
+        namespace: home.clone(),
+        gates: Gates::default().with(&gates.parse()?),
+        parts: vec![Part::Webhook, Part::Updater],
+        rightsizing,
+        ..config
+    });
+    let serving = tokio::spawn({
+        let manager = manager.clone();
+        async move { manager.serve(listener, Duration::ZERO, Duration::ZERO).await }
+    });
+    let registered = async {
+        manager.start().await?;
+        manager.register().await
+    };
+    let outcome = match registered.await {
+        Ok(()) => tokio::select! {
+            outcome = Box::pin(scenario(namespace)) => outcome,
+            ended = manager.run() => ended.map_err(Into::into).and_then(|()| anyhow::bail!("the manager has ended")),
+        },
+        Err(error) => Err(error.into()),
+    };
+    manager.stop();
+    serving.abort();
+    let cleaned = clean_up(namespace, &home).await;
+    outcome.and(cleaned)
+}
+
+/// An autoscaler that recommends 30m of CPU for containers that request 10m. Running pods are updated only when new ones are known to be sized.
+async fn recommend(namespace: &Namespace, running: &Pod, containers: &[&str], mode: &str) -> anyhow::Result<()> {
+    let api: Api<DynamicObject> = Api::namespaced_with(namespace.client(), namespace.name(), &autoscalers());
+    let object: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "web"},
+        "spec": {
+            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+            "updatePolicy": {"updateMode": "Initial", "minReplicas": 1},
+            "recommenders": [{"name": format!("not-{DEFAULT_RECOMMENDER}")}]
+        }
+    }))?;
+    wait::until("an API server that serves autoscalers", async || {
+        match api.create(&PostParams::default(), &object).await {
+            Ok(_) => Ok(Some(())),
+            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(Some(())),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    })
+    .await?;
+    let cpu = json!({"cpu": "30m"});
+    let recommended: Vec<Value> = containers
+        .iter()
+        .map(|name| json!({"containerName": name, "target": cpu, "lowerBound": {"cpu": "25m"}, "upperBound": {"cpu": "50m"}}))
+        .collect();
+    let status = json!({"status": {"recommendation": {"containerRecommendations": recommended}}});
+    api.patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await?;
+    let mut new = running.clone();
+    new.metadata.name = Some("try".to_owned());
+    (new.metadata.uid, new.metadata.resource_version, new.status) = (None, None, None);
+    if let Some(spec) = &mut new.spec {
+        spec.node_name = None;
+    }
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    wait::until("a new pod that is sized", async || {
+        let created = namespace.api::<Pod>().create(&dry_run, &new).await?;
+        Ok((request(&created, "app").as_deref() == Some("30m")).then_some(()))
+    })
+    .await?;
+    let mode = json!({"spec": {"updatePolicy": {"updateMode": mode}}});
+    api.patch("web", &PatchParams::default(), &Patch::Merge(mode)).await?;
+    Ok(())
+}
+
+/// A Deployment with one pod, whose containers request 10m of CPU. Gives the pod, running.
+async fn deploy(namespace: &Namespace) -> anyhow::Result<Pod> {
+    let small = json!({"resources": {"requests": {"cpu": "10m", "memory": "16Mi"}}});
+    let spec = json!({
+        "terminationGracePeriodSeconds": 2,
+        "initContainers": [
+            with(shell("setup", "true"), small.clone()),
+            with(sidecar("mesh", UNTIL_TERM), small.clone()),
+        ],
+        "containers": [with(shell("app", UNTIL_TERM), small)],
+    });
+    namespace
+        .create::<Deployment>(json!({
+            "metadata": {"name": "web"},
+            "spec": {
+                "replicas": 1, "selector": {"matchLabels": {"app": "web"}},
+                "template": {"metadata": {"labels": {"app": "web"}}, "spec": spec}
+            }
+        }))
+        .await?;
+    running(namespace, |_| true).await
+}
+
+/// The pod that took the place of another one.
+async fn successor(namespace: &Namespace, before: &Pod) -> anyhow::Result<Pod> {
+    running(namespace, |pod| pod.metadata.uid != before.metadata.uid).await
+}
+
+async fn running(namespace: &Namespace, is_meant: impl Fn(&Pod) -> bool) -> anyhow::Result<Pod> {
+    wait::until("a pod that runs", async || {
+        let pods = namespace.api::<Pod>().list(&ListParams::default().labels("app=web")).await?.items;
+        let is_running =
+            |pod: &Pod| pod.metadata.deletion_timestamp.is_none() && is_running(pod, "app") && is_running(pod, "mesh");
+        Ok(pods.into_iter().find(|pod| is_running(pod) && is_meant(pod)))
+    })
+    .await
+}
+
+/// The CPU that the spec of a container requests.
+fn request(pod: &Pod, name: &str) -> Option<String> {
+    let spec = pod.spec.as_ref()?;
+    let mut all = spec.containers.iter().chain(spec.init_containers.iter().flatten());
+    let container: &Container = all.find(|container| container.name == name)?;
+    container.resources.as_ref()?.requests.as_ref()?.get("cpu").map(|cpu| cpu.0.clone())
+}
+
+/// The CPU that the kubelet says a container has.
+fn actual(pod: &Pod, name: &str) -> Option<String> {
+    let resources = super::status_of(pod, name)?.resources.as_ref()?;
+    resources.requests.as_ref()?.get("cpu").map(|cpu| cpu.0.clone())
+}
