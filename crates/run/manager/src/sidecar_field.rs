@@ -1,7 +1,7 @@
 //! Whether the API server has the field `containers[].sidecar`: then its node honours it, and pods are left alone.
 
+use axum::http::Request;
 use kube::Client;
-use kube::core::Request;
 use serde_json::Value;
 
 /// Where the schema of pods is.
@@ -21,8 +21,24 @@ pub(crate) async fn is_served(client: &Client) -> bool {
 }
 
 async fn read(client: &Client) -> kube::Result<Value> {
-    let request = Request::new(DOCUMENT).get("", &kube::api::GetParams::default());
-    let mut request = request.map_err(kube::Error::BuildRequest)?;
-    *request.uri_mut() = axum::http::Uri::from_static(DOCUMENT);
+    let request = Request::get(DOCUMENT).body(Vec::new()).map_err(kube::Error::HttpError)?;
     client.request(request).await
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_apiserver::{ApiServer, Config};
+    use pillion_gates::Gates;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_schema_says_whether_the_node_knows_the_field() {
+        for (gates, expected) in [("", false), ("SidecarField=true", true)] {
+            let gates = Gates::default().with(&gates.parse().unwrap());
+            let server = ApiServer::new(Config { gates, ..Config::in_memory() });
+            server.bootstrap().await.unwrap();
+            assert_eq!(is_served(&Client::new(server.router(), "default")).await, expected);
+        }
+    }
 }

@@ -66,11 +66,11 @@ impl Child {
         let own = nix::unistd::getpid();
         let mut command = Command::new(program);
         command.args(arguments);
-        // Signals are unblocked in the child by the standard library.
         #[expect(unsafe_code, reason = "what a child does before it becomes the command")]
-        // SAFETY: the closure makes two system calls, allocates nothing and takes no lock.
+        // SAFETY: the closure makes three system calls, allocates nothing and takes no lock.
         unsafe {
             command.pre_exec(move || {
+                SigSet::empty().thread_set_mask()?;
                 set_pdeathsig(Signal::SIGKILL)?;
                 // The parent may have died before that was in force.
                 if getppid() == own { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }

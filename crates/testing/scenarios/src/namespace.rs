@@ -33,6 +33,11 @@ impl Namespace {
         self.cluster.client()
     }
 
+    /// Whether the cluster runs containers of images, and not programs of this machine.
+    pub(crate) fn is_real(&self) -> bool {
+        self.cluster.server().is_none()
+    }
+
     /// Objects of one kind in the namespace.
     pub fn api<K>(&self) -> Api<K>
     where

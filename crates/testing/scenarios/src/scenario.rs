@@ -13,6 +13,7 @@ pub mod injection;
 pub mod installation;
 pub mod job_failures;
 pub mod jobs;
+pub mod marked_sidecars;
 pub mod namespaces;
 pub mod native_sidecars;
 pub mod probes;

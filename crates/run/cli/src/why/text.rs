@@ -30,13 +30,17 @@ pub fn text(explanation: &Explanation) -> String {
 fn push_why(text: &mut String, why: &Why) {
     if why.sidecar_sets.is_empty() {
         text.push_str("  there are no SidecarSets\n");
-        return;
+        // The marks of the pod itself need none.
+        if why.notes.is_empty() && why.denied.is_none() {
+            return;
+        }
+    } else {
+        let rows = why.sidecar_sets.iter().map(|verdict| {
+            let matched = if verdict.matched { "yes" } else { "no" };
+            vec![verdict.sidecar_set.clone(), matched.to_owned(), verdict.message.clone()]
+        });
+        text.push_str(&table(&["SIDECARSET", "MATCHED", "REASON"], rows));
     }
-    let rows = why.sidecar_sets.iter().map(|verdict| {
-        let matched = if verdict.matched { "yes" } else { "no" };
-        vec![verdict.sidecar_set.clone(), matched.to_owned(), verdict.message.clone()]
-    });
-    text.push_str(&table(&["SIDECARSET", "MATCHED", "REASON"], rows));
     if !why.notes.is_empty() {
         text.push_str("\n  DECISIONS\n");
     }

@@ -22,13 +22,22 @@ use crate::{Namespace, wait};
 
 /// A native sidecar gets into a Job's pod, sized from the app, and does not keep the Job from completing.
 pub async fn an_injected_sidecar_lets_its_job_complete(namespace: &Namespace) -> anyhow::Result<()> {
+    with_manager(namespace, |config| config, async |namespace| Box::pin(injects(namespace)).await).await
+}
+
+/// Runs a scenario with a manager in this process. One at a time: its registration is the cluster's.
+pub(super) async fn with_manager(
+    namespace: &Namespace,
+    adjust: impl FnOnce(Config) -> Config,
+    scenario: impl AsyncFnOnce(&Namespace) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let _mine = DEFINITION.lock().await;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = WebhookAddress::Url(format!("https://{}", listener.local_addr()?));
     let config = Config::new(namespace.client(), Arc::new(Timestamp::now), address);
     // Pods in the manager's own namespace are not injected.
     let home = format!("{}-manager", namespace.name());
-    let manager = Manager::new(Config { namespace: home.clone(), ..config });
+    let manager = Manager::new(adjust(Config { namespace: home.clone(), ..config }));
     let serving = tokio::spawn({
         let manager = manager.clone();
         async move { manager.serve(listener, Duration::ZERO, Duration::ZERO).await }
@@ -38,7 +47,10 @@ pub async fn an_injected_sidecar_lets_its_job_complete(namespace: &Namespace) ->
         manager.register().await
     };
     let outcome = match registered.await {
-        Ok(()) => Box::pin(injects(namespace)).await,
+        Ok(()) => tokio::select! {
+            outcome = scenario(namespace) => outcome,
+            ended = manager.run() => ended.map_err(Into::into).and_then(|()| anyhow::bail!("the manager has ended")),
+        },
         Err(error) => Err(error.into()),
     };
     serving.abort();
