@@ -7,7 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use pillion_api::sidecarset::{SidecarSet, revision};
 use pillion_kinds::table::human;
-use pillion_rollout::{BLOCKED, Basis, COMPLETE, Forecast, PROGRESSING, Pace, Refusals, Snapshot, Target, forecast, partition};
+use pillion_rollout::{
+    BLOCKED, Basis, COMPLETE, Forecast, PROGRESSING, Pace, Refusals, Snapshot, Target, forecast, partition,
+};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -18,6 +18,8 @@ pub(crate) struct Status {
     /// What is to be said about it in one sentence.
     pub(crate) message: String,
     pub(crate) latest_revision: String,
+    /// Whether updated pods failed.
+    pub(crate) has_paused_itself: bool,
     pub(crate) pods: Counts,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) conditions: Vec<Condition>,
@@ -161,6 +163,8 @@ impl Status {
             sidecar_set: set.name().to_owned(),
             outcome,
             message: message(set, outcome, counts),
+            has_paused_itself: outcome == Outcome::Failed
+                && set.status.as_ref().is_some_and(|status| status.paused_revision.as_ref() == Some(&latest)),
             pods: counts,
             conditions: set.status.iter().flat_map(|status| &status.conditions).cloned().collect(),
             revisions: revision_list(set, &latest, revisions, by_revision),

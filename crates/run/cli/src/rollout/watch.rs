@@ -83,8 +83,8 @@ pub(crate) async fn follow(
                 }
                 let Some(shown) = &status else { continue };
                 show(shown)?;
-                if let Some(is_well) = shown.outcome.end() {
-                    break is_well;
+                if shown.outcome.end().is_some() {
+                    break;
                 }
             }
             () = &mut deadline => {
