@@ -146,6 +146,9 @@ fn a_set_that_nobody_has_looked_at_is_not_taken_for_done() {
     let status = Status::of(&Target::new(Arc::new(set.clone())), &revisions, &pods);
     assert_eq!((status.outcome, status.outcome.end()), (Outcome::NotObserved, None));
     assert!(status.message.contains("generation 2"), "{}", status.message);
+    (set.metadata.generation, set.status.as_mut().unwrap().matched_pods) = (Some(1), 0);
+    let status = Status::of(&Target::new(Arc::new(set.clone())), &revisions, &pods);
+    assert_eq!(status.outcome, Outcome::NotObserved, "it was written before there were pods");
     set.status = None;
     let status = Status::of(&Target::new(Arc::new(set)), &revisions, &pods);
     assert!(status.message.contains("no manager rolls this SidecarSet out"), "{}", status.message);
