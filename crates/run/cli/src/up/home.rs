@@ -66,12 +66,12 @@ fn check(folder: &Path) -> io::Result<Result<(), String>> {
     if !folder.is_dir() {
         return Ok(Err(format!("--data {name}: {name} is not a folder")));
     }
-    if std::fs::metadata(folder)?.uid() != geteuid().as_raw() {
-        return Ok(Err(format!("--data {name}: {name} belongs to another user; name a folder of your own")));
-    }
     let is_empty = std::fs::read_dir(folder)?.next().is_none();
     if !is_empty && !folder.join(OBJECTS).is_dir() {
         return Ok(Err(format!("--data {name}: {name} has other things in it; name a new or an empty folder")));
+    }
+    if std::fs::metadata(folder)?.uid() != geteuid().as_raw() {
+        return Ok(Err(format!("--data {name}: {name} belongs to another user; name a folder of your own")));
     }
     // What others have put there is neither written nor removed: a link would lead us to files that are none of ours.
     let objects = folder.join(OBJECTS);

@@ -209,7 +209,7 @@ fn a_job_that_fails_is_told_by_the_exit_status() {
     place.write(
         "job.yaml",
         "{apiVersion: batch/v1, kind: Job, metadata: {name: bad}, spec: {backoffLimit: 0, template: {spec: {restartPolicy: Never, \
-         containers: [{name: main, image: bad, command: [sh, -c, 'printf no.paper.\\377; exit 3']}]}}}}",
+         containers: [{name: main, image: bad, command: [sh, -c, 'printf no.paper.\\\\377; exit 3']}]}}}}",
     );
     let (status, stdout, stderr) = place.up(&["job.yaml", "--until-done"]).end();
     assert_eq!(status, Some(1), "{stdout}\n{stderr}");
