@@ -82,6 +82,11 @@ impl Catalog {
         pin.is_none_or(|pin| pin.body.is_ok())
     }
 
+    /// The name of the revision that a set pins, if it pins one that can be injected.
+    pub fn pinned_revision(&self, name: &str) -> Option<&str> {
+        Some(self.sets.get(name)?.pin.as_ref()?.body.as_ref().ok()?.revision())
+    }
+
     /// How many sets there are.
     pub fn len(&self) -> usize {
         self.sets.len()

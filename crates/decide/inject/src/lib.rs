@@ -60,6 +60,7 @@ pub use metadata::patch_pod_metadata;
 pub use namespace::Namespace;
 pub use policy::PolicyError;
 pub use resources::size;
+pub use revision::{Quota, quotas};
 pub use revisions::Revisions;
 pub use selection::{MatchReason, Verdict, explain, selected};
 pub use structure::{Context, inject};

@@ -7,8 +7,10 @@ use pillion_api::sidecarset::{InjectRevisionPolicy, SidecarSet};
 use pillion_note::{Denied, Draft, Draw, Note, Reason, Subject};
 
 use crate::body::Body;
-use crate::catalog::Entry;
+use crate::catalog::{Catalog, Entry};
+use crate::namespace::Namespace;
 use crate::pin::Pin;
+use crate::selection;
 
 /// The revision of `entry` that the pod gets.
 pub(crate) fn choose<'c>(entry: &'c Entry, draft: &mut Draft<'_>, draw: &Draw) -> Result<&'c Body, Denied> {
@@ -30,23 +32,51 @@ pub(crate) fn choose<'c>(entry: &'c Entry, draft: &mut Draft<'_>, draw: &Draw) -
     Ok(if takes_pinned { pinned } else { &entry.latest })
 }
 
+/// A set whose partition counts its places: a new pod asks for one, and gets the pinned revision if one is free.
+#[derive(Clone, Copy, Debug)]
+pub struct Quota<'c> {
+    /// The set.
+    pub set: &'c SidecarSet,
+    /// The revision that the places are of.
+    pub revision: &'c str,
+}
+
+/// The sets in which a new pod asks for a place. `Draw` carries the answers.
+pub fn quotas<'c>(pod: &Pod, namespace: &Namespace, catalog: &'c Catalog) -> Vec<Quota<'c>> {
+    let entries = selection::select(pod, namespace, catalog).into_iter();
+    let asking = entries.filter_map(|entry| {
+        let (pin, set) = (entry.pin.as_ref()?, entry.latest.set.as_ref());
+        let is_asked = pin.policy == InjectRevisionPolicy::Quota && pinned_anyway(pin, set, pod).is_none();
+        Some(Quota { set, revision: pin.body.as_ref().ok()?.revision() }).filter(|_| is_asked)
+    });
+    asking.collect()
+}
+
+/// Why a pod gets the pinned revision, whatever the partition says.
+fn pinned_anyway(pin: &Pin, set: &SidecarSet, pod: &Pod) -> Option<&'static str> {
+    if set.spec.update_strategy.paused {
+        Some("updateStrategy.paused is true")
+    } else if !matches!(pin.policy, InjectRevisionPolicy::Partial | InjectRevisionPolicy::Quota) {
+        Some("its policy is Always")
+    } else if pin.update_selector.as_ref().is_some_and(|selector| !selector.matches(|key| pod.label(key))) {
+        Some("updateStrategy.selector does not match the pod")
+    } else {
+        None
+    }
+}
+
 fn decide(pin: &Pin, set: &SidecarSet, pod: &Pod, draw: &Draw) -> (bool, String) {
+    if let Some(why) = pinned_anyway(pin, set, pod) {
+        return (true, why.to_owned());
+    }
     let update = &set.spec.update_strategy;
-    if update.paused {
-        return (true, "updateStrategy.paused is true".to_owned());
-    }
-    if !matches!(pin.policy, InjectRevisionPolicy::Partial | InjectRevisionPolicy::Quota) {
-        return (true, "its policy is Always".to_owned());
-    }
-    if pin.update_selector.as_ref().is_some_and(|selector| !selector.matches(|key| pod.label(key))) {
-        return (true, "updateStrategy.selector does not match the pod".to_owned());
-    }
     let matched_pods = set.status.as_ref().map_or(0, |status| status.matched_pods);
     let share = Share::of(update.partition.as_ref(), matched_pods);
     if pin.policy == InjectRevisionPolicy::Quota {
         return match draw.quota.get(set.name()) {
             Some(true) => (true, "a place of the partition was free".to_owned()),
             Some(false) => (false, "every place of the partition is taken".to_owned()),
+            None if !update.updates_running_pods() => (false, "updateStrategy.type is NotUpdate".to_owned()),
             None => (share.numerator > 0, format!("the partition keeps {share} on it")),
         };
     }

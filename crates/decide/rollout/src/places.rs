@@ -159,6 +159,11 @@ impl Places {
         });
     }
 
+    /// Whether the same is taken, whenever it was counted.
+    pub fn is_same(&self, other: &Places) -> bool {
+        (&self.revision, self.pods, &self.granted) == (&other.revision, other.pods, &other.granted)
+    }
+
     /// When the next place expires.
     pub fn next_expiry(&self) -> Option<Timestamp> {
         self.granted.values().min()?.checked_add(Places::LIFETIME).ok()

@@ -30,7 +30,7 @@ const FIRST_ADDRESS: u32 = 0x0af4_0002;
 /// the annotation `pillion.dev/simulate` says otherwise:
 ///
 /// ```text
-/// main: 30s exit 1, proxy: forever ignores TERM, worker: 5m OOMKilled, web: forever uses 250m 64Mi
+/// main: 30s exit 1, proxy: forever ignores TERM, worker: 5m OOMKilled, web: forever uses 250m 64Mi, proxy: 1s exit 1 with envoy:bad
 /// ```
 pub struct SimulatedRuntime {
     clock: Clock,
@@ -126,8 +126,10 @@ impl Runtime for SimulatedRuntime {
     async fn start(&self, container: ContainerSpec) -> Result<Started, Refusal> {
         let id = container.id;
         let mut state = self.state();
-        let behaviour =
-            state.pods.get(&id.pod_uid).map_or(Ok(Behaviour::default()), |pod| pod.behaviour(&id.container));
+        let behaviour = state
+            .pods
+            .get(&id.pod_uid)
+            .map_or(Ok(Behaviour::default()), |pod| pod.behaviour(&id.container, &container.image));
         let behaviour =
             behaviour.map_err(|error| Refusal { reason: "CreateContainerError".into(), message: error.to_string() })?;
         let timer = self.timer(&id, behaviour.ends);
@@ -210,8 +212,8 @@ impl SimulatedPod {
         }
     }
 
-    fn behaviour(&self, container: &str) -> Result<Behaviour, script::ScriptError> {
+    fn behaviour(&self, container: &str, image: &str) -> Result<Behaviour, script::ScriptError> {
         let default = if self.lasting.contains(container) { Ends::Never } else { Ends::default() };
-        script::behaviour(self.script.as_deref().unwrap_or_default(), container, default)
+        script::behaviour(self.script.as_deref().unwrap_or_default(), container, image, default)
     }
 }

@@ -70,6 +70,7 @@ mod part;
 mod paths;
 mod peer;
 mod pending;
+mod places;
 mod pods;
 mod reference;
 mod registration;

@@ -1,6 +1,6 @@
 //! What a SidecarSet may say and this version does not do yet. Accepting it silently would be a lie.
 
-use pillion_api::sidecarset::{InjectRevisionPolicy, SidecarSet};
+use pillion_api::sidecarset::SidecarSet;
 
 /// One warning for each field that has no effect yet.
 pub(crate) fn warnings(set: &SidecarSet) -> Vec<String> {
@@ -19,24 +19,7 @@ pub(crate) fn warnings(set: &SidecarSet) -> Vec<String> {
     if spec.service_account.is_some() {
         fields.push("spec.serviceAccount".to_owned());
     }
-    let mut warnings: Vec<String> = fields
-        .into_iter()
-        .map(|field| format!("{field}: stored, and without effect in this version of Pillion"))
-        .collect();
-    warnings.extend(quota(set));
-    warnings
-}
-
-/// What is said of a set whose places are not counted, to whoever writes it and to whoever creates its pods.
-pub(crate) fn quota(set: &SidecarSet) -> Option<String> {
-    let pinned = set.spec.pinned_revision()?;
-    (pinned.policy == Some(InjectRevisionPolicy::Quota)).then(|| {
-        format!(
-            "SidecarSet {:?}: policy Quota is not counted in this version of Pillion: every new pod gets the pinned revision while \
-             updateStrategy.partition keeps any pod on it",
-            set.name()
-        )
-    })
+    fields.into_iter().map(|field| format!("{field}: stored, and without effect in this version of Pillion")).collect()
 }
 
 #[cfg(test)]
@@ -63,7 +46,6 @@ mod tests {
         spec.containers[1].sidecar: stored, and without effect in this version of Pillion
         spec.shareProcessNamespace: stored, and without effect in this version of Pillion
         spec.serviceAccount: stored, and without effect in this version of Pillion
-        SidecarSet "mesh": policy Quota is not counted in this version of Pillion: every new pod gets the pinned revision while updateStrategy.partition keeps any pod on it
         "#);
     }
 

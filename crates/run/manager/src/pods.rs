@@ -82,7 +82,7 @@ impl Drop for InUse<'_> {
 }
 
 /// All pods.
-fn api(client: Client) -> Api<DynamicObject> {
+pub(crate) fn api(client: Client) -> Api<DynamicObject> {
     Api::all_with(client, &ApiResource::erase::<KubePod>(&()))
 }
 

@@ -59,7 +59,8 @@ fn mutating(address: &WebhookAddress, namespace: &str, bundle: &str, failing: &[
             "namespaceSelector": {"matchExpressions": [excluded]},
             "failurePolicy": "Ignore",
             "timeoutSeconds": 3,
-            "sideEffects": "None",
+            // A place of a partition may be taken.
+            "sideEffects": "NoneOnDryRun",
             // Between two calls the API server adds to the sidecars (token mounts, defaults of LimitRanges); a second
             // call would put them back to what the SidecarSet says.
             "reinvocationPolicy": "Never",
@@ -283,7 +284,7 @@ mod tests {
           },
           "failurePolicy": "Ignore",
           "timeoutSeconds": 3,
-          "sideEffects": "None",
+          "sideEffects": "NoneOnDryRun",
           "reinvocationPolicy": "Never",
           "admissionReviewVersions": [
             "v1"

@@ -14,6 +14,7 @@
 
 mod changes;
 mod pace;
+mod places;
 mod revisions;
 mod triggers;
 
@@ -177,6 +178,7 @@ impl Rollout<'_> {
         for write in &plan.revisions {
             self.write_revision(set, write).await?;
         }
+        let count_again = self.count_places(set).await?;
         if plan.is_status_changed {
             self.write_status(set, plan).await?;
         }
@@ -186,7 +188,7 @@ impl Rollout<'_> {
             self.trim_revision(name).await?;
         }
         let requeue = plan.requeue_after.map(|after| Duration::try_from(after).unwrap_or_default());
-        Ok(outcome.and_again(requeue))
+        Ok(outcome.and_again(requeue).and_again(count_again))
     }
 
     async fn write_status(&self, set: &SidecarSet, plan: &Plan) -> Result<(), Error> {

@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use crate::cluster::View;
 use crate::config::Config;
 use crate::pending::Pending;
+use crate::places::Lines;
 use crate::pods::Pods;
 use crate::watches::Caches;
 
@@ -17,6 +18,8 @@ pub(crate) struct Inner {
     pub(crate) caches: Caches,
     /// The pods, for the controllers that need them.
     pub(crate) pods: Pods,
+    /// Places of partitions.
+    pub(crate) places: Lines,
     /// The cluster as the caches know it.
     pub(crate) views: watch::Sender<Arc<View>>,
     /// What the caches do not know yet.
@@ -46,6 +49,7 @@ impl Inner {
             config,
             caches: Caches::default(),
             pods: Pods::default(),
+            places: Lines::default(),
             views: watch::Sender::new(Arc::new(View::default())),
             pending: Pending::default(),
             served: watch::Sender::new(None),

@@ -34,32 +34,38 @@ pub(super) enum ScriptError {
     #[error("annotation pillion.dev/simulate: `{0}` names no container: write `NAME: 30s exit 1`")]
     NoName(String),
     #[error(
-        "annotation pillion.dev/simulate: `{word}` of `{container}` is not understood: write a time such as `30s`, `forever`, `exit CODE`, `OOMKilled`, `ignores TERM` or `uses CPU MEMORY`"
+        "annotation pillion.dev/simulate: `{word}` of `{container}` is not understood: write a time such as `30s`, `forever`, `exit CODE`, `OOMKilled`, `ignores TERM`, `uses CPU MEMORY` or `with IMAGE`"
     )]
     Unknown { container: String, word: String },
     #[error("annotation pillion.dev/simulate: `{word}` of `{container}` wants {what} after it")]
     Incomplete { container: String, word: &'static str, what: &'static str },
 }
 
-/// What the script says of a container; without a word of it there is what `default` says.
-pub(super) fn behaviour(script: &str, container: &str, default: Ends) -> Result<Behaviour, ScriptError> {
+/// What the script says of a container with an image; without a word of it there is what `default` says.
+pub(super) fn behaviour(script: &str, container: &str, image: &str, default: Ends) -> Result<Behaviour, ScriptError> {
     let mut behaviour = Behaviour { ends: default, ..Behaviour::default() };
     for entry in script.split([',', ';', '\n']).map(str::trim).filter(|entry| !entry.is_empty()) {
         let (name, words) = entry.split_once(':').ok_or_else(|| ScriptError::NoName(entry.to_owned()))?;
         if name.trim() == container {
-            read(&mut behaviour, container, words)?;
+            let mut changed = behaviour.clone();
+            if read(&mut changed, container, words)?.is_none_or(|only| only == image) {
+                behaviour = changed;
+            }
         }
     }
     Ok(behaviour)
 }
 
-fn read(behaviour: &mut Behaviour, container: &str, words: &str) -> Result<(), ScriptError> {
+/// Reads an entry. Returns the image that it is about, if it is about one alone.
+fn read<'s>(behaviour: &mut Behaviour, container: &str, words: &'s str) -> Result<Option<&'s str>, ScriptError> {
     let unknown = |word: &str| ScriptError::Unknown { container: container.to_owned(), word: word.to_owned() };
     let incomplete = |word, what| ScriptError::Incomplete { container: container.to_owned(), word, what };
     let mut words = words.split_whitespace();
+    let mut only = None;
     while let Some(word) = words.next() {
         match word {
             "forever" => behaviour.ends = Ends::Never,
+            "with" => only = Some(words.next().ok_or_else(|| incomplete("with", "an image"))?),
             "exit" => {
                 let wanted = words.next().and_then(|code| code.parse().ok());
                 let wanted = wanted.ok_or_else(|| incomplete("exit", "a code"))?;
@@ -87,7 +93,7 @@ fn read(behaviour: &mut Behaviour, container: &str, words: &str) -> Result<(), S
             }
         }
     }
-    Ok(())
+    Ok(only)
 }
 
 /// Changes how it ends; one that ran for ever ends now.
@@ -119,8 +125,15 @@ mod tests {
             ("other", Behaviour { ends: Ends::Never, ..Behaviour::default() }),
         ];
         for (container, expected) in table {
-            assert_eq!(behaviour(script, container, Ends::Never), Ok(expected), "{container}");
+            assert_eq!(behaviour(script, container, "web:1", Ends::Never), Ok(expected), "{container}");
         }
+    }
+
+    #[test]
+    fn an_entry_may_be_about_one_image() {
+        let ends =
+            |image| behaviour("main: 9s, main: 1s exit 1 with web:bad", "main", image, Ends::Never).unwrap().ends;
+        assert_eq!((ends("web:1"), ends("web:bad")), (after(9, 0, false), after(1, 1, false)));
     }
 
     #[test]
@@ -129,14 +142,15 @@ mod tests {
             ("main", "`main` names no container: write `NAME: 30s exit 1`"),
             (
                 "main: soon",
-                "`soon` of `main` is not understood: write a time such as `30s`, `forever`, `exit CODE`, `OOMKilled`, `ignores TERM` or `uses CPU MEMORY`",
+                "`soon` of `main` is not understood: write a time such as `30s`, `forever`, `exit CODE`, `OOMKilled`, `ignores TERM`, `uses CPU MEMORY` or `with IMAGE`",
             ),
             ("main: 1s exit", "`exit` of `main` wants a code after it"),
             ("main: ignores", "`ignores` of `main` wants `TERM` after it"),
+            ("main: 1s with", "`with` of `main` wants an image after it"),
             ("main: uses 1", "`uses` of `main` wants an amount of CPU and one of memory after it"),
         ];
         for (script, expected) in table {
-            let error = behaviour(script, "main", Ends::Never).unwrap_err();
+            let error = behaviour(script, "main", "web:1", Ends::Never).unwrap_err();
             assert_eq!(error.to_string(), format!("annotation pillion.dev/simulate: {expected}"));
         }
     }

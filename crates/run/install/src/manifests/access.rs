@@ -77,6 +77,7 @@ fn webhook(options: &Options) -> Vec<Value> {
     ];
     let mut objects = grant(NAME, None, home, component, &cluster);
     objects.extend(grant("pillion-configuration", Some(&options.revisions_namespace), home, component, &configuration));
+    objects.extend(places(home, component));
     if options.certificates == Certificates::SelfMade {
         let certificate = [
             named(rule("", &["secrets"], &["get", "list", "watch", "update"]), CERTIFICATE_SECRET),
@@ -85,6 +86,12 @@ fn webhook(options: &Options) -> Vec<Value> {
         objects.extend(grant("pillion-certificate", Some(home), home, component, &certificate));
     }
     objects
+}
+
+/// The places of partitions: one ConfigMap for each SidecarSet that counts them. Their names are not known in advance.
+fn places(home: &str, component: &str) -> Vec<Value> {
+    let rules = [rule("", &["configmaps"], &["get", "create", "update"])];
+    grant(&format!("pillion-{component}-places"), Some(home), home, component, &rules)
 }
 
 fn rollout(options: &Options) -> Vec<Value> {
@@ -99,6 +106,7 @@ fn rollout(options: &Options) -> Vec<Value> {
     ];
     let revisions = [rule("apps", &["controllerrevisions"], &["get", "list", "watch", "create", "patch", "delete"])];
     let mut objects = grant("pillion-rollout", None, home, component, &cluster);
+    objects.extend(places(home, component));
     objects.extend(grant("pillion-history", Some(&options.revisions_namespace), home, component, &revisions));
     objects
 }

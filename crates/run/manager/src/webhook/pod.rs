@@ -1,5 +1,7 @@
 //! A new pod gets its sidecars.
 
+mod places;
+
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
@@ -11,7 +13,6 @@ use pillion_note::{Denied, Draw, Note, Reason, Severity};
 use serde_json::Value;
 
 use crate::cluster::View;
-use crate::not_in_force;
 use crate::review::{Answer, Request};
 use crate::state::Inner;
 
@@ -21,29 +22,40 @@ pub(crate) async fn mutate(inner: &Inner, request: Request) -> Answer {
         return Answer::default();
     }
     let view = inner.pending.view(&inner.views, request.namespace.as_deref().unwrap_or("default")).await;
-    // Places of `policy: Quota` are not granted here yet, which the answer says.
-    let draw = Draw { random: fastrand::u64(..), ..Draw::default() };
-    decide(request, &view, inner.config.gates, &draw, (inner.config.now)())
+    let is_dry_run = request.is_dry_run();
+    let id = request.uid.clone();
+    let pod = match read(request, &view) {
+        Ok(Some(pod)) => pod,
+        Ok(None) => return Answer::default(),
+        Err(answer) => return answer,
+    };
+    let places = places::ask(inner, &view.snapshot, &pod, &id, is_dry_run).await;
+    let draw = Draw { random: fastrand::u64(..), quota: places.granted.clone(), place: places.id.clone() };
+    let mut answer = decide(&pod, &view, inner.config.gates, &draw, (inner.config.now)());
+    if answer.is_allowed() {
+        answer.warnings.extend(places.warnings);
+    } else {
+        places.give_back(inner, &view.snapshot);
+    }
+    answer
 }
 
-fn decide(request: Request, view: &View, gates: Gates, draw: &Draw, now: Timestamp) -> Answer {
+/// The pod of a request; `None` if no SidecarSet matches it.
+fn read(request: Request, view: &View) -> Result<Option<Pod>, Answer> {
     let object = in_its_namespace(request.object, request.namespace.as_deref());
     if !is_matched(&object, view) {
-        return Answer::default();
+        return Ok(None);
     }
-    let pod = match Pod::new(object) {
-        Ok(pod) => pod,
-        Err(error) => return Answer::bad_request(format!("this is not a Pod: {error}")),
-    };
-    let Decision { outcome, notes } = admit(&pod, &view.snapshot, gates, draw, Some(now));
+    Pod::new(object).map(Some).map_err(|error| Answer::bad_request(format!("this is not a Pod: {error}")))
+}
+
+fn decide(pod: &Pod, view: &View, gates: Gates, draw: &Draw, now: Timestamp) -> Answer {
+    let Decision { outcome, notes } = admit(pod, &view.snapshot, gates, draw, Some(now));
     match outcome {
-        Ok(patch) => Answer {
-            patch,
-            warnings: warnings(&notes, view),
-            audit_annotations: audit_annotations(&notes),
-            refusal: None,
-        },
-        Err(denied) => refusal(&pod, &denied),
+        Ok(patch) => {
+            Answer { patch, warnings: warnings(&notes), audit_annotations: audit_annotations(&notes), refusal: None }
+        }
+        Err(denied) => refusal(pod, &denied),
     }
 }
 
@@ -66,10 +78,8 @@ fn in_its_namespace(mut pod: Value, namespace: Option<&str>) -> Value {
     pod
 }
 
-fn warnings(notes: &[Note], view: &View) -> Vec<String> {
-    let said = notes.iter().filter(|note| note.severity == Severity::Warning).map(ToString::to_string);
-    let pinned = sets(notes, Reason::Revision).filter_map(|set| view.snapshot.catalog.get(set));
-    said.chain(pinned.filter_map(|set| not_in_force::quota(set))).collect()
+fn warnings(notes: &[Note]) -> Vec<String> {
+    notes.iter().filter(|note| note.severity == Severity::Warning).map(ToString::to_string).collect()
 }
 
 /// The SidecarSets that have a note for this reason.
@@ -115,7 +125,13 @@ mod tests {
 
     fn answer(pod: Value, namespace: &str, view: &View) -> Answer {
         let request = Request { object: pod, namespace: Some(namespace.to_owned()), ..Request::default() };
-        decide(request, view, Gates::default(), &Draw::default(), "2026-01-01T00:00:00Z".parse().unwrap())
+        match read(request, view) {
+            Ok(Some(pod)) => {
+                decide(&pod, view, Gates::default(), &Draw::default(), "2026-01-01T00:00:00Z".parse().unwrap())
+            }
+            Ok(None) => Answer::default(),
+            Err(answer) => answer,
+        }
     }
 
     fn pod(container: Value) -> Value {

@@ -108,6 +108,47 @@ impl Cluster {
         self.sets().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 
+    /// The same, or why it is refused.
+    pub(crate) async fn try_patch_set(&self, name: &str, patch: Value) -> Result<(), String> {
+        let patched = self.sets().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        patched.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Has a policy refuse every update of a pod.
+    pub(crate) async fn refuse_updates_of(&self, pod: &str) {
+        let pods = json!({"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["UPDATE"]});
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "hands-off"},
+            "spec": {
+                "matchConstraints": {"resourceRules": [pods]},
+                "validations": [{"expression": format!("object.metadata.name != '{pod}'"), "message": "hands off"}],
+            },
+        });
+        let binding = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": "hands-off"},
+            "spec": {"policyName": "hands-off", "validationActions": ["Deny"]},
+        });
+        for object in [policy, binding] {
+            self.any(object["kind"].as_str().unwrap())
+                .create(&PostParams::default(), &serde_json::from_value(object).unwrap())
+                .await
+                .unwrap();
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+
+    /// Ends what [`Cluster::refuse_updates_of`] has begun.
+    pub(crate) async fn allow_updates(&self) {
+        self.any("ValidatingAdmissionPolicyBinding").delete("hands-off", &DeleteParams::default()).await.unwrap();
+    }
+
+    fn any(&self, kind: &str) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
+        let plural =
+            if kind.kind.ends_with('y') { "validatingadmissionpolicies" } else { "validatingadmissionpolicybindings" };
+        Api::all_with(self.client(), &ApiResource::from_gvk_with_plural(&kind, plural))
+    }
+
     /// Gives the sidecar `proxy` another image.
     pub(crate) async fn set_image(&self, image: &str) {
         let set = self.set("mesh").await;
@@ -238,6 +279,20 @@ impl Cluster {
         reasons.dedup();
         reasons
     }
+}
+
+/// Pods with the sidecar `envoy:1` on a cluster with the only manager.
+pub(crate) async fn rolled_out(replicas: usize, spec: Value) -> (Cluster, Running) {
+    let (cluster, running) = Cluster::managed().await;
+    cluster.create_set("envoy:1", spec).await;
+    cluster.create_deployment("web", replicas, json!({})).await;
+    cluster.until_status(json!({"matchedPods": replicas, "updatedReadyPods": replicas})).await;
+    (cluster, running)
+}
+
+/// Waits in virtual time.
+pub(crate) async fn minutes(minutes: u64) {
+    sleep(Duration::from_mins(minutes)).await;
 }
 
 /// The sidecar `proxy` of a pod.

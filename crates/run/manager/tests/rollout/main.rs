@@ -3,4 +3,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod cluster;
+mod failures;
+mod faults;
+mod kinds;
+mod new_pods;
+mod places;
 mod strategies;

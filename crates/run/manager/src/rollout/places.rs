@@ -1,0 +1,76 @@
+//! Counts the pods that have taken places of a partition, and gives back the places whose pods never came.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::api::ListParams;
+use kube::core::Selector as KubeSelector;
+use pillion_api::pod::Pod;
+use pillion_api::sidecarset::{InjectRevisionPolicy, SidecarSet};
+use pillion_rollout::{Observed, Places, PodView, Texts};
+
+use super::{PAUSE, Rollout};
+use crate::error::Error;
+use crate::places::{PlacesObject, Swapped};
+use crate::pods;
+
+/// A place has expired for certain this long after it was to.
+const SLACK: Duration = Duration::from_secs(1);
+
+impl Rollout<'_> {
+    /// Counts the places of a set with `policy: Quota`. Returns when to count again if nothing changes before.
+    pub(super) async fn count_places(&self, set: &SidecarSet) -> Result<Option<Duration>, Error> {
+        let policy = set.spec.pinned_revision().and_then(|pinned| pinned.policy);
+        let strategy = &set.spec.update_strategy;
+        if policy != Some(InjectRevisionPolicy::Quota)
+            || !strategy.updates_running_pods()
+            || strategy.partition.is_none()
+        {
+            return Ok(None);
+        }
+        let view = self.inner.views.borrow().clone();
+        let Some(revision) = view.snapshot.catalog.pinned_revision(set.name()) else { return Ok(None) };
+        let object = PlacesObject::new(&self.inner.config, set);
+        let what = || format!("count the places of SidecarSet {:?} in ConfigMap {:?}", set.name(), object.name());
+        let before = object.read().await.map_err(Error::api(what()))?;
+        let known = before.as_ref().map(|stored| &stored.places).filter(|places| places.revision() == revision);
+        let mut places = known.cloned().unwrap_or_else(|| Places::new(revision));
+
+        // Before the pods are read: the cache is at least as new as this.
+        let version = self.pods.version();
+        let pods = self.pods.in_group(set.name());
+        // The cache does not say how late it is, so nothing expires by it.
+        places.observe(&Observed::new(set.name(), revision, pods.iter().map(|pod| &pod.0), version, Timestamp::MIN));
+        let now = (self.inner.config.now)();
+        if places.next_expiry().is_some_and(|at| at < now) {
+            self.expire(set, revision, &mut places).await.map_err(Error::api(what()))?;
+        }
+        if !before.as_ref().is_some_and(|stored| stored.places.is_same(&places)) {
+            let swapped = object.swap(before.as_ref(), places.clone()).await.map_err(Error::api(what()))?;
+            if matches!(swapped, Swapped::Changed) {
+                return Ok(Some(PAUSE));
+            }
+        }
+        let left = places.next_expiry().map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+        Ok(left.map(|left| left + SLACK))
+    }
+
+    /// Gives back places whose pods do not exist, which only the API server itself knows for certain.
+    async fn expire(&self, set: &SidecarSet, revision: &str, places: &mut Places) -> kube::Result<()> {
+        let as_of = (self.inner.config.now)();
+        let selector = set.spec.selector.clone().unwrap_or_default();
+        let Ok(selector) = KubeSelector::try_from(selector) else { return Ok(()) };
+        let listed =
+            pods::api(self.inner.config.client.clone()).list(&ListParams::default().labels_from(&selector)).await?;
+        let version = listed.metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
+        let mut texts = Texts::default();
+        let pods: Vec<PodView> = listed
+            .items
+            .into_iter()
+            .filter_map(|pod| Pod::new(serde_json::to_value(pod).ok()?).ok())
+            .map(|pod| PodView::new(&pod, &mut texts))
+            .collect();
+        places.observe(&Observed::new(set.name(), revision, &pods, version.unwrap_or_default(), as_of));
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! The places that a new pod asks for.
+
+use std::collections::BTreeMap;
+
+use pillion_admission::Snapshot;
+use pillion_api::names;
+use pillion_api::pod::Pod;
+use pillion_api::record::Records;
+use pillion_inject::quotas;
+use pillion_rollout::{Grant, quota};
+
+use crate::places::Ask;
+use crate::state::Inner;
+
+/// What was answered.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// By SidecarSet, whether the pod gets the pinned revision.
+    pub(super) granted: BTreeMap<String, bool>,
+    /// The id of the places.
+    pub(super) id: Option<String>,
+    /// What whoever creates the pod should know.
+    pub(super) warnings: Vec<String>,
+    /// The sets in which a place was taken.
+    taken: Vec<String>,
+}
+
+/// Asks for a place in each SidecarSet that counts them.
+pub(super) async fn ask(inner: &Inner, snapshot: &Snapshot, pod: &Pod, id: &str, is_dry_run: bool) -> Places {
+    let namespace = snapshot.namespace(pod.namespace());
+    let mut places = Places::default();
+    let records = || Records::parse(pod.annotation(names::HASH).unwrap_or_default()).unwrap_or_default();
+    for asked in quotas(pod, &namespace, &snapshot.catalog) {
+        let name = asked.set.name().to_owned();
+        // Another entry of the webhook has injected the pod already.
+        if let Some(record) = records().get(&name) {
+            places.granted.insert(name, record.controller_revision() == Some(asked.revision));
+            places.id = pod.annotation(names::QUOTA_PLACE).map(str::to_owned);
+            continue;
+        }
+        let matched = asked.set.status.as_ref().map_or(0, |status| status.matched_pods);
+        let limit = quota(asked.set, usize::try_from(matched).unwrap_or_default());
+        if limit == 0 {
+            places.granted.insert(name, false);
+            continue;
+        }
+        let ask = Ask { id: id.to_owned(), revision: asked.revision.to_owned(), limit, is_dry_run };
+        let grant = inner.places.ask(&inner.config, asked.set, ask).await;
+        if grant.is_none() {
+            places.warnings.push(format!(
+                "SidecarSet {name:?}: the places of its partition could not be counted in time, so the pod gets the latest revision"
+            ));
+        }
+        let is_granted = grant == Some(Grant::Place);
+        if is_granted {
+            places.id = Some(id.to_owned());
+            if !is_dry_run {
+                places.taken.push(name.clone());
+            }
+        }
+        places.granted.insert(name, is_granted);
+    }
+    places
+}
+
+impl Places {
+    /// The pod is refused after all.
+    pub(super) fn give_back(&self, inner: &Inner, snapshot: &Snapshot) {
+        let Some(id) = &self.id else { return };
+        for set in self.taken.iter().filter_map(|name| snapshot.catalog.get(name)) {
+            inner.places.give_back(&inner.config, set, id);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Which revision new pods get while an older one is pinned.
+
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, minutes, rolled_out};
+
+/// A set whose first revision is pinned, and whose second one has the image `envoy:2`.
+async fn pinned(replicas: usize, pin: Value, strategy: Value) -> (Cluster, crate::cluster::Running) {
+    let (cluster, running) = rolled_out(replicas, json!({"updateStrategy": strategy})).await;
+    let first = cluster.latest_revision().await;
+    let mut patch = json!({"spec": {"containers": [{"name": "proxy", "image": "envoy:2"}]}});
+    patch["spec"].as_object_mut().unwrap().extend(with_name(pin, &first).as_object().unwrap().clone());
+    cluster.patch_set("mesh", patch).await;
+    cluster.until("two revisions", async || cluster.revisions().await.len() == 2).await;
+    (cluster, running)
+}
+
+fn with_name(pin: Value, name: &str) -> Value {
+    serde_json::from_str(&pin.to_string().replace("NAME", name)).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn always_gives_new_pods_the_pinned_revision_which_the_strategy_then_updates() {
+    let pin = json!({"injectStrategy": {"controllerRevision": "NAME"}});
+    let (cluster, _manager) = pinned(2, pin, json!({"partition": "100%"})).await;
+    cluster.create_deployment("new", 3, json!({})).await;
+    cluster.until_status(json!({"matchedPods": 5, "readyPods": 5})).await;
+    minutes(5).await;
+    assert_eq!(cluster.with_image("envoy:1").await, 5);
+    cluster.patch_set("mesh", json!({"spec": {"updateStrategy": {"partition": 0}}})).await;
+    cluster.until_status(json!({"updatedReadyPods": 5})).await;
+    cluster.create_deployment("newer", 1, json!({})).await;
+    cluster.until_status(json!({"matchedPods": 6, "updatedReadyPods": 6})).await;
+    assert_eq!(cluster.restarts().await, (6, 0), "the last one began with the pinned revision as well");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deployment_that_is_rolled_out_in_the_middle_keeps_the_partition() {
+    let pin = json!({"injectStrategy": {"revision": "NAME"}});
+    let (cluster, _manager) = pinned(10, pin, json!({"partition": 4, "maxUnavailable": 10})).await;
+    cluster.until_status(json!({"updatedReadyPods": 6})).await;
+    let template = json!({"spec": {"template": {"metadata": {"annotations": {"restarted": "1"}}}}});
+    let deployments = cluster.api::<k8s_openapi::api::apps::v1::Deployment>();
+    deployments.patch("web", &kube::api::PatchParams::default(), &kube::api::Patch::Merge(template)).await.unwrap();
+    minutes(10).await;
+    cluster.until_status(json!({"matchedPods": 10, "readyPods": 10})).await;
+    assert_eq!((cluster.with_image("envoy:1").await, cluster.with_image("envoy:2").await), (4, 6));
+}
+
+#[tokio::test(start_paused = true)]
+async fn partial_is_a_matter_of_chance_and_of_the_share() {
+    let pin = json!({"injectStrategy": {"revision": "NAME", "policy": "Partial"}});
+    let (cluster, _manager) = pinned(1, pin, json!({"partition": "50%", "type": "NotUpdate"})).await;
+    cluster.create_deployment("new", 40, json!({})).await;
+    cluster.until_status(json!({"matchedPods": 41, "readyPods": 41})).await;
+    let old = cluster.with_image("envoy:1").await - 1;
+    assert!((5..=35).contains(&old), "{old} of 40 have the pinned revision");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_partition_and_not_update_pin_no_new_pods_with_a_quota() {
+    for strategy in [json!({}), json!({"type": "NotUpdate", "partition": 5})] {
+        let pin = json!({"injectionStrategy": {"revision": {"revisionName": "NAME", "policy": "Quota"}}});
+        let (cluster, manager) = pinned(1, pin, strategy).await;
+        cluster.create_deployment("new", 3, json!({})).await;
+        cluster.until_status(json!({"matchedPods": 4, "readyPods": 4})).await;
+        assert!(cluster.with_image("envoy:2").await >= 3);
+        manager.kill();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pinned_revision_is_never_trimmed() {
+    let pin = json!({"injectionStrategy": {"revision": {"revisionName": "NAME"}}});
+    let (cluster, _manager) = pinned(1, pin, json!({})).await;
+    cluster.patch_set("mesh", json!({"spec": {"revisionHistoryLimit": 2}})).await;
+    let first = cluster.revisions().await[0].metadata.name.clone();
+    for i in 3..=6 {
+        cluster.set_image(&format!("envoy:{i}")).await;
+        cluster.until_status(json!({"updatedReadyPods": 1})).await;
+    }
+    cluster.until("two revisions", async || cluster.revisions().await.len() == 2).await;
+    assert_eq!(cluster.revisions().await[0].metadata.name, first);
+}
