@@ -25,7 +25,7 @@ use crate::args::{ClusterArgs, ClusterCheckArgs, Output};
 use crate::cluster::known::{Known, Wanted};
 use crate::cluster::read::{Parts, Reader};
 use crate::connect::connect;
-use crate::{Failure, block_on, chain, print, rendered};
+use crate::{Failure, block_on, chain, print, print_text, rendered};
 
 /// The Leases of the VerticalPodAutoscaler, in kube-system.
 const VPA_LEASES: [&str; 3] = ["vpa-recommender", "vpa-recommender-lease", "vpa-updater"];
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &ClusterCheckArgs) -> Result<(), Failure> {
         Ok::<_, Failure>(findings(&snapshot))
     })??;
     if args.output == Output::Text {
-        print(&text(&found))?;
+        print_text(&text(&found))?;
     } else {
         print(&rendered(&json!({"findings": found}), args.output)?)?;
     }

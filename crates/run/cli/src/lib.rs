@@ -210,7 +210,7 @@ fn run_why(args: &WhyArgs) -> Result<(), Failure> {
         return Err(Failure::no("there is no pod and no workload in these manifests"));
     }
     if args.output == Output::Text {
-        return print(&explanations.iter().map(why::text).collect::<Vec<_>>().join("\n"));
+        return print_text(&explanations.iter().map(why::text).collect::<Vec<_>>().join("\n"));
     }
     let value = serde_json::to_value(&explanations).map_err(io::Error::from)?;
     print(&rendered(&value, args.output)?)
@@ -255,7 +255,7 @@ fn run_preview(args: &PreviewArgs) -> Result<(), Failure> {
     say_warnings(&warnings);
     let preview = preview?;
     if args.output == Output::Text {
-        print(&preview::text(&preview))?;
+        print_text(&preview::text(&preview))?;
     } else {
         print(&rendered(&serde_json::to_value(&preview).map_err(io::Error::from)?, args.output)?)?;
     }
@@ -338,6 +338,11 @@ fn print(text: &str) -> Result<(), Failure> {
     write(io::stdout().lock(), text)
 }
 
+/// Writes text for people to stdout. What comes from a cluster is in it.
+fn print_text(text: &str) -> Result<(), Failure> {
+    print(&terminal::clean(text))
+}
+
 /// Writes text with colours to stdout; they are left out where they cannot be seen or are not wanted.
 fn print_coloured(text: &str) -> Result<(), Failure> {
     write(anstream::stdout().lock(), text)
@@ -352,6 +357,7 @@ fn write(mut stdout: impl Write, text: &str) -> Result<(), Failure> {
 fn say_errors(reasons: &[String], status: u8) -> ExitCode {
     const ERROR: Style = AnsiColor::Red.on_default().bold();
     for reason in reasons {
+        let reason = terminal::clean(reason);
         say(&format!("{ERROR}error:{ERROR:#} {reason}"));
     }
     ExitCode::from(status)
@@ -361,6 +367,7 @@ fn say_errors(reasons: &[String], status: u8) -> ExitCode {
 fn say_warnings(warnings: &[String]) {
     const WARNING: Style = AnsiColor::Yellow.on_default().bold();
     for warning in warnings {
+        let warning = terminal::clean(warning);
         say(&format!("{WARNING}Warning:{WARNING:#} {warning}"));
     }
 }

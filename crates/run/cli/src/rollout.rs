@@ -38,7 +38,7 @@ use crate::args::{ClusterArgs, Output, PlanArgs, RestartArgs, RolloutCommand, Se
 use crate::cluster::read::Reader;
 use crate::confirm::confirm;
 use crate::connect::connect;
-use crate::{Failure, block_on, print, print_coloured, rendered, say, say_warnings};
+use crate::{Failure, block_on, print, print_coloured, print_text, rendered, say, say_warnings};
 
 /// Runs a command.
 pub(crate) fn run(command: &RolloutCommand) -> Result<(), Failure> {
@@ -81,7 +81,7 @@ async fn status(args: &StatusArgs) -> Result<(), Failure> {
     let fleet = Fleet::read(&reader, &found.set, namespace).await?;
     let status = Status::of(&Target::new(found.set), &fleet.revisions, &fleet.pods);
     match output {
-        Output::Text => print(&text::tables(&status, Timestamp::now())),
+        Output::Text => print_text(&text::tables(&status, Timestamp::now())),
         output => print_value(&status, *output),
     }
 }
@@ -140,7 +140,7 @@ fn plan(args: &PlanArgs) -> Result<(), Failure> {
     say_warnings(&warnings);
     let planned = planned?;
     match args.output {
-        Output::Text => print(&planned.iter().map(plan::text).collect::<Vec<_>>().join("\n"))?,
+        Output::Text => print_text(&planned.iter().map(plan::text).collect::<Vec<_>>().join("\n"))?,
         output => print_value(&planned, output)?,
     }
     let stuck: Vec<&str> =

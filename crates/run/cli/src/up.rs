@@ -67,7 +67,7 @@ enum End {
 
 /// Runs the cluster until the Jobs have ended, or the user says so.
 pub(crate) fn run(args: &UpArgs, documents: Vec<Document>) -> Result<(), Failure> {
-    if args.until_done && !documents.iter().any(|document| matches!(document.kind(), "Job")) {
+    if args.until_done && !documents.iter().any(is_job) {
         return Err(Failure::misuse("--until-done waits for Jobs, and there is none in these manifests"));
     }
     let images = match &args.images {
@@ -90,6 +90,11 @@ pub(crate) fn run(args: &UpArgs, documents: Vec<Document>) -> Result<(), Failure
     // A watch or a probe that hangs must not hold up the end.
     runtime.shutdown_background();
     outcome
+}
+
+/// Whether it is a Job of Kubernetes' own: only of these is it known when they have ended.
+fn is_job(document: &Document) -> bool {
+    document.kind() == "Job" && document.api_version().starts_with("batch/")
 }
 
 /// Whether the view is drawn, instead of written as lines.
@@ -163,7 +168,7 @@ async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Docu
         let defined = apply::defined(&documents);
         for document in apply::in_order(documents) {
             let applied = apply::apply(&client, &document, &defined).await.map_err(Failure::no)?;
-            if document.kind() == "Job" {
+            if is_job(&document) {
                 jobs.push((applied.namespace().unwrap_or_default(), applied.name_any()));
             }
         }
@@ -268,29 +273,27 @@ async fn show(
     }
 }
 
-/// The signals that ask a program to end.
+/// The signals that ask a program to end. Without a handler they would end it at once, and leave its folder behind.
 struct Interrupts {
-    signals: [Signal; 3],
+    signals: Vec<Signal>,
 }
 
 impl Interrupts {
     fn new() -> io::Result<Interrupts> {
-        Ok(Interrupts {
-            signals: [
-                signal(SignalKind::interrupt())?,
-                signal(SignalKind::terminate())?,
-                signal(SignalKind::hangup())?,
-            ],
-        })
+        let kinds = [
+            SignalKind::interrupt(),
+            SignalKind::terminate(),
+            SignalKind::hangup(),
+            SignalKind::quit(),
+            SignalKind::user_defined1(),
+            SignalKind::user_defined2(),
+        ];
+        Ok(Interrupts { signals: kinds.into_iter().map(signal).collect::<io::Result<_>>()? })
     }
 
     async fn next(&mut self) {
-        let [interrupt, terminate, hangup] = &mut self.signals;
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
+        let signals = self.signals.iter_mut().map(|signal| Box::pin(signal.recv()));
+        futures::future::select_all(signals).await;
     }
 }
 

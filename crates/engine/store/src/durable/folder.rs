@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::panic;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -103,6 +104,8 @@ pub(super) fn create(folder: &Path) -> Result<PathBuf, OpenError> {
 }
 
 fn write_empty(path: &Path) -> Result<(), redb::Error> {
+    // Secrets are in it: nobody else reads them.
+    File::options().write(true).create_new(true).mode(0o600).open(path).map_err(redb::Error::Io)?;
     let database = Database::create(path)?;
     let transaction = database.begin_write()?;
     transaction.open_table(OBJECTS)?;

@@ -206,6 +206,15 @@ async fn a_file_that_was_not_finished_is_made_anew() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "lock and store.redb");
 }
 
+#[test]
+fn nobody_else_reads_the_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let _store = Store::open(folder.path(), Options::default()).unwrap();
+    let mode = fs::metadata(folder.path().join("store.redb")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
 /// Wherever the file is damaged, opening it finds all objects or says that it is damaged; it neither panics nor finds
 /// others.
 #[tokio::test]

@@ -18,6 +18,8 @@ pub(crate) struct Status {
     /// What is to be said about it in one sentence.
     pub(crate) message: String,
     pub(crate) latest_revision: String,
+    /// Whether updated pods failed.
+    pub(crate) has_paused_itself: bool,
     pub(crate) pods: Counts,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) conditions: Vec<Condition>,
@@ -156,11 +158,13 @@ impl Status {
             workloads.entry(workload).or_default().push(status);
         }
         waiting_for.sort_by(|a, b| (a.since, &a.namespace, &a.name).cmp(&(b.since, &b.namespace, &b.name)));
-        let outcome = Outcome::of(set);
+        let outcome = Outcome::of(set, counts);
         Status {
             sidecar_set: set.name().to_owned(),
             outcome,
             message: message(set, outcome, counts),
+            has_paused_itself: outcome == Outcome::Failed
+                && set.status.as_ref().is_some_and(|status| status.paused_revision.as_ref() == Some(&latest)),
             pods: counts,
             conditions: set.status.iter().flat_map(|status| &status.conditions).cloned().collect(),
             revisions: revision_list(set, &latest, revisions, by_revision),
@@ -172,9 +176,9 @@ impl Status {
 }
 
 impl Outcome {
-    /// As the set's own status has it.
-    fn of(set: &SidecarSet) -> Outcome {
-        let status = set.status.as_ref();
+    /// As the set's own status has it. One that knows of no pods although there are some is from before they came.
+    fn of(set: &SidecarSet, counts: Counts) -> Outcome {
+        let status = set.status.as_ref().filter(|status| status.matched_pods > 0 || counts.matched == 0);
         let observed = status.and_then(|status| status.observed_generation);
         let progressing = status.and_then(|status| status.condition(PROGRESSING));
         let Some(progressing) = progressing.filter(|_| observed >= set.metadata.generation) else {
@@ -209,7 +213,7 @@ fn message(set: &SidecarSet, outcome: Outcome, counts: Counts) -> String {
         }
         Outcome::NotObserved => {
             let generation = set.metadata.generation.unwrap_or_default();
-            format!("the manager has not seen generation {generation} of the SidecarSet yet")
+            format!("the manager has not seen generation {generation} of the SidecarSet and its pods yet")
         }
         Outcome::NotUpdate => {
             let old = counts.matched - counts.updated;

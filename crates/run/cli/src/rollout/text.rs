@@ -57,6 +57,10 @@ pub(crate) fn tables(status: &Status, now: Timestamp) -> String {
         let _ = write!(text, "\n{}", table(&["WAITING FOR", "STATE", "SINCE"], rows));
         push_more(&mut text, status.waiting_for.len(), "pods");
     }
+    if status.has_paused_itself {
+        let name = &status.sidecar_set;
+        let _ = writeln!(text, "\n  `pillion rollout undo {name}` goes back, `pillion rollout resume {name}` goes on");
+    }
     text
 }
 

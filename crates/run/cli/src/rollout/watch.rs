@@ -83,8 +83,8 @@ pub(crate) async fn follow(
                 }
                 let Some(shown) = &status else { continue };
                 show(shown)?;
-                if let Some(is_well) = shown.outcome.end() {
-                    break is_well;
+                if shown.outcome.end().is_some() {
+                    break;
                 }
             }
             () = &mut deadline => {
@@ -97,12 +97,20 @@ pub(crate) async fn follow(
             }
         }
     }
-    status
-        .map(|status| {
-            let failure = (status.outcome.end() == Some(false)).then(|| status.message.clone());
-            End { status, failure }
-        })
-        .ok_or_else(|| Failure::no("nothing could be read"))
+    let status = status.ok_or_else(|| Failure::no("nothing could be read"))?;
+    let failure = (status.outcome.end() == Some(false)).then(|| stopped(&status));
+    Ok(End { status, failure })
+}
+
+/// What to do about a rollout that has stopped.
+fn stopped(status: &Status) -> String {
+    let name = &status.sidecar_set;
+    if status.has_paused_itself {
+        return format!(
+            "the rollout has stopped: `pillion rollout undo {name}` goes back, `pillion rollout resume {name}` goes on"
+        );
+    }
+    format!("the rollout has stopped: {}", status.message)
 }
 
 /// What is watched.

@@ -2,8 +2,10 @@
 
 use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
+
+use nix::unistd::geteuid;
 
 /// What is in a folder that a run has kept its objects in.
 const OBJECTS: &str = "objects";
@@ -28,6 +30,10 @@ impl Home {
                 .map_err(|error| cannot(&parent, &error))?;
             return Ok(Home { folder: temporary.path().to_path_buf(), temporary: Some(temporary) });
         };
+        if let Some(link) = folder.read_link().ok().filter(|_| !folder.exists()) {
+            let (name, link) = (folder.display(), link.display());
+            return Err(format!("--data {name}: {name} is a link to {link}, which does not exist"));
+        }
         if folder.exists() {
             check(folder).map_err(|error| cannot(folder, &error))??;
         }
@@ -61,10 +67,28 @@ fn check(folder: &Path) -> io::Result<Result<(), String>> {
         return Ok(Err(format!("--data {name}: {name} is not a folder")));
     }
     let is_empty = std::fs::read_dir(folder)?.next().is_none();
-    if is_empty || folder.join(OBJECTS).is_dir() {
-        return Ok(Ok(()));
+    if !is_empty && !folder.join(OBJECTS).is_dir() {
+        return Ok(Err(format!("--data {name}: {name} has other things in it; name a new or an empty folder")));
     }
-    Ok(Err(format!("--data {name}: {name} has other things in it; name a new or an empty folder")))
+    if std::fs::metadata(folder)?.uid() != geteuid().as_raw() {
+        return Ok(Err(format!("--data {name}: {name} belongs to another user; name a folder of your own")));
+    }
+    // What others have put there is neither written nor removed: a link would lead us to files that are none of ours.
+    let objects = folder.join(OBJECTS);
+    for folder in [folder, &objects].into_iter().filter(|folder| folder.is_dir()) {
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            let metadata = entry.metadata()?;
+            let path = entry.path();
+            if metadata.is_symlink() {
+                return Ok(Err(format!("--data {name}: {} is a link: remove it", path.display())));
+            }
+            if metadata.uid() != geteuid().as_raw() {
+                return Ok(Err(format!("--data {name}: {} belongs to another user: remove it", path.display())));
+            }
+        }
+    }
+    Ok(Ok(()))
 }
 
 #[cfg(test)]
@@ -114,6 +138,39 @@ mod tests {
             format!("--data {folder}: {folder} has other things in it; name a new or an empty folder")
         );
         assert_eq!(refusal(&file), format!("--data {name}: {name} is not a folder"));
+    }
+
+    #[test]
+    fn a_link_is_not_followed() {
+        use std::os::unix::fs::symlink;
+        let place = tempfile::tempdir().unwrap();
+        let (data, other) = (place.path().join("data"), place.path().join("other"));
+        fs::create_dir(&other).unwrap();
+        let refusal = || Home::new(Some(&data)).err().unwrap();
+        symlink(place.path().join("nowhere"), &data).unwrap();
+        assert!(refusal().ends_with("nowhere, which does not exist"), "{}", refusal());
+        fs::remove_file(&data).unwrap();
+        for (made, link) in [("data", "objects"), ("data/objects", "kubeconfig"), ("data/objects", "objects/store")] {
+            fs::create_dir_all(place.path().join(made)).unwrap();
+            symlink(&other, data.join(link)).unwrap();
+            assert!(refusal().ends_with(&format!("{link} is a link: remove it")), "{}", refusal());
+            fs::remove_dir_all(&data).unwrap();
+        }
+        // A link to a folder of one's own is another name for it.
+        symlink(&other, &data).unwrap();
+        assert!(Home::new(Some(&data)).is_ok());
+    }
+
+    #[test]
+    fn a_folder_of_somebody_else_is_refused() {
+        // Only root can give a folder away.
+        if !geteuid().is_root() {
+            return;
+        }
+        let place = tempfile::tempdir().unwrap();
+        std::os::unix::fs::chown(place.path(), Some(65_534), None).unwrap();
+        let refusal = Home::new(Some(place.path())).err().unwrap();
+        assert!(refusal.ends_with("belongs to another user; name a folder of your own"), "{refusal}");
     }
 
     #[test]

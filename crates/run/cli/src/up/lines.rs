@@ -1,6 +1,7 @@
 //! What has changed between two views, as lines for a log: one per object, newest state only.
 
 use super::view::{Container, Job, Key, Pod, Role, State, View, short};
+use crate::terminal::clean_line;
 
 /// The lines that lead from the old view to the new one.
 pub(crate) fn changes(old: &View, new: &View) -> Vec<String> {
@@ -58,8 +59,9 @@ pub(crate) fn times(count: i64) -> String {
     if count > 1 { format!(" (×{count})") } else { String::new() }
 }
 
+/// What it says may come from a container, by way of an event or a status.
 fn line(kind: &str, name: &str, text: &str) -> String {
-    format!("{kind:<11} {name:<28} {text}")
+    clean_line(&format!("{kind:<11} {name:<28} {text}"))
 }
 
 /// Ages and durations move on by themselves; nobody wants a line for that.
@@ -173,6 +175,14 @@ mod tests {
         }
         let expected = ["", " (×2)", " (×4)", " (×8)"].map(|times| format!("Warning Pod/a BackOff{times}: it fails"));
         assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn what_a_terminal_would_act_on_is_not_written() {
+        let mut event = warning("default", 1);
+        event["message"] = json!("Readiness probe failed: \u{1b}[2J\u{1b}]0;owned\u{7}\nmore");
+        let lines = told(&View::default(), &view(&[event]));
+        assert_eq!(lines, ["Warning Pod/a BackOff: Readiness probe failed: ^[[2J^[]0;owned^G more"]);
     }
 
     #[test]

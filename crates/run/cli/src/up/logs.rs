@@ -1,10 +1,14 @@
 //! The last words of the containers that made a Job fail.
 
+use std::io;
+
+use futures::AsyncReadExt as _;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::api::{Api, ListParams, LogParams};
 use kube::{Client, ResourceExt as _};
 
 use super::view::{Key, short};
+use crate::terminal::clean;
 
 /// So many lines of each container are told.
 const LINES: i64 = 10;
@@ -20,11 +24,22 @@ pub(crate) async fn last_words(client: &Client, (namespace, name): &Key) -> Vec<
         for (container, code) in failed(&pod) {
             lines.push(format!("--- pod {pod_name}, container {container}, exit {code}"));
             let end = LogParams { container: Some(container), tail_lines: Some(LINES), ..LogParams::default() };
-            let log = pods.logs(&pod.name_any(), &end).await.unwrap_or_default();
-            lines.extend(log.lines().map(str::to_owned));
+            lines.extend(text(&read(&pods, &pod.name_any(), &end).await.unwrap_or_default()));
         }
     }
     lines
+}
+
+/// A log as its bytes: containers write what they like.
+async fn read(pods: &Api<Pod>, name: &str, params: &LogParams) -> io::Result<Vec<u8>> {
+    let mut log = Vec::new();
+    pods.log_stream(name, params).await.map_err(io::Error::other)?.read_to_end(&mut log).await?;
+    Ok(log)
+}
+
+/// The lines of a log, whatever is in it.
+fn text(log: &[u8]) -> Vec<String> {
+    clean(&String::from_utf8_lossy(log)).lines().map(str::to_owned).collect()
 }
 
 /// Names and exit codes of the containers that failed. A native sidecar does not decide about its pod.
@@ -51,6 +66,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_is_no_text_is_shown_as_far_as_it_is() {
+        assert_eq!(text(b"no paper\xff left\r\n\x1b[31mred"), ["no paper\u{fffd} left^M", "^[[31mred"]);
+    }
 
     #[test]
     fn only_containers_that_decide_about_the_pod_and_failed_are_told() {

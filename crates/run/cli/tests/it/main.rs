@@ -9,6 +9,7 @@ mod inject;
 mod kill;
 mod preview;
 mod program;
+mod rollout;
 mod up;
 
 use std::fmt::Write as _;

@@ -209,7 +209,7 @@ fn a_job_that_fails_is_told_by_the_exit_status() {
     place.write(
         "job.yaml",
         "{apiVersion: batch/v1, kind: Job, metadata: {name: bad}, spec: {backoffLimit: 0, template: {spec: {restartPolicy: Never, \
-         containers: [{name: main, image: bad, command: [sh, -c, 'echo no paper; exit 3']}]}}}}",
+         containers: [{name: main, image: bad, command: [sh, -c, 'printf no.paper.\\\\377; exit 3']}]}}}}",
     );
     let (status, stdout, stderr) = place.up(&["job.yaml", "--until-done"]).end();
     assert_eq!(status, Some(1), "{stdout}\n{stderr}");
@@ -217,7 +217,8 @@ fn a_job_that_fails_is_told_by_the_exit_status() {
     // The last words of its container come first.
     let (heading, rest) = stderr.split_once('\n').unwrap();
     assert!(heading.starts_with("--- pod bad-") && heading.ends_with(", container main, exit 3"), "{stderr}");
-    assert_eq!(rest, "no paper\nerror: Job bad did not complete\n");
+    // Also a byte that is no text.
+    assert_eq!(rest, "no.paper.\u{fffd}\nerror: Job bad did not complete\n");
 }
 
 #[test]
@@ -227,12 +228,14 @@ fn wrong_use_is_told_before_anything_starts() {
         "pod.yaml",
         "{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {containers: [{name: a, image: a}]}}",
     );
+    place.write("other-job.yaml", "{apiVersion: example.com/v1, kind: Job, metadata: {name: a}}");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     place.write("images.yaml", "web: [sh]");
     place.write("file", "");
     let rows: &[(&[&str], i32, &str)] = &[
         (&["pod.yaml", "--until-done"], 2, "there is none in these manifests"),
+        (&["other-job.yaml", "--until-done"], 2, "there is none in these manifests"),
         (&["nowhere.yaml"], 2, "nowhere.yaml"),
         (&["pod.yaml", "--port", &port], 1, "cannot listen on 127.0.0.1:"),
         (&["--images", "nowhere.yaml"], 2, "nowhere.yaml"),
@@ -335,6 +338,20 @@ fn an_interrupt_gives_containers_their_grace_and_a_second_one_does_not() {
     let (_, stdout, stderr) = up.end();
     assert!(started.elapsed() < Duration::from_secs(20), "the grace period was waited for\n{stdout}\n{stderr}");
     place.nothing_is_left("deaf");
+}
+
+#[test]
+fn whatever_signal_ends_it_its_folder_goes_with_it() {
+    for signal in [Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGHUP] {
+        let place = Place::new();
+        let mut up = place.up(&["--simulate"]);
+        let kubeconfig = up.line_with("export KUBECONFIG=");
+        let folder = Path::new(kubeconfig.split_once('=').unwrap().1).parent().unwrap().to_path_buf();
+        assert!(folder.is_dir());
+        up.signal(signal);
+        let (status, _, stderr) = up.end();
+        assert_eq!((status, folder.exists()), (Some(0), false), "{signal}: {stderr}");
+    }
 }
 
 #[test]
