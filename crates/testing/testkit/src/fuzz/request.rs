@@ -44,7 +44,13 @@ fn server() -> ApiServer {
     static TOKENS: OnceLock<TokenSigner> = OnceLock::new();
     let tokens = TOKENS.get_or_init(|| TokenSigner::generate().expect("a key"));
     let store = pillion_store::Store::memory(pillion_store::Options::default());
-    ApiServer::new(Config { store, clock: pillion_clock::Clock::system(), tokens: Some(tokens.clone()), seed: Some(0) })
+    ApiServer::new(Config {
+        store,
+        clock: pillion_clock::Clock::system(),
+        tokens: Some(tokens.clone()),
+        seed: Some(0),
+        ..Config::in_memory()
+    })
 }
 
 /// `None` for what no HTTP server would hand on.
