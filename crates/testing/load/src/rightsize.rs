@@ -202,7 +202,9 @@ fn owner(kind: &str, object: &Value) -> Value {
 }
 
 async fn create(server: &ApiServer, path: &str, object: Value) -> anyhow::Result<Value> {
-    let request = Request::post(path).header("content-type", "application/json").body(object.to_string().into())?;
+    let request = Request::post(path)
+        .header("content-type", "application/json")
+        .body(axum::body::Body::from(object.to_string()))?;
     let response = server.router().oneshot(request).await?;
     let status = response.status();
     let body = axum::body::to_bytes(response.into_body(), usize::MAX).await?;

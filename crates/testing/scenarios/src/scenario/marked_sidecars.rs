@@ -9,7 +9,7 @@ use pillion_gates::Gates;
 use pillion_manager::{Config, Part};
 use serde_json::{Value, json};
 
-use super::injection::with_manager;
+use super::managed::managed_with;
 use super::{A_WHILE, UNTIL_TERM, job_is, phase, shell, status_of};
 use crate::{Namespace, wait};
 
@@ -33,7 +33,7 @@ async fn with_marks(
     let gates = Gates::default().with(&"SidecarField=true".parse()?);
     let wrap_image = wrap_image.map(str::to_owned);
     let adjust = |config| Config { gates, wrap_image, parts: vec![Part::Webhook, Part::Lifecycle], ..config };
-    with_manager(namespace, adjust, async |namespace| {
+    managed_with(namespace, adjust, async |namespace| {
         is_called(namespace).await?;
         scenario(namespace).await
     })

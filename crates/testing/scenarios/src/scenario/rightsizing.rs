@@ -1,11 +1,8 @@
 //! VerticalPodAutoscalers over native sidecars: the recommendation is given, and the updater and admission carry it out.
 
-use std::net::{Ipv4Addr, TcpListener};
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::Api;
@@ -13,12 +10,11 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use pillion_api::vpa::DEFAULT_RECOMMENDER;
 use pillion_gates::Gates;
-use pillion_manager::{Config, Manager, Part, WebhookAddress};
+use pillion_manager::{Config, Part};
 use pillion_rightsizer::autoscalers;
 use serde_json::{Value, json};
 
-use super::custom_resources::DEFINITION;
-use super::injection::clean_up;
+use super::managed::managed_with;
 use super::{UNTIL_TERM, is_running, restarts, shell, sidecar, with};
 use crate::{Namespace, wait};
 
@@ -79,39 +75,12 @@ async fn managed(
     gates: &str,
     scenario: impl AsyncFnOnce(&Namespace) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let _mine = DEFINITION.lock().await;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let address = WebhookAddress::Url(format!("https://{}", listener.local_addr()?));
-    let config = Config::new(namespace.client(), Arc::new(Timestamp::now), address);
-    let home = format!("{}-manager", namespace.name());
-    let mut rightsizing = config.rightsizing.clone();
-    rightsizing.updater_interval = Duration::from_secs(2);
-    let manager = Manager::new(Config {
-        namespace: home.clone(),
-        gates: Gates::default().with(&gates.parse()?),
-        parts: vec![Part::Webhook, Part::Updater],
-        rightsizing,
-        ..config
-    });
-    let serving = tokio::spawn({
-        let manager = manager.clone();
-        async move { manager.serve(listener, Duration::ZERO, Duration::ZERO).await }
-    });
-    let registered = async {
-        manager.start().await?;
-        manager.register().await
+    let gates = Gates::default().with(&gates.parse()?);
+    let adjust = |mut config: Config| {
+        config.rightsizing.updater_interval = Duration::from_secs(2);
+        Config { gates, parts: vec![Part::Webhook, Part::Updater], ..config }
     };
-    let outcome = match registered.await {
-        Ok(()) => tokio::select! {
-            outcome = Box::pin(scenario(namespace)) => outcome,
-            ended = manager.run() => ended.map_err(Into::into).and_then(|()| anyhow::bail!("the manager has ended")),
-        },
-        Err(error) => Err(error.into()),
-    };
-    manager.stop();
-    serving.abort();
-    let cleaned = clean_up(namespace, &home).await;
-    outcome.and(cleaned)
+    managed_with(namespace, adjust, scenario).await
 }
 
 /// An autoscaler that recommends 30m of CPU for containers that request 10m. Running pods are updated only when new ones are known to be sized.
