@@ -65,10 +65,10 @@ async fn marks_of_the_pod_and_of_sidecarsets_make_native_sidecars() {
     };
     assert_eq!(
         (names("initContainers"), names("containers")),
-        (vec!["side".into(), "agent".into()], vec!["main".into()])
+        (vec!["agent".into(), "side".into()], vec!["main".into()])
     );
     let record = pod["metadata"]["annotations"]["pillion.dev/sidecar-record"].as_str().unwrap();
-    assert_eq!(record, r#"{"method":"Native","sidecars":["side","agent"],"failPod":["agent"]}"#);
+    assert_eq!(record, r#"{"method":"Native","sidecars":["agent","side"],"failPod":["agent"]}"#);
 }
 
 #[tokio::test(start_paused = true)]
