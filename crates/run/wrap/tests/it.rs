@@ -1,4 +1,6 @@
 //! The real binary, with real processes.
+// Helpers of tests are tests as well.
+#![allow(clippy::unwrap_used)]
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -113,7 +115,7 @@ fn a_killed_wrapper_takes_its_command_along() {
 fn sidecar_after(policy: &str, grace: u32, side: &str, end: impl FnOnce(&mut Child)) -> ExitStatus {
     let state = tempfile::tempdir().unwrap();
     let (mut main, _main_output) =
-        started(&mut work(state.path(), "echo up; read line; exit ${line:-0}").stdin(Stdio::piped()));
+        started(work(state.path(), "echo up; read line; exit ${line:-0}").stdin(Stdio::piped()));
     let (mut side, _output) = started(&mut sidecar(state.path(), policy, grace, side));
     assert!(side.try_wait().unwrap().is_none(), "the sidecar ended before the work");
     end(&mut main);
@@ -154,8 +156,7 @@ fn under_on_failure_a_sidecar_outlives_work_that_failed_and_is_started_again() {
     let (mut side, _output) = started(&mut sidecar(state.path(), "OnFailure", 1, SERVER));
     signal(&first, Signal::SIGKILL);
     first.wait().unwrap();
-    let (mut second, _second_output) =
-        started(&mut work(state.path(), "echo up; read line; exit 0").stdin(Stdio::piped()));
+    let (mut second, _second_output) = started(work(state.path(), "echo up; read line; exit 0").stdin(Stdio::piped()));
     assert!(side.try_wait().unwrap().is_none(), "the sidecar ended though the work has not");
     tell(&mut second, "0");
     assert_eq!(second.wait().unwrap().code(), Some(0));
