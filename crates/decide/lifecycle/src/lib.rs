@@ -72,6 +72,7 @@ mod container_status;
 mod ending;
 mod facts;
 pub mod marks;
+pub mod modes;
 mod observed;
 mod order;
 mod phase;

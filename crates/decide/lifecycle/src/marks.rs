@@ -50,7 +50,7 @@ pub enum Source {
     Annotation,
     /// A SidecarSet.
     SidecarSet(String),
-    /// The variables of Kruise's SidecarTerminator.
+    /// The variables of Kruise's `SidecarTerminator`.
     Variable,
 }
 
@@ -82,14 +82,23 @@ pub fn has_own_marks(pod: &Value) -> bool {
         })
 }
 
-/// The containers of a pod, as JSON, that Kruise's variables mark. In a pod with restartPolicy Always they mean nothing.
-pub fn marked_by_kruise(pod: &Value) -> Vec<String> {
+/// What Kruise's variables say of a pod, as JSON, that has no record: it came in while no webhook was there. In a pod with restartPolicy Always they
+/// mean nothing.
+pub fn record_of_kruise(pod: &Value) -> Option<SidecarRecord> {
     if !matches!(pod["spec"]["restartPolicy"].as_str(), Some("Never" | "OnFailure")) {
-        return Vec::new();
+        return None;
     }
     let containers = pod["spec"]["containers"].as_array().into_iter().flatten().filter_map(Value::as_object);
-    let marked = containers.filter(|container| is_terminated_by_kruise(Container(container)));
-    marked.map(|container| name_of(container).to_owned()).collect()
+    let marked: Vec<Container<'_>> =
+        containers.map(Container).filter(|container| is_terminated_by_kruise(*container)).collect();
+    let names =
+        |containers: &mut dyn Iterator<Item = &Container<'_>>| containers.map(|one| one.name().to_owned()).collect();
+    (!marked.is_empty()).then(|| SidecarRecord {
+        method: Method::Phase,
+        sidecars: names(&mut marked.iter()),
+        fail_pod: Vec::new(),
+        ignore_errors: names(&mut marked.iter().filter(|container| ignores_errors(**container))),
+    })
 }
 
 /// Honours the marks of a pod and those of the SidecarSets that were injected. Returns the containers whose place another one took.
@@ -211,6 +220,12 @@ fn is_terminated_by_kruise(container: Container<'_>) -> bool {
         || value(names::KRUISE_TERMINATE_WITH_IMAGE).is_some_and(|image| !image.is_empty())
 }
 
+/// Kruise's word for a sidecar whose errors never count.
+fn ignores_errors(container: Container<'_>) -> bool {
+    let value = container.env_var(names::KRUISE_IGNORE_EXIT_CODE).and_then(|variable| variable.get("value"));
+    value.and_then(Value::as_str).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+}
+
 /// Of several marks of one container the first in the order of [`Source`] counts.
 fn first_of_each(mut marks: Vec<Mark>) -> Vec<Mark> {
     marks.sort_by(|a, b| (a.key, &a.source).cmp(&(b.key, &b.source)));
@@ -313,7 +328,7 @@ fn native(draft: &mut Draft<'_>, marks: &[Mark]) -> Vec<(ContainerKey, Container
         marks.iter().zip(&made).filter(|(mark, _)| mark.fail_pod).map(|(_, key)| name_in(draft, *key)).collect();
     if !fail_pod.is_empty() {
         let sidecars = made.iter().map(|key| name_in(draft, *key)).collect();
-        record(draft, &SidecarRecord { method: Method::Native, sidecars, fail_pod });
+        record(draft, &SidecarRecord { method: Method::Native, sidecars, fail_pod, ignore_errors: Vec::new() });
     }
     moved
 }
@@ -344,7 +359,9 @@ fn strictly(draft: &mut Draft<'_>, marks: &[Mark], native: &[Mark], policy: &str
     // Native sidecars of the same pod may fail it, too.
     let before = draft.annotation(names::SIDECAR_RECORD).and_then(|text| text.parse::<SidecarRecord>().ok());
     let fail_pod = before.map(|before| before.fail_pod).filter(|_| !native.is_empty()).unwrap_or_default();
-    record(draft, &SidecarRecord { method, sidecars, fail_pod });
+    let ignoring = marks.iter().filter(|mark| draft.container(mark.key).is_some_and(ignores_errors));
+    let ignore_errors = ignoring.map(|mark| name_in(draft, mark.key)).collect();
+    record(draft, &SidecarRecord { method, sidecars, fail_pod, ignore_errors });
 }
 
 fn record(draft: &mut Draft<'_>, record: &SidecarRecord) {

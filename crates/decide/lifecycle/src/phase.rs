@@ -50,6 +50,8 @@ enum Seen<'a> {
 }
 
 #[derive(Default)]
+// Each is a fact of its own about the containers.
+#[allow(clippy::struct_excessive_bools)]
 struct Count {
     /// A container has yet to be run for the first time, or has to end before others can be.
     waiting: bool,

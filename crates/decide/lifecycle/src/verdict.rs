@@ -48,7 +48,9 @@ pub fn verdict(pod: &Pod, record: &SidecarRecord) -> Verdict {
         return Verdict::Wait;
     }
     let failed = subject.of(&[Role::Work]).find(|view| !matches!(view.latest(), Latest::Exited(_, 0)));
-    let early = subject.of(&[Role::MarkedSidecar]).find(|view| ending::failed_early(view, done_at));
+    let early = subject
+        .of(&[Role::MarkedSidecar])
+        .find(|view| ending::failed_early(view, done_at) && !record.ignore_errors.iter().any(|name| name == view.name));
     let (phase, message) = match (failed, early) {
         (Some(view), _) => {
             ("Failed", format!("container {:?} ended with an error; its sidecars are stopped", view.name))
@@ -130,7 +132,10 @@ mod tests {
             "status": {"phase": "Running", "containerStatuses": statuses},
         }))
         .unwrap();
-        match verdict(&pod, &SidecarRecord { method, sidecars: vec!["side".into()], fail_pod: Vec::new() }) {
+        match verdict(
+            &pod,
+            &SidecarRecord { method, sidecars: vec!["side".into()], fail_pod: Vec::new(), ignore_errors: Vec::new() },
+        ) {
             Verdict::Wait => "wait".to_owned(),
             Verdict::End { phase, .. } => phase.to_owned(),
         }
@@ -179,7 +184,15 @@ mod tests {
             }))
             .unwrap();
             let fail_pod = if fail_pod { vec!["side".to_owned()] } else { Vec::new() };
-            verdict(&pod, &SidecarRecord { method: Method::Native, sidecars: vec!["side".into()], fail_pod })
+            verdict(
+                &pod,
+                &SidecarRecord {
+                    method: Method::Native,
+                    sidecars: vec!["side".into()],
+                    fail_pod,
+                    ignore_errors: Vec::new(),
+                },
+            )
         };
         let mut restarted = status("side", running());
         restarted["lastState"] = ended(1, 5);

@@ -78,13 +78,13 @@ pub const FAIL_POD_ON_SIDECAR_ERROR: &str = "pillion.dev/fail-pod-on-sidecar-err
 pub const SIDECAR_RECORD: &str = "pillion.dev/sidecar-record";
 /// Pod annotation of our own: written together with a terminal phase, so that the kubelet looks at the phase.
 pub const WORK_DONE: &str = "pillion.dev/work-done";
-/// Pod condition of Kruise's SidecarTerminator: the pod's phase was set because its work is done.
+/// Pod condition of Kruise's `SidecarTerminator`: the pod's phase was set because its work is done.
 pub const SIDECAR_TERMINATED: &str = "SidecarTerminated";
-/// Environment variable of Kruise's SidecarTerminator, `true` in any case: the container ends when the others have.
+/// Environment variable of Kruise's `SidecarTerminator`, `true` in any case: the container ends when the others have.
 pub const KRUISE_TERMINATE: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT";
 /// The same on a virtual kubelet, with an image that exits at once.
 pub const KRUISE_TERMINATE_WITH_IMAGE: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE";
-/// Environment variable of Kruise's SidecarTerminator: how this sidecar ends does not change the phase of the pod.
+/// Environment variable of Kruise's `SidecarTerminator`: how this sidecar ends does not change the phase of the pod.
 pub const KRUISE_IGNORE_EXIT_CODE: &str = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE";
 
 /// Pod annotation of our own: how long the containers of a simulated pod run and how they end.

@@ -187,6 +187,9 @@ pub struct DecisionArgs {
     /// share that its partition keeps on it.
     #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = parse_draw)]
     pub draw: u64,
+    /// The image with pillion-wrap, as the manager's --wrap-image: commands of pods whose sidecars have the mode Strict are wrapped
+    #[arg(long, value_name = "IMAGE")]
+    pub wrap_image: Option<String>,
     /// Features to switch on or off.
     #[command(flatten)]
     pub gates: GateArgs,

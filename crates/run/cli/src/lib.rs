@@ -305,7 +305,9 @@ fn load(filenames: &[PathBuf], namespace: &str, decision: &DecisionArgs) -> Resu
     let inputs = offline::load(documents, namespace, draw, decision.gates.gates(), &mut warnings);
     // An unknown field may well be why a known one is missing.
     say_warnings(&warnings);
-    inputs.map_err(Failure::No)
+    let mut inputs = inputs.map_err(Failure::No)?;
+    inputs.offline.snapshot.sidecar_means.wrap_image.clone_from(&decision.wrap_image);
+    Ok(inputs)
 }
 
 fn now(given: Option<Timestamp>) -> Timestamp {

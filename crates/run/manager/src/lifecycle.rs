@@ -18,11 +18,11 @@ use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
 use kube::{Client, ResourceExt as _};
 use pillion_api::names;
-use pillion_api::record::sidecars::{Method, SidecarRecord};
+use pillion_api::record::sidecars::SidecarRecord;
 use pillion_events::Recorder;
 use pillion_gates::Gate;
 use pillion_informer::{Cache, Change, NamespacedName};
-use pillion_lifecycle::marks::marked_by_kruise;
+use pillion_lifecycle::marks::record_of_kruise;
 use pillion_lifecycle::{Verdict, verdict};
 use serde_json::json;
 use tokio::time::Instant;
@@ -70,12 +70,7 @@ impl pillion_informer::View for MarkedPod {
 /// What admission recorded; or what Kruise's variables say of a pod that came in while no webhook was there.
 fn record_of(object: &DynamicObject) -> Option<SidecarRecord> {
     let Some(text) = object.annotations().get(names::SIDECAR_RECORD) else {
-        let sidecars = marked_by_kruise(&object.data);
-        return (!sidecars.is_empty()).then_some(SidecarRecord {
-            method: Method::Phase,
-            sidecars,
-            fail_pod: Vec::new(),
-        });
+        return record_of_kruise(&object.data);
     };
     match text.parse::<SidecarRecord>() {
         Ok(record) => Some(record),

@@ -109,7 +109,7 @@ impl Child {
             } else if kill_at.is_some_and(|at| at <= Instant::now()) {
                 self.signal(Signal::SIGKILL);
                 // It is gone soon, and there is nothing to do but to wait for it.
-                kill_at = Some(Instant::now() + Duration::from_secs(3600));
+                kill_at = Some(Instant::now() + Duration::from_hours(1));
             }
             self.forward();
         }

@@ -127,6 +127,10 @@ fn cargo_build(release: bool, packages: &[&str]) -> anyhow::Result<String> {
     } else {
         command.arg("--workspace").args(packages.iter().flat_map(|package| ["--bin", package]));
     }
+    output_of(command)
+}
+
+fn output_of(mut command: Command) -> anyhow::Result<String> {
     let output = command.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
     if !output.status.success() {
         bail!("cargo build of the programs failed");
@@ -136,7 +140,11 @@ fn cargo_build(release: bool, packages: &[&str]) -> anyhow::Result<String> {
 
 /// Builds a program that is copied into containers of other images: optimised, and without any library, in tests as well.
 fn static_program(package: &str) -> anyhow::Result<PathBuf> {
-    let messages = cargo_build(true, &[package])?;
+    let linking = Static::here()?;
+    let mut command = cargo();
+    command.args(["build", "--message-format=json-render-diagnostics", "--profile", "wrap", "--package", package]);
+    command.args(["--target", &linking.target]).envs(linking.flags.map(|flags| ("RUSTFLAGS", flags)));
+    let messages = output_of(command)?;
     executable(&messages, package).with_context(|| format!("cargo built no program {package}"))
 }
 

@@ -3,7 +3,7 @@
 //! ```
 //! use pillion_api::record::sidecars::{Method, SidecarRecord};
 //!
-//! let record = SidecarRecord { method: Method::Native, sidecars: vec!["proxy".into()], fail_pod: vec!["proxy".into()] };
+//! let record = SidecarRecord { method: Method::Native, sidecars: vec!["proxy".into()], fail_pod: vec!["proxy".into()], ignore_errors: vec![] };
 //! let text = record.to_string();
 //! assert_eq!(text, r#"{"method":"Native","sidecars":["proxy"],"failPod":["proxy"]}"#);
 //! assert_eq!(text.parse::<SidecarRecord>()?, record);
@@ -37,6 +37,9 @@ pub struct SidecarRecord {
     /// Those whose error before the end of the work fails the pod, though the method alone would not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fail_pod: Vec<String>,
+    /// Those whose errors never count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignore_errors: Vec<String>,
 }
 
 impl fmt::Display for SidecarRecord {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod conversion;
+mod lifecycle;
 mod many;
 mod neighbours;
 mod pods;
