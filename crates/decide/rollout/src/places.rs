@@ -15,17 +15,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use pillion_api::sidecarset::SidecarSet;
 use serde::{Deserialize, Serialize};
 
 use crate::amount::partition;
-use crate::view::{Phase, PodView};
+use crate::view::PodView;
 
 /// How many pods may have the pinned revision when one more pod is admitted beside the `matched` ones: the partition, and none where
-/// there is no partition or running pods are not updated.
+/// there is no partition or running pods are not updated. A number is exact, however late `matched` is.
 pub fn quota(set: &SidecarSet, matched: usize) -> usize {
     let strategy = &set.spec.update_strategy;
-    if strategy.updates_running_pods() { partition(strategy.partition.as_ref(), matched + 1) } else { 0 }
+    match &strategy.partition {
+        _ if !strategy.updates_running_pods() => 0,
+        Some(IntOrString::Int(number)) => usize::try_from(*number).unwrap_or_default(),
+        percentage => partition(percentage.as_ref(), matched + 1),
+    }
 }
 
 /// The places of a set's partition.
@@ -73,7 +78,7 @@ pub struct Observed<'p> {
 }
 
 impl<'p> Observed<'p> {
-    /// Counts pods. One that is being deleted still has its sidecars; one that has ended has none.
+    /// Counts pods. One that has ended or is being deleted is no longer matched, so that its successor can have its place.
     pub fn new(
         set: &str,
         revision: &str,
@@ -86,7 +91,7 @@ impl<'p> Observed<'p> {
             let Some(injected) = pod.injected(set) else { continue };
             observed.places.extend(pod.quota_place.as_deref());
             let has_revision = injected.revision.as_deref() == Some(revision);
-            observed.pods += usize::from(has_revision && !matches!(pod.phase, Phase::Succeeded | Phase::Failed));
+            observed.pods += usize::from(has_revision && pod.is_active());
         }
         observed
     }
@@ -213,6 +218,7 @@ mod tests {
             quota(&mk_set("mesh", json!({"app": "web"}), spec), matched)
         };
         assert_eq!(quota(json!({"partition": 90}), 300), 90);
+        assert_eq!(quota(json!({"partition": 90}), 0), 90);
         assert_eq!(quota(json!({"partition": "100%"}), 0), 1);
         assert_eq!(quota(json!({"partition": "30%"}), 9), 3);
         assert_eq!(quota(json!({}), 300), 0);

@@ -34,6 +34,7 @@
 //!  certificates: authority in a Secret (shared) ─▶ certificate of this replica ─▶ serve (TLS)
 //!                           └─▶ bundle ─┐
 //!  leader (a Lease for each part) ──────┴─▶ registration (configurations, conversion), kept as it should be
+//!         ├─▶ rollout: pods, sets, revisions ─▶ rollout::plan ─▶ revisions, status, images of pods, places
 //!         └─▶ repair: pods, View ─▶ missed pods ─▶ status, events, evictions
 //!
 //!  health: /healthz, /readyz (caches, watches), /metrics
@@ -46,6 +47,8 @@
 //! - A certificate is served only after its authority has been in the registered bundles for a while.
 //! - The manager fails open: while it is down, pods start without sidecars, except those of a SidecarSet with `failurePolicy: Fail`, and
 //!   SidecarSets cannot be changed.
+//! - Each step of a pod is one write under the version that was read. No more pods have a place of a partition than there are places, however
+//!   many replicas admit pods.
 //! - Only the replica that leads a part writes for it. A watch that ends, ends the manager.
 //! - Objects that an OpenKruise serves are left alone: nothing is registered, served or written before it has stopped.
 //! - Time comes from [`Config::now`] and tokio's clock.

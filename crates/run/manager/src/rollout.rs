@@ -45,6 +45,8 @@ use crate::state::Inner;
 const CONTROLLER: &str = "pillion-rollout";
 /// Changes are looked at together, so often at most.
 const PAUSE: Duration = Duration::from_secs(1);
+/// What could not be counted is counted again after this time.
+const RETRY: Duration = Duration::from_secs(10);
 /// How many sets are worked on at the same time.
 const SETS: usize = 8;
 
@@ -178,7 +180,11 @@ impl Rollout<'_> {
         for write in &plan.revisions {
             self.write_revision(set, write).await?;
         }
-        let count_again = self.count_places(set).await?;
+        let count_again = self.count_places(set).await.unwrap_or_else(|error| {
+            // Running pods do not depend on it.
+            tracing::warn!(%error, cause = error.cause(), "places are not counted; trying again");
+            Some(RETRY)
+        });
         if plan.is_status_changed {
             self.write_status(set, plan).await?;
         }

@@ -102,6 +102,8 @@ fn rollout(options: &Options) -> Vec<Value> {
         rule("", &["namespaces"], &READ),
         rule("", &["pods"], &["get", "list", "watch", "patch"]),
         rule("", &["pods/status"], &["patch"]),
+        // Revisions are owned by their set, which some platforms allow only to those who may finalize it.
+        rule(names::GROUP, &["sidecarsets/finalizers"], &["update"]),
         events(),
     ];
     let revisions = [rule("apps", &["controllerrevisions"], &["get", "list", "watch", "create", "patch", "delete"])];

@@ -9,7 +9,7 @@ use pillion_api::pod::Pod;
 use pillion_api::sidecarset::{InjectRevisionPolicy, SidecarSet};
 use pillion_rollout::{Observed, Places, PodView, Texts};
 
-use super::{PAUSE, Rollout};
+use super::{PAUSE, RETRY, Rollout};
 use crate::error::Error;
 use crate::places::{PlacesObject, Swapped};
 use crate::pods;
@@ -29,7 +29,8 @@ impl Rollout<'_> {
             return Ok(None);
         }
         let view = self.inner.views.borrow().clone();
-        let Some(revision) = view.snapshot.catalog.pinned_revision(set.name()) else { return Ok(None) };
+        // The revision may not be in the view yet.
+        let Some(revision) = view.snapshot.catalog.pinned_revision(set.name()) else { return Ok(Some(RETRY)) };
         let object = PlacesObject::new(&self.inner.config, set);
         let what = || format!("count the places of SidecarSet {:?} in ConfigMap {:?}", set.name(), object.name());
         let before = object.read().await.map_err(Error::api(what()))?;

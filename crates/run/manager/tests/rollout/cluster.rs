@@ -169,7 +169,7 @@ impl Cluster {
             labels[key] = value.clone();
         }
         let metadata = json!({"labels": labels, "annotations": template["annotations"]});
-        let spec = json!({"containers": [{"name": "app", "image": "app:1"}], "terminationGracePeriodSeconds": 1});
+        let spec = json!({"containers": [{"name": "app", "image": "app:1"}], "terminationGracePeriodSeconds": 30});
         let deployment = json!({
             "metadata": {"name": name},
             "spec": {"replicas": replicas, "selector": {"matchLabels": {"of": name}}, "template": {"metadata": metadata, "spec": spec}},

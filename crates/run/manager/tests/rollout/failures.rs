@@ -12,7 +12,7 @@ use crate::faults::Faults;
 async fn fragile(replicas: usize, spec: Value) -> (Cluster, crate::cluster::Running) {
     let (cluster, running) = Cluster::managed().await;
     cluster.create_set("envoy:1", spec).await;
-    let script = "proxy: 1s exit 1 with envoy:bad";
+    let script = "proxy: 0s exit 1 with envoy:bad";
     cluster.create_deployment("web", replicas, json!({"annotations": {"pillion.dev/simulate": script}})).await;
     cluster.until_status(json!({"updatedReadyPods": replicas})).await;
     (cluster, running)

@@ -46,7 +46,7 @@ async fn a_hot_upgrade_hands_over_and_resets_the_old_container() {
 async fn a_hot_upgrade_to_an_image_that_fails_keeps_the_old_container() {
     let (cluster, _manager) = Cluster::managed().await;
     cluster.create_set("envoy:1", hot("envoy:1")).await;
-    let script = "proxy-1: 1s exit 1 with envoy:bad, proxy-2: 1s exit 1 with envoy:bad";
+    let script = "proxy-1: 0s exit 1 with envoy:bad, proxy-2: 0s exit 1 with envoy:bad";
     cluster.create_deployment("web", 3, json!({"annotations": {"pillion.dev/simulate": script}})).await;
     cluster.until_status(json!({"updatedReadyPods": 3})).await;
     cluster.set_image("envoy:bad").await;
@@ -71,6 +71,7 @@ async fn a_canary_stands_in_for_its_set_and_is_rolled_out_alone() {
             "spec": {
                 "selector": {"matchLabels": {"app": "web", "of": "canary"}},
                 "containers": [{"name": "proxy", "image": "envoy:canary"}],
+                "updateStrategy": {"type": "NotUpdate"},
             },
         }))
         .await;

@@ -8,4 +8,5 @@ mod faults;
 mod kinds;
 mod new_pods;
 mod places;
+mod random;
 mod strategies;

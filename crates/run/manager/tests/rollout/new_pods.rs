@@ -39,9 +39,10 @@ async fn a_deployment_that_is_rolled_out_in_the_middle_keeps_the_partition() {
     let pin = json!({"injectStrategy": {"revision": "NAME"}});
     let (cluster, _manager) = pinned(10, pin, json!({"partition": 4, "maxUnavailable": 10})).await;
     cluster.until_status(json!({"updatedReadyPods": 6})).await;
-    let template = json!({"spec": {"template": {"metadata": {"annotations": {"restarted": "1"}}}}});
     let deployments = cluster.api::<k8s_openapi::api::apps::v1::Deployment>();
-    deployments.patch("web", &kube::api::PatchParams::default(), &kube::api::Patch::Merge(template)).await.unwrap();
+    let template = json!({"metadata": {"annotations": {"restarted": "1"}}});
+    let again = json!({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": null}, "template": template}});
+    deployments.patch("web", &kube::api::PatchParams::default(), &kube::api::Patch::Merge(again)).await.unwrap();
     minutes(10).await;
     cluster.until_status(json!({"matchedPods": 10, "readyPods": 10})).await;
     assert_eq!((cluster.with_image("envoy:1").await, cluster.with_image("envoy:2").await), (4, 6));

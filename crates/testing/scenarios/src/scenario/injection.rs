@@ -1,49 +1,21 @@
 //! Injection by the manager, from a SidecarSet to the end of a Job.
 
-use std::net::{Ipv4Addr, TcpListener};
-use std::sync::Arc;
-use std::time::Duration;
-
 use anyhow::ensure;
-use jiff::Timestamp;
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Pod};
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use pillion_api::sidecarset::crd::{self, Conversion};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, ListParams, PostParams};
 use pillion_cluster::image::SHELL;
-use pillion_manager::{Config, Manager, WebhookAddress};
 use serde_json::{Value, json};
 
-use super::custom_resources::{self, DEFINITION};
+use super::custom_resources;
 use super::jobs::work;
+use super::managed::{is_injected, managed};
 use super::{A_WHILE, UNTIL_TERM, job_is, shell, with};
-use crate::{Namespace, wait};
+use crate::Namespace;
 
 /// A native sidecar gets into a Job's pod, sized from the app, and does not keep the Job from completing.
 pub async fn an_injected_sidecar_lets_its_job_complete(namespace: &Namespace) -> anyhow::Result<()> {
-    let _mine = DEFINITION.lock().await;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let address = WebhookAddress::Url(format!("https://{}", listener.local_addr()?));
-    let config = Config::new(namespace.client(), Arc::new(Timestamp::now), address);
-    // Pods in the manager's own namespace are not injected.
-    let home = format!("{}-manager", namespace.name());
-    let manager = Manager::new(Config { namespace: home.clone(), ..config });
-    let serving = tokio::spawn({
-        let manager = manager.clone();
-        async move { manager.serve(listener, Duration::ZERO, Duration::ZERO).await }
-    });
-    let registered = async {
-        manager.start().await?;
-        manager.register().await
-    };
-    let outcome = match registered.await {
-        Ok(()) => Box::pin(injects(namespace)).await,
-        Err(error) => Err(error.into()),
-    };
-    serving.abort();
-    let cleaned = clean_up(namespace, &home).await;
-    outcome.and(cleaned)
+    managed(namespace, injects).await
 }
 
 async fn injects(namespace: &Namespace) -> anyhow::Result<()> {
@@ -60,15 +32,8 @@ async fn injects(namespace: &Namespace) -> anyhow::Result<()> {
     });
     custom_resources::create(namespace, &set).await?;
     let template = pod_template();
-    let pod = json!({"metadata": {"name": "try", "labels": template["metadata"]["labels"]}, "spec": template["spec"]});
-    let pod: Pod = serde_json::from_value(pod)?;
+    let pod = is_injected(namespace, &template).await?;
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-    // The API server learns of a configuration some time after it is created; a dry run leaves nothing behind.
-    wait::until("a pod that is injected", async || {
-        let created = namespace.api::<Pod>().create(&dry_run, &pod).await?;
-        Ok(created.spec.and_then(|spec| spec.init_containers).filter(|containers| !containers.is_empty()))
-    })
-    .await?;
     let elsewhere = Api::<Pod>::namespaced(namespace.client(), "default").create(&dry_run, &pod).await?;
     let injected = elsewhere.spec.and_then(|spec| spec.init_containers);
     ensure!(injected.is_none(), "a pod in another namespace was injected: {injected:?}");
@@ -114,19 +79,4 @@ fn pod_template() -> Value {
         json!({"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"}});
     let main = with(shell("main", A_WHILE), json!({"resources": resources}));
     json!({"metadata": {"labels": {"mesh": "on"}}, "spec": {"restartPolicy": "Never", "containers": [main]}})
-}
-
-/// What is not in the scenario's namespace would be in the way of others.
-async fn clean_up(namespace: &Namespace, home: &str) -> anyhow::Result<()> {
-    let client = || namespace.client();
-    let delete = DeleteParams::default();
-    Api::<MutatingWebhookConfiguration>::all(client()).delete("pillion", &delete).await?;
-    Api::<ValidatingWebhookConfiguration>::all(client()).delete("pillion", &delete).await?;
-    let apply = PatchParams::apply("pillion").force();
-    custom_resources::definitions(client())
-        .patch(custom_resources::NAME, &apply, &Patch::Apply(crd::sidecarset(&Conversion::None)))
-        .await?;
-    custom_resources::delete(namespace).await?;
-    Api::<KubeNamespace>::all(client()).delete(home, &delete).await?;
-    Ok(())
 }
