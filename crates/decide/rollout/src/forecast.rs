@@ -8,6 +8,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use pillion_api::sidecarset::SidecarSetStatus;
 
+use crate::amount;
 use crate::images::ImageChange;
 use crate::pace::Pace;
 use crate::plan::{Snapshot, Step, plan};
@@ -106,11 +107,16 @@ pub fn forecast(
             }
             game.due.entry(ready_at).or_default().push(i);
         }
+        let updated_now = updated.len();
         if let Some(until) = updated.iter().map(|(ready_at, _)| *ready_at).max() {
             let pods = updated.into_iter().map(|(_, pod)| pod).collect();
             waves.push(Wave { at: time.duration_since(now), until: until.duration_since(now), pods });
         }
-        let rest = game.rest(&next.status, &waves, time.duration_since(now));
+        let kept =
+            amount::partition(target.set().spec.update_strategy.partition.as_ref(), count(next.status.matched_pods));
+        // The status is from before this wave.
+        let left = count(next.status.matched_pods - next.status.updated_pods).saturating_sub(kept + updated_now);
+        let rest = rest(left, &waves, time.duration_since(now));
         let is_enough = looks >= LOOKS || waves.len() >= WAVES;
         let due = game.due.pop_first().filter(|_| !is_enough);
         if let Some((at, ready)) = due {
@@ -154,18 +160,21 @@ impl Game {
             }
         }
     }
-
-    /// What is left, at the pace of what was played.
-    fn rest(&self, status: &SidecarSetStatus, waves: &[Wave], took: SignedDuration) -> Option<Rest> {
-        let played = waves.iter().map(|wave| wave.pods.len()).sum::<usize>();
-        let left = usize::try_from(status.matched_pods - status.updated_pods).unwrap_or_default();
-        let per_pod = took.as_secs_f64() / f64::from(u32::try_from(played.max(1)).unwrap_or(u32::MAX));
-        let takes = per_pod * f64::from(u32::try_from(left).unwrap_or(u32::MAX));
-        let takes = SignedDuration::try_from_secs_f64(takes).unwrap_or(SignedDuration::MAX);
-        (left > 0).then_some(Rest { pods: left, takes })
-    }
 }
 
 fn later(time: Timestamp, by: SignedDuration) -> Timestamp {
     time.checked_add(by).unwrap_or(Timestamp::MAX)
+}
+
+fn count(pods: i32) -> usize {
+    usize::try_from(pods).unwrap_or_default()
+}
+
+/// What is left, at the pace of what was played.
+fn rest(left: usize, waves: &[Wave], took: SignedDuration) -> Option<Rest> {
+    let played = waves.iter().map(|wave| wave.pods.len()).sum::<usize>();
+    let float = |pods: usize| f64::from(u32::try_from(pods).unwrap_or(u32::MAX));
+    let takes = took.as_secs_f64() / float(played.max(1)) * float(left);
+    let takes = SignedDuration::try_from_secs_f64(takes).unwrap_or(SignedDuration::MAX);
+    (left > 0).then_some(Rest { pods: left, takes })
 }

@@ -21,7 +21,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The workload of a pod. That a ReplicaSet is one of a Deployment is known by its name, so that ReplicaSets need not be read.
+    /// The workload of a pod. That a ReplicaSet is one of a Deployment is known by its name, so that none has to be read.
     pub fn of(pod: &PodView) -> Workload {
         let (kind, name) = match &pod.owner {
             None => ("Pod", &*pod.name),

@@ -156,7 +156,7 @@ fn report(done: &Done, output: Output) -> Result<(), Failure> {
     say_warnings(&done.warnings);
     match output {
         Output::Text => {
-            print(&format!("sidecarset.{}/{} {}\n", pillion_api::names::GROUP, done.sidecar_set, done.done))
+            print(&format!("sidecarset.{}/{} {}\n", pillion_api::names::GROUP, done.sidecar_set, done.result))
         }
         output => print_value(done, output),
     }

@@ -1,6 +1,7 @@
 //! Text that comes from a cluster, fit for a terminal.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 /// The text without characters that a terminal acts on. They are shown as `cat -v` shows them: `^[` for the escape character. Line ends and
 /// tabs stay.
@@ -18,7 +19,8 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
                 cleaned.push('^');
                 cleaned.extend(char::from_u32(code + 0x40));
             }
-            code => cleaned.push_str(&format!("\\u{{{code:x}}}")),
+            // Writing to a String cannot fail.
+            code => _ = write!(cleaned, "\\u{{{code:x}}}"),
         }
     }
     Cow::Owned(cleaned)

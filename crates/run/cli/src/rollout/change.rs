@@ -22,15 +22,15 @@ const ATTEMPTS: usize = 5;
 pub(crate) struct Done {
     pub(crate) sidecar_set: String,
     /// `paused`, `resumed`, `rolled back to mesh-5986d5886`.
-    pub(crate) done: String,
+    pub(crate) result: String,
     /// What the user should know.
     #[serde(skip)]
     pub(crate) warnings: Vec<String>,
 }
 
 impl Done {
-    pub(crate) fn new(set: &SidecarSet, done: impl Into<String>) -> Done {
-        Done { sidecar_set: set.name().to_owned(), done: done.into(), warnings: Vec::new() }
+    pub(crate) fn new(set: &SidecarSet, result: impl Into<String>) -> Done {
+        Done { sidecar_set: set.name().to_owned(), result: result.into(), warnings: Vec::new() }
     }
 }
 

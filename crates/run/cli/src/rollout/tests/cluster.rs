@@ -179,13 +179,13 @@ async fn a_rollout_is_followed_to_its_end_and_undone() {
     assert!(lines.iter().any(|line| line.contains("updating") && line.contains("1 of 3 pods")), "{lines:#?}");
 
     let done = cluster.undo(&cluster.found().await, None).await.ok().unwrap();
-    assert_eq!((done.done.as_str(), done.warnings.len()), (format!("rolled back to {first}").as_str(), 0));
+    assert_eq!((done.result.as_str(), done.warnings.len()), (format!("rolled back to {first}").as_str(), 0));
     let status = cluster.until_outcome(Outcome::Complete).await;
     assert_eq!((status.latest_revision.as_str(), status.pods.updated_ready), (first.as_str(), 3));
     assert_eq!(cluster.found().await.set.annotation(names::HASH), Some(hash.as_str()), "it is the same revision");
     // By its number it goes forward again: the first one has the number 3 now.
     let done = cluster.undo(&cluster.found().await, Some("2")).await.ok().unwrap();
-    assert_eq!(done.done, format!("rolled back to {second}"));
+    assert_eq!(done.result, format!("rolled back to {second}"));
     cluster.until_outcome(Outcome::Complete).await;
     let (code, said) = message(cluster.undo(&cluster.found().await, Some(&second)).await.unwrap_err());
     assert_eq!((code, said), (1, format!("SidecarSet \"mesh\" has revision {second} already")));
@@ -217,7 +217,7 @@ async fn an_undo_keeps_what_others_have_written_and_does_not_overwrite_another_r
 async fn a_rollout_is_paused_and_resumed() {
     let cluster = Cluster::new(json!({"maxUnavailable": 1}), 3).await;
     let done = change::pause(&cluster.reader, &cluster.found().await).await.ok().unwrap();
-    assert_eq!(done.done, "paused");
+    assert_eq!(done.result, "paused");
     let (code, said) = message(change::pause(&cluster.reader, &cluster.found().await).await.unwrap_err());
     assert_eq!((code, said.as_str()), (1, "SidecarSet \"mesh\" is already paused"));
     cluster.set_image("envoy:1.31").await;
