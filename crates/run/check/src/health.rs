@@ -204,6 +204,8 @@ mod tests {
         warning  not checked: the right to get secrets is missing
         ok       the controller webhook has a leader
         ok       the controller repair has a leader
+        ok       the controller recommender has a leader
+        ok       the controller updater has a leader
         "#);
     }
 
@@ -226,6 +228,8 @@ mod tests {
         error    SidecarSets are not converted between versions by the manager but by Service "kruise-webhook-service"; the manager's leader registers its conversion; its log says why it does not
         error    the controller webhook has no leader: Lease pillion-system/pillion-webhook is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
         error    the controller repair has no leader: Lease pillion-system/pillion-repair is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
+        error    the controller recommender has no leader: Lease pillion-system/pillion-recommender is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
+        error    the controller updater has no leader: Lease pillion-system/pillion-updater is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
         "#);
     }
 

@@ -113,7 +113,8 @@ pub enum Command {
     /// One line for each container: what it requests now, the target with its bounds, from how many samples it was computed, and what all
     /// pods of the workload together would save. Reads autoscalers, their checkpoints, workloads and pods, and changes nothing.
     ///
-    /// With --histogram it draws the usage that one autoscaler has seen, from its checkpoints, with the percentiles that bounds come from.
+    /// With --histogram it draws the usage that one autoscaler has seen, from its checkpoints, with the percentiles that bounds come from;
+    /// with --explain it says how each number follows from it.
     #[command(after_help = RECOMMEND_EXAMPLES)]
     Recommend(RecommendArgs),
     /// Evaluate, check and draw resource expressions
@@ -635,6 +636,7 @@ const RECOMMEND_EXAMPLES: &str = "\
 Examples:
   pillion recommend -A
   pillion recommend web --histogram
+  pillion recommend web --explain
 
   # What to write into the manifests instead
   pillion recommend web -o patch

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!  autoscalers, checkpoints, workloads, pods ─▶ rows ─▶ table, json, csv, patch
-//!  checkpoints of one autoscaler ─▶ histogram
+//!  checkpoints of one autoscaler ─▶ histogram, explain
 //! ```
 
+mod explain;
 mod histogram;
 mod rows;
 
@@ -34,6 +35,14 @@ pub(crate) fn run(args: &RecommendArgs) -> Result<(), Failure> {
         let found = read(&reader, namespace, args.name.as_deref()).await?;
         if args.histogram {
             return print(&histogram::text(&found.checkpoints).map_err(Failure::no)?);
+        }
+        if args.explain {
+            let mut text = String::new();
+            for autoscaler in &found.autoscalers {
+                let target = target(&reader, autoscaler).await?;
+                text.push_str(&explain::text(autoscaler, &found.checkpoints, &target).map_err(Failure::no)?);
+            }
+            return print(&text);
         }
         let mut listed = Vec::new();
         for autoscaler in &found.autoscalers {

@@ -83,7 +83,8 @@ pub(crate) async fn keep_lease(inner: &Inner) {
     let mut served = inner.rightsizing.subscribe();
     // The sender is in `inner`: there is no error.
     let _ = served.wait_for(|served| *served).await;
-    admission_lease::keep(&inner.config.client, &inner.config.now, inner.config.identity.as_deref()).await;
+    let (cluster, config) = (&inner.rightsizing.cluster, &inner.config);
+    admission_lease::keep(cluster, &config.client, &config.now, config.identity.as_deref()).await;
 }
 
 /// The recommender, until the manager is to end.

@@ -11,6 +11,7 @@ use kube::{Api, Client};
 use pillion_api::names::VPA_ADMISSION_LEASE;
 use serde_json::json;
 
+use crate::cluster::Cluster;
 use crate::config::Now;
 
 /// Where it is, as upstream's default.
@@ -22,10 +23,11 @@ const VALID: SignedDuration = SignedDuration::from_mins(1);
 /// Our holders begin with this.
 const OURS: &str = "pillion";
 
-/// Renews the Lease for ever.
-pub async fn keep(client: &Client, now: &Now, identity: Option<&str>) {
+/// Renews the Lease for ever, while there is an autoscaler.
+pub async fn keep(cluster: &Cluster, client: &Client, now: &Now, identity: Option<&str>) {
     let holder = identity.map_or_else(|| OURS.to_owned(), |identity| format!("{OURS}_{identity}"));
     loop {
+        cluster.any_autoscaler().await;
         if let Err(error) = renew(client, now(), &holder).await {
             tracing::warn!(%error, lease = VPA_ADMISSION_LEASE, "the Lease of the admission controller is not renewed");
         }
@@ -114,7 +116,12 @@ mod tests {
         let now: Now = std::sync::Arc::new(move || clock.now());
         let keeping = tokio::spawn({
             let (client, now) = (client.clone(), now.clone());
-            async move { keep(&client, &now, None).await }
+            async move {
+                let cluster = Cluster::new(client.clone());
+                let autoscaler = json!({"metadata": {"name": "web", "namespace": "default"}, "spec": {}});
+                cluster.autoscalers().written(serde_json::from_value(autoscaler).unwrap());
+                keep(&cluster, &client, &now, None).await;
+            }
         });
         tokio::time::sleep(Duration::from_mins(5)).await;
         assert!(is_alive(&client, now()).await.unwrap());

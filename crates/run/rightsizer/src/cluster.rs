@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{LimitRange, Pod as KubePod};
 use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
@@ -152,6 +153,14 @@ impl Cluster {
     /// The autoscalers.
     pub fn autoscalers(&self) -> &Cache<AutoscalerView> {
         &self.inner.autoscalers
+    }
+
+    /// Returns when there is an autoscaler.
+    pub async fn any_autoscaler(&self) {
+        let (held, changes) = self.inner.autoscalers.subscribe();
+        if held.is_empty() {
+            changes.boxed().next().await;
+        }
     }
 
     /// The LimitRanges.

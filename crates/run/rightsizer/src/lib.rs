@@ -46,6 +46,7 @@ mod metrics;
 mod owners;
 mod peer;
 mod recommender;
+mod references;
 mod requests;
 mod resources;
 mod updater;

@@ -7,6 +7,7 @@
 
 mod checkpoints;
 mod history;
+mod horizontal;
 mod kubelets;
 mod metrics_api;
 mod samples;
@@ -29,6 +30,7 @@ use pillion_rightsize::{
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use self::history::History;
+use self::horizontal::Horizontal;
 use self::kubelets::Kubelets;
 use crate::cluster::{AutoscalerView, CachedPod, Cluster, Targets};
 use crate::config::{Config, UsageSource};
@@ -95,7 +97,8 @@ struct Recommender<'a> {
     /// What was recommended before this start, until history has caught up.
     before: HashMap<Key, (RecommendedPodResources, Timestamp)>,
     scales: Scales,
-    cleaned: Timestamp,
+    horizontal: Horizontal,
+    cleaned: Option<Timestamp>,
 }
 
 impl<'a> Recommender<'a> {
@@ -113,13 +116,17 @@ impl<'a> Recommender<'a> {
             loaded: HashSet::new(),
             before: HashMap::new(),
             scales: Scales::default(),
-            cleaned: (config.now)(),
+            horizontal: Horizontal::new(config),
+            cleaned: None,
         }
     }
 
     async fn pass(&mut self) {
         let start = Instant::now();
         let targets = self.targets();
+        if targets.is_empty() && self.stored.is_empty() && self.cleaned.is_some() {
+            return;
+        }
         self.load(&targets).await;
         let now = (self.config.now)();
         let ready: Targets = targets.iter().filter(|(it, _)| self.loaded.contains(it)).map(clone).collect();
@@ -129,9 +136,10 @@ impl<'a> Recommender<'a> {
         }
         let sampled = self.sample().await;
         self.settle(&ready, &HashSet::new(), false).await;
-        if now.duration_since(self.cleaned) >= CLEANING {
-            self.cleaned = now;
+        if self.cleaned.is_none_or(|cleaned| now.duration_since(cleaned) >= CLEANING) {
+            self.cleaned = Some(now);
             self.clean(now).await;
+            self.horizontal.look(&self.config.client, ready.values().flatten()).await;
         }
         let autoscalers = ready.values().map(Vec::len).sum();
         self.config.metrics.sampled(sampled);

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{ObjectReference, Pod as KubePod};
+use k8s_openapi::api::core::v1::Pod as KubePod;
 use kube::Api;
 use kube::api::{DeleteParams, EvictParams, Preconditions};
 use kube::core::ApiResource;
@@ -21,7 +21,7 @@ use crate::cluster::{CachedPod, Cluster};
 use crate::config::Config;
 use crate::definition::defined;
 use crate::metrics::{UpdateOutcome, Updated};
-use crate::requests;
+use crate::{references, requests};
 
 /// Updates pods until dropped.
 pub async fn update(cluster: &Cluster, config: &Config) {
@@ -42,6 +42,7 @@ pub async fn update(cluster: &Cluster, config: &Config) {
     let mut passes = interval(config.updater_interval);
     passes.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
+        cluster.any_autoscaler().await;
         passes.tick().await;
         let start = Instant::now();
         updater.pass().await;
@@ -65,13 +66,13 @@ struct Updater<'a> {
 
 impl Updater<'_> {
     async fn pass(&mut self) {
-        if !self.is_admission_alive().await {
-            return;
-        }
         let boosts = self.config.gates.cpu_startup_boost;
         let targets = self.cluster.targets(|autoscaler| {
             autoscaler.update_mode().updates_running_pods() || (boosts && autoscaler.has_cpu_boost())
         });
+        if targets.is_empty() || !self.is_admission_alive().await {
+            return;
+        }
         let mut pods: HashMap<Workload, Vec<Arc<CachedPod>>> = HashMap::new();
         for (pod, workload) in self.cluster.pods_of(&targets) {
             if pod.is_bound && !pod.has_ended && !pod.is_being_deleted {
@@ -131,7 +132,7 @@ impl Updater<'_> {
             let text = "evicted pods come back with the same requests; no more are evicted for an hour. Something undoes what admission \
                         sets, or the webhook is not called for them";
             tracing::warn!(autoscaler = autoscaler.name(), namespace = autoscaler.namespace(), text);
-            self.recorder.warning(&autoscaler_reference(autoscaler), "EvictionsStopped", text);
+            self.recorder.warning(&references::of_autoscaler(autoscaler), "EvictionsStopped", text);
         }
         let ranges = self.cluster.limit_ranges(&workload.namespace);
         let infeasible = std::mem::take(&mut self.infeasible);
@@ -206,7 +207,7 @@ impl Updater<'_> {
         let containers: Vec<&str> = targets.iter().map(|target| target.container.as_str()).collect();
         let text =
             format!("resized {} as VerticalPodAutoscaler {} recommends", containers.join(", "), autoscaler.name());
-        self.recorder.normal(&pod_reference(pod), "InPlaceResizedByVPA", text);
+        self.recorder.normal(&references::of_pod(pod), "InPlaceResizedByVPA", text);
         Ok(())
     }
 
@@ -228,7 +229,7 @@ impl Updater<'_> {
         api.evict(&pod.name, &parameters).await?;
         self.brakes.entry(key(autoscaler)).or_default().evicted(pod, (self.config.now)());
         let text = format!("evicted for VerticalPodAutoscaler {}: {reason}", autoscaler.name());
-        self.recorder.normal(&pod_reference(pod), "EvictedByVPA", text);
+        self.recorder.normal(&references::of_pod(pod), "EvictedByVPA", text);
         Ok(())
     }
 
@@ -262,26 +263,4 @@ fn is_beyond_node(error: &kube::Error) -> bool {
 
 fn key(autoscaler: &VerticalPodAutoscaler) -> (String, String) {
     (autoscaler.namespace().to_owned(), autoscaler.name().to_owned())
-}
-
-fn pod_reference(pod: &PodView) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Pod".to_owned()),
-        namespace: Some(pod.namespace.clone()),
-        name: Some(pod.name.clone()),
-        uid: Some(pod.uid.clone()),
-        ..ObjectReference::default()
-    }
-}
-
-fn autoscaler_reference(autoscaler: &VerticalPodAutoscaler) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(names::AUTOSCALING_V1.to_owned()),
-        kind: Some(names::VPA_KIND.to_owned()),
-        namespace: Some(autoscaler.namespace().to_owned()),
-        name: Some(autoscaler.name().to_owned()),
-        uid: autoscaler.metadata.uid.clone(),
-        ..ObjectReference::default()
-    }
 }

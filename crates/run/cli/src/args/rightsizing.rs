@@ -103,8 +103,13 @@ pub struct RecommendArgs {
     #[arg(short, long, value_enum, default_value_t = RecommendOutput::Table)]
     pub output: RecommendOutput,
     /// Draw the usage that the autoscaler has seen
-    #[arg(long, requires = "name", conflicts_with_all = ["output", "all_namespaces"])]
+    #[arg(long, requires = "name", conflicts_with_all = ["output", "all_namespaces", "explain"])]
     pub histogram: bool,
+    /// Explain how each number is computed from the usage that is stored
+    ///
+    /// With the default settings of the recommender; samples since the last checkpoint are not in it.
+    #[arg(long, requires = "name", conflicts_with_all = ["output", "all_namespaces"])]
+    pub explain: bool,
     /// The cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,

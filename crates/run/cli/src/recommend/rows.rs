@@ -35,7 +35,7 @@ pub(super) struct Target {
 
 impl Target {
     /// What the containers are and request: in the newest pod, or in the template while there is none.
-    fn containers(&self) -> Vec<PodContainer> {
+    pub(super) fn containers(&self) -> Vec<PodContainer> {
         let newest = self.pods.iter().max_by_key(|pod| pod["metadata"]["creationTimestamp"].as_str());
         let template = pod_template(&self.workload).and_then(|path| self.workload.pointer(path));
         let pod = newest.or(template).and_then(|pod| Pod::new(pod.clone()).ok());

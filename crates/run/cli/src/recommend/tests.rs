@@ -53,8 +53,17 @@ fn checkpoint() -> VerticalPodAutoscalerCheckpoint {
 fn each_container_has_a_line_for_each_resource() {
     let rows = rows(&autoscaler("Off"), &[checkpoint()], &target());
     let text = shown(&rows, RecommendOutput::Table).unwrap();
-    insta::assert_snapshot!(text, @r"
-    ");
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], rows::HEADER);
+    assert_eq!(
+        lines[1][..11],
+        ["shop", "web", "Deployment/web", "app", "cpu", "300m", "250m", "100m", "500m", "31", "100m"]
+    );
+    assert_eq!(lines[2][4..11], ["memory", "2Gi", "200Mi", "100Mi", "1Gi", "31", "3696Mi"]);
+    assert_eq!(lines[2][11..].join(" "), "capped by its policy, too much memory, mode Off");
+    assert_eq!(lines[3][3..11], ["mesh", "cpu", "10m", "50m", "25m", "80m", "-", "-80m"]);
+    assert_eq!(lines[3][11..].join(" "), "too little cpu, mode Off");
+    assert_eq!(lines.len(), 4);
 }
 
 #[test]
@@ -85,7 +94,25 @@ fn a_patch_has_the_requests_of_containers_and_native_sidecars() {
 #[test]
 fn usage_is_drawn_with_its_percentiles() {
     let text = histogram::text(&[checkpoint()]).unwrap();
-    insta::assert_snapshot!(text, @r"
-    ");
+    let marked = |mark: &str| text.lines().find(|line| line.contains(mark)).unwrap().trim_start().to_owned();
+    assert!(marked("◀ 50% (lower bound)").starts_with("20m "), "{text}");
+    assert!(marked("◀ 90% (target)").starts_with("55m "), "{text}");
+    assert!(marked("◀ 95% (upper bound)").starts_with("125m "), "{text}");
+    assert!(text.contains("app: cpu usage (31 samples, newer ones count more)"), "{text}");
+    assert!(text.contains("app: memory peaks"), "{text}");
     assert!(histogram::text(&[]).unwrap_err().starts_with("there is no checkpoint yet"));
+}
+
+#[test]
+fn each_number_is_explained_from_the_percentile_to_the_policy() {
+    let mut autoscaler = autoscaler("Off");
+    autoscaler.spec.resource_policy = Some(
+        serde_json::from_value(
+            json!({"containerPolicies": [{"containerName": "app", "maxAllowed": {"memory": "50Mi"}}]}),
+        )
+        .unwrap(),
+    );
+    let text = explain::text(&autoscaler, &[checkpoint()], &target()).unwrap();
+    assert!(text.contains("  cpu target: 90th percentile of cpu is 55m, with margin 63m = 63m\n"), "{text}");
+    assert!(text.contains("at least 250Mi = 250Mi, 50Mi by its policy\n"), "{text}");
 }

@@ -179,6 +179,9 @@ fn recommender(home: &str) -> Vec<Value> {
         ),
         rule("", &["pods"], &READ),
         rule("metrics.k8s.io", &["pods"], &["get", "list"]),
+        // Whether one scales by what is sized.
+        rule("autoscaling", &["horizontalpodautoscalers"], &["list"]),
+        events(),
         // Usage straight from kubelets, for --usage-source=kubelets.
         rule("", &["nodes"], &["list"]),
         rule("", &["nodes/metrics"], &["get"]),

@@ -1,0 +1,81 @@
+//! How each number of a recommendation follows from the usage that is stored.
+
+use std::fmt::Write as _;
+
+use pillion_api::vpa::{ResourceList, VerticalPodAutoscaler, VerticalPodAutoscalerCheckpoint};
+use pillion_rightsize::{
+    Aggregate, Bound, Candidate, ContainerKind, EstimatorSettings, RecommendationFormat, SampleSettings, cap_to_policy,
+    recommend,
+};
+
+use super::rows::Target;
+
+/// The derivation of every number of an autoscaler.
+pub(super) fn text(
+    autoscaler: &VerticalPodAutoscaler,
+    checkpoints: &[VerticalPodAutoscalerCheckpoint],
+    target: &Target,
+) -> Result<String, String> {
+    let containers = target.containers();
+    let mut history = Vec::new();
+    for checkpoint in checkpoints {
+        let name = &checkpoint.spec.container_name;
+        let aggregate = Aggregate::from_checkpoint(&checkpoint.status, &SampleSettings::default())
+            .map_err(|error| format!("the checkpoint of container {name:?} cannot be read: {error}"))?;
+        let kind = containers.iter().find(|container| container.name == *name);
+        history.push((name, kind.map_or(ContainerKind::Regular, |container| container.kind), aggregate));
+    }
+    if history.is_empty() {
+        return Err(
+            "there is no checkpoint yet: the recommender writes the first one after a minute of samples".to_owned()
+        );
+    }
+    let candidates: Vec<Candidate<'_>> = history
+        .iter()
+        .map(|(name, kind, aggregate)| Candidate {
+            name,
+            kind: *kind,
+            aggregate,
+            policy: autoscaler.container_policy(name),
+        })
+        .collect();
+    let estimates = recommend(&candidates, &EstimatorSettings::default());
+    let uncapped = RecommendationFormat::default().apply(&estimates);
+    let mut capped = uncapped.clone();
+    cap_to_policy(&mut capped, autoscaler.spec.resource_policy.as_ref(), &ResourceList::default());
+    let mut text = String::new();
+    for estimate in &estimates {
+        // A String takes whatever is written.
+        let _ = writeln!(text, "{}", estimate.container);
+        for derivation in &estimate.derivations {
+            let (bound, pick): (_, fn(&_) -> Option<ResourceList>) = match derivation.bound {
+                Bound::Lower => ("lower bound", lower),
+                Bound::Target => ("target", middle),
+                Bound::Upper => ("upper bound", upper),
+            };
+            let of = |all: &pillion_api::vpa::RecommendedPodResources| {
+                all.of(&estimate.container).and_then(pick).and_then(|list| list.get(derivation.resource.name()))
+            };
+            let policy = match (of(&uncapped), of(&capped)) {
+                (Some(before), Some(after)) if before != after => format!(", {after} by its policy"),
+                _ => String::new(),
+            };
+            let _ = writeln!(text, "  {} {bound}: {derivation}{policy}", derivation.resource);
+        }
+    }
+    Ok(text)
+}
+
+type Recommended = pillion_api::vpa::RecommendedContainerResources;
+
+fn lower(recommended: &Recommended) -> Option<ResourceList> {
+    recommended.lower_bound.clone()
+}
+
+fn middle(recommended: &Recommended) -> Option<ResourceList> {
+    Some(recommended.target.clone())
+}
+
+fn upper(recommended: &Recommended) -> Option<ResourceList> {
+    recommended.upper_bound.clone()
+}
