@@ -22,6 +22,7 @@ use crate::target::find;
 
 /// `PodExecOptions` and `PodAttachOptions`, as a query.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "the API has them")]
 struct Options {
     command: Vec<String>,
     stdin: bool,

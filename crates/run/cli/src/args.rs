@@ -70,7 +70,7 @@ pub enum Command {
     ///
     /// SIGTERM ends it: requests are drained, and Leases are given back.
     #[command(after_help = MANAGER_EXAMPLES)]
-    Manager(ManagerArgs),
+    Manager(Box<ManagerArgs>),
     /// Print what pods and workloads become when SidecarSets are injected into them
     ///
     /// Reads SidecarSets, pods and workloads (Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job,
@@ -228,7 +228,7 @@ impl GateArgs {
     }
 
     fn gates_over(&self, defaults: Settings) -> Gates {
-        let settings = self.feature_gates.iter().fold(defaults, |all, more| all.and(more));
+        let settings = self.feature_gates.iter().fold(defaults, Settings::and);
         Gates::default().with(&settings)
     }
 }

@@ -26,7 +26,7 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, ResourceExt as _};
 use pillion_clock::Clock;
 use pillion_embedded::{Containers, Embedded};
-use pillion_gates::{Gate, Gates, Settings};
+use pillion_gates::{Gate, Gates};
 use pillion_manager::{Manager, NAMESPACE, WebhookAddress};
 use pillion_node::ImageMap;
 use tokio::signal::unix::{Signal, SignalKind, signal};

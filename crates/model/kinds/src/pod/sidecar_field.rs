@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use super::read::{CONTAINER_LISTS, list, text};
-use super::validation::report::{Errors, Report};
 use crate::field::Path;
 
 /// The field.
@@ -62,22 +61,6 @@ fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
     CONTAINER_LISTS.into_iter().flat_map(|field| list(spec, field))
 }
 
-/// Checks the field: not all containers are sidecars, and none of the init containers is.
-pub(super) fn validate(errors: &mut Errors, spec: &Value, path: &Path) {
-    let is_marked = |container: &Value| container[SIDECAR_FIELD] == true;
-    let regular = list(spec, "containers");
-    if !regular.is_empty() && regular.iter().all(is_marked) {
-        let rule = "at least one container must do the pod's work: remove `sidecar: true` from it";
-        errors.forbidden(&path.child("containers"), rule);
-    }
-    for (i, container) in list(spec, "initContainers").iter().enumerate() {
-        if is_marked(container) {
-            let rule = "may not be set for init containers, which run one after the other; `restartPolicy: Always` makes a sidecar of one";
-            errors.forbidden(&path.child("initContainers").index(i).child(SIDECAR_FIELD), rule);
-        }
-    }
-}
-
 /// A warning about marks that have no effect.
 pub(super) fn warn(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
     let has_own_policy = list(spec, "containers").iter().any(|container| !text(container, "restartPolicy").is_empty());
@@ -97,7 +80,6 @@ pub(super) fn warn(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
 mod tests {
     use serde_json::json;
 
-    use super::super::validate as validate_pod;
     use super::*;
 
     #[test]
@@ -118,28 +100,5 @@ mod tests {
             assert_eq!(drop_sidecar_field(plural, &mut updated, None), None);
         }
         assert_eq!(drop_sidecar_field("services", &mut json!({}), None), None);
-    }
-
-    #[test]
-    fn pods_of_sidecars_alone_and_marked_init_containers_are_refused_with_the_path() {
-        let errors = |spec: serde_json::Value| -> Vec<String> {
-            let mut pod = json!({"metadata": {"name": "a", "namespace": "b"}, "spec": spec});
-            super::super::apply_defaults(&mut pod);
-            validate_pod(&pod).iter().map(ToString::to_string).collect()
-        };
-        let side = json!({"name": "side", "image": "i", "sidecar": true});
-        let main = json!({"name": "main", "image": "i"});
-        assert_eq!(errors(json!({"containers": [main, side]})), [""; 0]);
-        assert_eq!(
-            errors(json!({"containers": [side]})),
-            [
-                "spec.containers: Forbidden: at least one container must do the pod's work: remove `sidecar: true` from it"
-            ]
-        );
-        let refused = errors(json!({"initContainers": [side], "containers": [main]}));
-        assert_eq!(refused.len(), 1);
-        assert!(
-            refused[0].starts_with("spec.initContainers[0].sidecar: Forbidden: may not be set for init containers")
-        );
     }
 }
