@@ -68,7 +68,7 @@ pub enum Command {
     ///
     /// SIGTERM ends it: requests are drained, and Leases are given back.
     #[command(after_help = MANAGER_EXAMPLES)]
-    Manager(ManagerArgs),
+    Manager(Box<ManagerArgs>),
     /// Print what pods and workloads become when SidecarSets are injected into them
     ///
     /// Reads SidecarSets, pods and workloads (Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController, Job,
@@ -212,7 +212,7 @@ impl GateArgs {
 
     /// The gates as they are set, over other defaults.
     pub fn gates_over(&self, defaults: &Settings) -> Gates {
-        let settings = self.feature_gates.iter().fold(defaults.clone(), |all, more| all.and(more));
+        let settings = self.feature_gates.iter().fold(defaults.clone(), Settings::and);
         Gates::default().with(&settings)
     }
 }

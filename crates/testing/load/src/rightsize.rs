@@ -151,7 +151,7 @@ async fn measure(containers: usize) -> anyhow::Result<Taken> {
     })
 }
 
-/// Pods that run, their ReplicaSets and Deployments, and an autoscaler for each of these.
+/// Pods that run, their controllers, and an autoscaler for each Deployment.
 async fn fill(server: &ApiServer, pods: usize) -> anyhow::Result<()> {
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     create(server, definitions, pillion_api::vpa::crd::vertical_pod_autoscaler()).await?;
@@ -202,7 +202,9 @@ fn owner(kind: &str, object: &Value) -> Value {
 }
 
 async fn create(server: &ApiServer, path: &str, object: Value) -> anyhow::Result<Value> {
-    let request = Request::post(path).header("content-type", "application/json").body(object.to_string().into())?;
+    let request = Request::post(path)
+        .header("content-type", "application/json")
+        .body(axum::body::Body::from(object.to_string()))?;
     let response = server.router().oneshot(request).await?;
     let status = response.status();
     let body = axum::body::to_bytes(response.into_body(), usize::MAX).await?;
