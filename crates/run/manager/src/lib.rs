@@ -56,6 +56,7 @@
 //! - Time comes from [`Config::now`] and tokio's clock.
 #![forbid(unsafe_code)]
 
+mod autoscalers;
 mod budget;
 mod certificate;
 mod certificates;

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::autoscalers::Rightsizing;
 use crate::cluster::View;
 use crate::config::Config;
 use crate::pending::Pending;
 use crate::places::Lines;
 use crate::pods::Pods;
-use crate::rightsizing::Rightsizing;
 use crate::watches::Caches;
 
 /// The state of a running manager.

@@ -1,5 +1,6 @@
 //! From a pod to the workload that it belongs to: up the chain of controllers.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::future::join_all;
@@ -148,8 +149,12 @@ impl Owners {
 /// Whether a custom resource can be scaled, remembered for a while: it is asked about in every pass.
 #[derive(Debug, Default)]
 pub(crate) struct Scales {
-    known: std::collections::HashMap<(String, String, String), (Result<(), String>, Timestamp)>,
+    /// By namespace, kind and name.
+    known: HashMap<(String, String, String), Checked>,
 }
+
+/// What was found, and when.
+type Checked = (Result<(), String>, Timestamp);
 
 impl Scales {
     /// Whether the custom resource exists and has a subresource `scale` with a selector.

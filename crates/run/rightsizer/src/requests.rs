@@ -20,5 +20,5 @@ pub(crate) fn path(resource: &ApiResource, namespace: &str, name: &str, subresou
 pub(crate) async fn patch(client: &Client, path: &str, operations: &[Value]) -> Result<Value, kube::Error> {
     let body = serde_json::to_vec(operations).map_err(kube::Error::SerdeError)?;
     let request = Request::patch(path).header("content-type", "application/json-patch+json").body(body);
-    client.request(request.map_err(|error| kube::Error::HttpError(error))?).await
+    client.request(request.map_err(kube::Error::HttpError)?).await
 }

@@ -151,7 +151,7 @@ async fn measure(containers: usize) -> anyhow::Result<Taken> {
     })
 }
 
-/// Pods that run, their ReplicaSets and Deployments, and an autoscaler for each of these.
+/// Pods that run, their controllers, and an autoscaler for each Deployment.
 async fn fill(server: &ApiServer, pods: usize) -> anyhow::Result<()> {
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     create(server, definitions, pillion_api::vpa::crd::vertical_pod_autoscaler()).await?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pillion_api::vpa::{ResourceList, VerticalPodAutoscaler, VerticalPodAutoscalerCheckpoint};
+use pillion_api::vpa::{RecommendedPodResources, ResourceList, VerticalPodAutoscaler, VerticalPodAutoscalerCheckpoint};
 use pillion_rightsize::{
     Aggregate, Bound, Candidate, ContainerKind, EstimatorSettings, RecommendationFormat, SampleSettings, cap_to_policy,
     recommend,
@@ -48,13 +48,19 @@ pub(super) fn text(
         // A String takes whatever is written.
         let _ = writeln!(text, "{}", estimate.container);
         for derivation in &estimate.derivations {
-            let (bound, pick): (_, fn(&_) -> Option<ResourceList>) = match derivation.bound {
-                Bound::Lower => ("lower bound", lower),
-                Bound::Target => ("target", middle),
-                Bound::Upper => ("upper bound", upper),
+            let bound = match derivation.bound {
+                Bound::Lower => "lower bound",
+                Bound::Target => "target",
+                Bound::Upper => "upper bound",
             };
-            let of = |all: &pillion_api::vpa::RecommendedPodResources| {
-                all.of(&estimate.container).and_then(pick).and_then(|list| list.get(derivation.resource.name()))
+            let of = |all: &RecommendedPodResources| {
+                let recommended = all.of(&estimate.container)?;
+                let list = match derivation.bound {
+                    Bound::Lower => recommended.lower_bound.as_ref()?,
+                    Bound::Target => &recommended.target,
+                    Bound::Upper => recommended.upper_bound.as_ref()?,
+                };
+                list.get(derivation.resource.name())
             };
             let policy = match (of(&uncapped), of(&capped)) {
                 (Some(before), Some(after)) if before != after => format!(", {after} by its policy"),
@@ -64,18 +70,4 @@ pub(super) fn text(
         }
     }
     Ok(text)
-}
-
-type Recommended = pillion_api::vpa::RecommendedContainerResources;
-
-fn lower(recommended: &Recommended) -> Option<ResourceList> {
-    recommended.lower_bound.clone()
-}
-
-fn middle(recommended: &Recommended) -> Option<ResourceList> {
-    Some(recommended.target.clone())
-}
-
-fn upper(recommended: &Recommended) -> Option<ResourceList> {
-    recommended.upper_bound.clone()
 }

@@ -126,7 +126,8 @@ impl Rig {
             }
             sleep(Duration::from_secs(30)).await;
         }
-        panic!("two hours passed without {what}; pods: {:#?}, status: {:#?}", self.pods().await, self.status().await);
+        let (pods, status) = (self.pods().await, self.status().await);
+        assert!(holds(self).await, "two hours passed without {what}; pods: {pods:#?}, status: {status:#?}");
     }
 }
 
@@ -229,7 +230,10 @@ async fn an_oom_kill_of_a_native_sidecar_raises_its_memory() {
     rig.until("a recommendation", async |rig| rig.target("mesh", "memory").await.is_some()).await;
     let bytes = async |rig: &Rig| {
         let status = rig.status().await;
-        status.recommended("mesh").and_then(|it| it.target.get("memory")).map_or(0, |memory| memory.value())
+        status
+            .recommended("mesh")
+            .and_then(|it| it.target.get("memory"))
+            .map_or(0, |memory| memory.nanos() / 1_000_000_000)
     };
     let before = bytes(&rig).await;
     rig.until("more memory", async |rig| bytes(rig).await > before + (80 << 20)).await;
