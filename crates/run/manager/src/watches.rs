@@ -114,7 +114,8 @@ mod tests {
         server.bootstrap().await.unwrap();
         let client = Client::new(server.router(), "default");
         let caches = Caches::default();
-        let running = tokio::spawn(caches.clone().run(client, "default".to_owned(), watch::Sender::default()));
+        let watching = caches.clone().run(client, "default".to_owned(), Means::default(), watch::Sender::default());
+        let running = tokio::spawn(watching);
         caches.namespaces.synced().await;
         assert_eq!(caches.state(), State::Syncing, "SidecarSets are not served");
         running.abort();
