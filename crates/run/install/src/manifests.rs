@@ -102,6 +102,23 @@ mod tests {
     }
 
     #[test]
+    fn the_phase_of_pods_can_be_written_only_where_the_gate_is_on() {
+        let of = |feature_gates: &str| {
+            let feature_gates = feature_gates.to_owned();
+            manifests(&Options { feature_gates, ..Options::default() }.with_what_gates_need())
+        };
+        let writes =
+            |objects: &[Value]| objects.iter().any(|object| object["rules"].to_string().contains("pods/status"));
+        let (off, on) = (of(""), of("SidecarField=true"));
+        assert_eq!((writes(&off), writes(&on)), (false, true));
+        let args = |objects: &[Value]| {
+            find(objects, "Deployment", MANAGER)[0]["spec"]["template"]["spec"]["containers"][0]["args"].clone()
+        };
+        assert!(!args(&off).to_string().contains("--wrap-image"));
+        assert!(args(&on).as_array().unwrap().contains(&json!(format!("--wrap-image={}", Options::default().image))));
+    }
+
+    #[test]
     fn with_certificates_of_somebody_else_no_secret_can_be_read() {
         let options = Options { certificates: Certificates::Secret("mine".to_owned()), ..Options::default() };
         let objects = manifests(&options);

@@ -29,9 +29,9 @@ pub(crate) fn sidecarsets() -> ApiResource {
 /// The caches that the view is made of.
 #[derive(Clone, Default)]
 pub(crate) struct Caches {
-    pub(crate) sets: Cache<SetView>,
-    pub(crate) namespaces: Cache<NamespaceView>,
-    pub(crate) revisions: Cache<RevisionView>,
+    sets: Cache<SetView>,
+    namespaces: Cache<NamespaceView>,
+    revisions: Cache<RevisionView>,
 }
 
 impl Caches {
@@ -97,9 +97,8 @@ async fn publish(caches: &Caches, means: Means, views: watch::Sender<Arc<View>>)
     ];
     let mut batches = stream::select_all(changes).ready_chunks(LARGEST_BATCH);
     while let Some(batch) = batches.next().await {
-        if objects.apply(batch) {
-            views.send_replace(Arc::new(objects.view()));
-        }
+        objects.apply(batch);
+        views.send_replace(Arc::new(objects.view()));
     }
 }
 
@@ -115,8 +114,8 @@ mod tests {
         server.bootstrap().await.unwrap();
         let client = Client::new(server.router(), "default");
         let caches = Caches::default();
-        let running =
-            tokio::spawn(caches.clone().run(client, "default".to_owned(), Means::default(), watch::Sender::default()));
+        let watching = caches.clone().run(client, "default".to_owned(), Means::default(), watch::Sender::default());
+        let running = tokio::spawn(watching);
         caches.namespaces.synced().await;
         assert_eq!(caches.state(), State::Syncing, "SidecarSets are not served");
         running.abort();

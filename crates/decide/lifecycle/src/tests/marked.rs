@@ -40,9 +40,11 @@ fn exited(code: i32, at: i64) -> ContainerFacts {
     facts
 }
 
+/// Its name, the pod's policy, the container's, whether it has a rule to restart after 42; whether 0, 1 and 42 are its end.
+type Restarts = (&'static str, &'static str, Option<&'static str>, bool, [bool; 3]);
+
 /// When the work is done, by the pod's restart policy, the container's own, and its rules.
-const RESTARTS: [(&str, &str, Option<&str>, bool, [bool; 3]); 9] = [
-    // The pod's policy, the container's, whether it has a rule to restart after 42; whether 0, 1 and 42 are its end.
+const RESTARTS: [Restarts; 9] = [
     ("Never", "Never", None, false, [true, true, true]),
     ("OnFailure", "OnFailure", None, false, [true, false, false]),
     ("Always", "Always", None, false, [false, false, false]),

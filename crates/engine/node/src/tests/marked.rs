@@ -131,7 +131,7 @@ async fn when_the_gate_is_switched_off_pods_keep_the_field_and_their_marks_do_no
             client.request::<Value>(request.unwrap()).await.unwrap()
         }
     };
-    on.node.shutdown(Duration::from_secs(60)).await;
+    on.node.shutdown(Duration::from_mins(1)).await;
     let server =
         ApiServer::new(pillion_apiserver::Config { store, clock: on.clock, ..pillion_apiserver::Config::in_memory() });
     let off = cluster::on_gated(server, SimulatedRuntime::new(on.clock), Gates::default());

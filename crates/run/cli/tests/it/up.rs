@@ -139,7 +139,11 @@ impl Up {
     fn stderr(&mut self) -> String {
         let mut text = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
-        text
+        // What is switched on is said first, whenever the cluster is started.
+        match text.split_once('\n') {
+            Some((first, rest)) if first.starts_with("feature gates: SidecarField=true ") => rest.to_owned(),
+            _ => text,
+        }
     }
 }
 
