@@ -139,8 +139,12 @@ async fn a_pinned_revision_is_injected() {
     let injected = cluster.create(PODS, pod("web-0")).await.object();
     assert_eq!(injected["spec"]["containers"][0]["image"], "envoy:1.30");
 
-    let reply = cluster.merge(&path, pin("Quota")).await;
-    assert!(reply.warnings[0].contains("policy Quota is not counted"), "{:?}", reply.warnings);
-    let reply = cluster.create(PODS, pod("web-1")).await;
-    assert!(reply.warnings[0].contains("policy Quota is not counted"), "{:?}", reply.warnings);
+    cluster.merge(&path, pin("Quota")).await.object();
+    let injected = cluster.create(PODS, pod("web-1")).await.object();
+    assert_eq!(injected["spec"]["containers"][0]["image"], "envoy:1.31", "without a partition there are no places");
+    // Nobody counts the pods: no place is granted, and whoever creates the pod learns why.
+    cluster.merge(&path, json!({"spec": {"updateStrategy": {"partition": 5}}})).await.object();
+    let reply = cluster.create(PODS, pod("web-2")).await;
+    assert!(reply.warnings[0].contains("could not be counted in time"), "{:?}", reply.warnings);
+    assert_eq!(reply.object()["spec"]["containers"][0]["image"], "envoy:1.31");
 }

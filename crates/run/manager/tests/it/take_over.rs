@@ -10,7 +10,7 @@ use axum::middleware::{self, Next};
 use kube::Client;
 use pillion_api::sidecarset::crd::{self, Conversion};
 use pillion_api::sidecarset::{self, hash, hash_without_image, revision};
-use pillion_manager::{Config, Manager, Peer, WebhookAddress};
+use pillion_manager::{Config, Manager, Part, Peer, WebhookAddress};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -148,7 +148,10 @@ fn manage(cluster: &Cluster, take_over: &[Peer]) -> (Manager, Writes, JoinHandle
     let address =
         WebhookAddress::Service { namespace: "pillion-system".into(), name: "pillion-webhook".into(), port: 443 };
     let take_over = take_over.to_vec();
-    let manager = Manager::new(Config { client, address, installs_definition: false, take_over, ..cluster.config() });
+    // A rollout that OpenKruise has begun goes on, which writes to pods: here it is somebody else's part.
+    let parts = vec![Part::Webhook, Part::Repair];
+    let config = Config { parts, ..cluster.config() };
+    let manager = Manager::new(Config { client, address, installs_definition: false, take_over, ..config });
     cluster.server.register_webhook("https://pillion-webhook.pillion-system.svc:443", manager.webhooks());
     let running = tokio::spawn({
         let manager = manager.clone();

@@ -285,7 +285,9 @@ impl Cluster {
 pub(crate) async fn rolled_out(replicas: usize, spec: Value) -> (Cluster, Running) {
     let (cluster, running) = Cluster::managed().await;
     cluster.create_set("envoy:1", spec).await;
-    cluster.create_deployment("web", replicas, json!({})).await;
+    // Its pods take their time to end.
+    let slow = json!({"annotations": {"pillion.dev/simulate": "app: forever ignores TERM"}});
+    cluster.create_deployment("web", replicas, slow).await;
     cluster.until_status(json!({"matchedPods": replicas, "updatedReadyPods": replicas})).await;
     (cluster, running)
 }

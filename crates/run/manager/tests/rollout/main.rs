@@ -1,6 +1,6 @@
 //! Rollouts on a whole cluster in this process: API server, controllers, a simulated node and managers, in virtual time.
 // Helpers of tests are tests as well.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::panic, clippy::unwrap_used)]
 
 mod cluster;
 mod failures;

@@ -30,7 +30,7 @@ fn rollouts() -> u64 {
 async fn look_after(cluster: &Cluster, promise: Promise) -> (Arc<Mutex<BTreeSet<String>>>, JoinHandle<()>) {
     let pods: Api<Pod> = cluster.api();
     let originals: BTreeSet<String> =
-        pods.list(&ListParams::default()).await.unwrap().iter().filter_map(|pod| pod.uid()).collect();
+        pods.list(&ListParams::default()).await.unwrap().iter().filter_map(kube::ResourceExt::uid).collect();
     let broken: Arc<Mutex<BTreeSet<String>>> = Arc::default();
     let found = Arc::clone(&broken);
     let task = tokio::spawn(async move {
