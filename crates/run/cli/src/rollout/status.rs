@@ -187,6 +187,8 @@ impl Outcome {
         match (progressing.reason.as_str(), progressing.status.as_str()) {
             (COMPLETE, _) => Outcome::Complete,
             ("Paused", _) => Outcome::Paused,
+            // New pods have the latest revision, and become ready.
+            ("NotUpdate", _) if counts.updated == counts.matched => Outcome::Updating,
             ("NotUpdate", _) => Outcome::NotUpdate,
             (_, "False") => Outcome::Failed,
             _ => Outcome::Updating,

@@ -124,6 +124,24 @@ fn a_rollout_that_has_stopped_says_where_and_why() {
 }
 
 #[test]
+fn a_set_that_updates_nothing_is_at_its_end_only_with_pods_that_stay_old() {
+    let (target, revisions, pods) = half_way();
+    let mut set = target.set().clone();
+    let conditions = &mut set.status.as_mut().unwrap().conditions;
+    (conditions[0].status, conditions[0].reason) = ("Unknown".to_owned(), "NotUpdate".to_owned());
+    let target = Target::new(Arc::new(set));
+    let status = Status::of(&target, &revisions, &pods);
+    assert_eq!(status.outcome.end(), Some(false));
+    assert_eq!(
+        status.message,
+        "updateStrategy.type is NotUpdate: 2 pods stay on older revisions until they are recreated"
+    );
+    // Those with the latest revision, one of which is not ready yet.
+    let status = Status::of(&target, &revisions, &pods[..2]);
+    assert_eq!((status.outcome, status.outcome.end()), (Outcome::Updating, None));
+}
+
+#[test]
 fn a_program_gets_every_pod() {
     let (target, revisions, pods) = half_way();
     let status = serde_json::to_value(Status::of(&target, &revisions, &pods)).unwrap();
