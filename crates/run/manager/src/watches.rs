@@ -29,9 +29,9 @@ pub(crate) fn sidecarsets() -> ApiResource {
 /// The caches that the view is made of.
 #[derive(Clone, Default)]
 pub(crate) struct Caches {
-    sets: Cache<SetView>,
-    namespaces: Cache<NamespaceView>,
-    revisions: Cache<RevisionView>,
+    pub(crate) sets: Cache<SetView>,
+    pub(crate) namespaces: Cache<NamespaceView>,
+    pub(crate) revisions: Cache<RevisionView>,
 }
 
 impl Caches {
@@ -97,8 +97,9 @@ async fn publish(caches: &Caches, means: Means, views: watch::Sender<Arc<View>>)
     ];
     let mut batches = stream::select_all(changes).ready_chunks(LARGEST_BATCH);
     while let Some(batch) = batches.next().await {
-        objects.apply(batch);
-        views.send_replace(Arc::new(objects.view()));
+        if objects.apply(batch) {
+            views.send_replace(Arc::new(objects.view()));
+        }
     }
 }
 
@@ -114,8 +115,8 @@ mod tests {
         server.bootstrap().await.unwrap();
         let client = Client::new(server.router(), "default");
         let caches = Caches::default();
-        let watching = caches.clone().run(client, "default".to_owned(), Means::default(), watch::Sender::default());
-        let running = tokio::spawn(watching);
+        let running =
+            tokio::spawn(caches.clone().run(client, "default".to_owned(), Means::default(), watch::Sender::default()));
         caches.namespaces.synced().await;
         assert_eq!(caches.state(), State::Syncing, "SidecarSets are not served");
         running.abort();
