@@ -1,5 +1,7 @@
 //! A process of a pod, as the program sees it: one attempt of a container.
 
+mod session;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -21,10 +23,11 @@ use tokio::task::JoinHandle;
 use crate::channel::{line, send_with_descriptors};
 use crate::log::{self, LogOptions, Progress};
 use crate::message::{Answer, Container, Ended, Report, Request};
-use crate::session::{Session, SessionExit, SessionStreams};
 use crate::start_error::StartError;
 use crate::usage::Usage;
 use nix::sys::signal::Signal;
+
+pub use self::session::{Session, SessionExit, SessionStreams, Terminal};
 
 /// The rest of what a command inside a container says is thrown away.
 const LONGEST_OUTPUT: usize = 16 * 1024 * 1024;
@@ -181,7 +184,7 @@ impl Process {
     }
 
     /// Ends a command that was opened.
-    pub(crate) async fn kill_exec(&self, id: u64) {
+    async fn kill_exec(&self, id: u64) {
         self.tell(&Request::KillExec { id }).await;
     }
 

@@ -203,7 +203,9 @@ mod tests {
         ok       SidecarSets are converted between versions by the manager
         warning  not checked: the right to get secrets is missing
         ok       the controller webhook has a leader
+        ok       the controller rollout has a leader
         ok       the controller repair has a leader
+        ok       the controller lifecycle has a leader
         ok       the controller recommender has a leader
         ok       the controller updater has a leader
         "#);
@@ -227,7 +229,9 @@ mod tests {
         error    ValidatingWebhookConfiguration "pillion" lacks webhooks: sidecarsets.pillion.dev; the manager's leader registers them, and its log says why it does not; if the configuration is gone, `pillion install` creates it
         error    SidecarSets are not converted between versions by the manager but by Service "kruise-webhook-service"; the manager's leader registers its conversion; its log says why it does not
         error    the controller webhook has no leader: Lease pillion-system/pillion-webhook is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
+        error    the controller rollout has no leader: Lease pillion-system/pillion-rollout is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
         error    the controller repair has no leader: Lease pillion-system/pillion-repair is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
+        error    the controller lifecycle has no leader: Lease pillion-system/pillion-lifecycle is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
         error    the controller recommender has no leader: Lease pillion-system/pillion-recommender is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
         error    the controller updater has no leader: Lease pillion-system/pillion-updater is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
         "#);

@@ -118,7 +118,9 @@ mod tests {
             let (client, now) = (client.clone(), now.clone());
             async move {
                 let cluster = Cluster::new(client.clone());
-                let autoscaler = json!({"metadata": {"name": "web", "namespace": "default"}, "spec": {}});
+                let metadata = json!({"name": "web", "namespace": "default", "uid": "1", "resourceVersion": "1"});
+                let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+                let autoscaler = json!({"metadata": metadata, "spec": {"targetRef": target}});
                 cluster.autoscalers().written(serde_json::from_value(autoscaler).unwrap());
                 keep(&cluster, &client, &now, None).await;
             }

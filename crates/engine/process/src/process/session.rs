@@ -10,8 +10,8 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 
+use super::Process;
 use crate::message::Answer;
-use crate::process::Process;
 use crate::start_error::StartError;
 
 /// A command that runs inside a container.
@@ -53,7 +53,7 @@ impl Terminal {
 
 impl SessionStreams {
     /// The near ends, and the far ones for the command.
-    pub(crate) fn new(terminal: bool) -> io::Result<(SessionStreams, Vec<OwnedFd>)> {
+    pub(super) fn new(terminal: bool) -> io::Result<(SessionStreams, Vec<OwnedFd>)> {
         if terminal { on_a_terminal() } else { on_pipes() }
     }
 }
@@ -84,7 +84,7 @@ pub struct SessionExit {
 }
 
 impl SessionExit {
-    pub(crate) fn new(process: Process, id: u64, answer: oneshot::Receiver<Answer>) -> SessionExit {
+    pub(super) fn new(process: Process, id: u64, answer: oneshot::Receiver<Answer>) -> SessionExit {
         SessionExit { process, id, answer }
     }
 
