@@ -109,9 +109,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_lease_is_created_and_renewed() {
-        let server = pillion_apiserver::ApiServer::new(pillion_apiserver::Config::in_memory());
+        let clock = pillion_clock::Clock::virtual_from("2026-01-01T00:00:00Z".parse().unwrap());
+        let in_memory = pillion_apiserver::Config::in_memory();
+        let server = pillion_apiserver::ApiServer::new(pillion_apiserver::Config { clock, ..in_memory });
         server.bootstrap().await.unwrap();
-        let (client, clock) = (Client::new(server.router(), "default"), server.clock());
+        let client = Client::new(server.router(), "default");
         assert!(!is_alive(&client, clock.now()).await.unwrap());
         let now: Now = std::sync::Arc::new(move || clock.now());
         let keeping = tokio::spawn({
