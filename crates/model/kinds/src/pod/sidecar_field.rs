@@ -26,7 +26,8 @@ fn pod_spec_of(plural: &str) -> Option<&'static str> {
 /// ```
 /// use pillion_kinds::pod::drop_sidecar_field;
 /// let mut pod = serde_json::json!({"spec": {"containers": [{"name": "main"}, {"name": "proxy", "sidecar": true}]}});
-/// assert_eq!(drop_sidecar_field("pods", &mut pod, Some(&pod.clone())), None);
+/// let stored = pod.clone();
+/// assert_eq!(drop_sidecar_field("pods", &mut pod, Some(&stored)), None);
 /// assert!(drop_sidecar_field("pods", &mut pod, None).is_some());
 /// assert!(pod["spec"]["containers"][1].get("sidecar").is_none());
 /// ```
