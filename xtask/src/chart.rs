@@ -114,7 +114,9 @@ fn options(template: &mut Template) -> Options {
 fn condition(object: &Value, own_certificates: &Options, options: &Options) -> Option<String> {
     match object["kind"].as_str() {
         Some("CustomResourceDefinition") if is_of_autoscaler(object) => {
-            return Some("and .Values.crds.enabled .Values.crds.autoscaler".to_owned());
+            let sized_by =
+                [Part::Recommender, Part::Updater].map(|part| format!("(has \"{part}\" .Values.controllers)"));
+            return Some(format!("and .Values.crds.enabled .Values.crds.autoscaler (or {})", sized_by.join(" ")));
         }
         Some("CustomResourceDefinition") => return Some(".Values.crds.enabled".to_owned()),
         Some("Namespace") => {

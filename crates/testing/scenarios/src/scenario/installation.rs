@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Pod};
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::discovery::{Discovery, verbs};
+use pillion_api::names;
 use serde_json::{Value, json};
 
 use super::custom_resources::{self, DEFINITION};
@@ -220,9 +221,13 @@ async fn clear(namespace: &Namespace) -> anyhow::Result<()> {
     let namespaces: Api<KubeNamespace> = Api::all(namespace.client());
     wait::until("the end of what was there", async || {
         let mut is_gone = true;
-        if definitions.get_opt(custom_resources::NAME).await?.is_some() {
-            is_gone = false;
-            not_found_is_fine(definitions.delete(custom_resources::NAME, &delete).await)?;
+        let of_autoscalers = ["verticalpodautoscalers", "verticalpodautoscalercheckpoints"];
+        let of_autoscalers = of_autoscalers.map(|plural| format!("{plural}.{}", names::AUTOSCALING_GROUP));
+        for name in of_autoscalers.iter().map(String::as_str).chain([custom_resources::NAME]) {
+            if definitions.get_opt(name).await?.is_some() {
+                is_gone = false;
+                not_found_is_fine(definitions.delete(name, &delete).await)?;
+            }
         }
         for name in [HOME, "kruise-system"] {
             if namespaces.get_opt(name).await?.is_some() {
