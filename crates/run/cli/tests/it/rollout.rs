@@ -43,7 +43,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 impl Play {
-    /// Starts the example, and waits until all its pods are ready.
+    /// Starts the example, and waits until all its pods are ready and its set has its first revision.
     fn start(name: &'static str) -> Play {
         let place = Place::new();
         copy(&folder(), &place.path("rollout"));
@@ -54,7 +54,19 @@ impl Play {
         let (runtime, client) = client(&kubeconfig);
         let play = Play { place, up, kubeconfig, runtime, client, name, transcript: String::new() };
         play.until_ready("web");
+        play.until_recorded("mesh");
         play
+    }
+
+    /// A set that is changed before the controller has seen it has no revision to go back to.
+    fn until_recorded(&self, name: &str) {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "SidecarSet"));
+        let sets: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
+        let is_recorded =
+            |set: Option<&DynamicObject>| set.is_some_and(|set| set.data["status"]["latestRevision"].is_string());
+        self.runtime.block_on(async {
+            tokio::time::timeout(PATIENCE, await_condition(sets, name, is_recorded)).await.unwrap().unwrap();
+        });
     }
 
     fn until_ready(&self, name: &str) {
