@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Pod, PodCondition, ResourceRequirements};
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod, PodCondition, ResourceRequirements};
 
 use crate::role::Marked;
 
@@ -139,6 +139,20 @@ pub enum State {
         /// The termination message.
         message: String,
     },
+}
+
+impl State {
+    /// The end of an attempt, as the status of a pod has it.
+    pub fn exited(terminated: &ContainerStateTerminated) -> State {
+        State::Exited {
+            since: terminated.started_at.as_ref().map(|time| time.0),
+            at: terminated.finished_at.as_ref().map(|time| time.0),
+            code: terminated.exit_code,
+            signal: terminated.signal,
+            reason: terminated.reason.clone().unwrap_or_default(),
+            message: terminated.message.clone().unwrap_or_default(),
+        }
+    }
 }
 
 /// What became of a lifecycle hook. The node sends the event of a failure.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ContainerState, ContainerStateTerminated, ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 
 use crate::facts::{Attempt, ContainerFacts, Hook, State};
 
@@ -37,21 +37,10 @@ fn of(status: &ContainerStatus) -> Option<ContainerFacts> {
             ready: status.ready,
             unhealthy: None,
         }),
-        ContainerState { terminated: Some(exit), .. } => attempt(exited(exit)),
+        ContainerState { terminated: Some(exit), .. } => attempt(State::exited(exit)),
         // It waits for its next start, or for its first.
-        _ => attempt(exited(last?)),
+        _ => attempt(State::exited(last?)),
     };
-    let previous = last.map(|exit| attempt(exited(exit)));
+    let previous = last.map(|exit| attempt(State::exited(exit)));
     Some(ContainerFacts { current: Some(current), previous, back_off: None })
-}
-
-fn exited(exit: &ContainerStateTerminated) -> State {
-    State::Exited {
-        since: exit.started_at.as_ref().map(|time| time.0),
-        at: exit.finished_at.as_ref().map(|time| time.0),
-        code: exit.exit_code,
-        signal: exit.signal,
-        reason: exit.reason.clone().unwrap_or_default(),
-        message: exit.message.clone().unwrap_or_default(),
-    }
 }

@@ -39,7 +39,8 @@ impl Outlook<'_, '_> {
             Hold::None => ("True", UPDATING),
         };
         let Tally { updated, matched, busy, .. } = self.tally;
-        let mut message = format!("{updated} of {} have revision {}", counted(*matched), self.latest);
+        let has = if *matched == 1 { "has" } else { "have" };
+        let mut message = format!("{updated} of {} {has} revision {}", counted(*matched), self.latest);
         if self.remaining > 0 && self.hold != Hold::NotUpdate {
             let _ = write!(message, ", {} left to update", self.remaining);
         }

@@ -116,7 +116,7 @@ fn of_status(pod: &Pod, status: &ContainerStatus, now: Timestamp) -> Option<Cont
         in_earlier_sandbox: true,
     };
     let of_terminated = |number, terminated: &ContainerStateTerminated| {
-        attempt(number, terminated.container_id.as_deref().unwrap_or_default(), exited(terminated))
+        attempt(number, terminated.container_id.as_deref().unwrap_or_default(), State::exited(terminated))
     };
     let previous = || last.map(|terminated| of_terminated(number.saturating_sub(1), terminated));
     let id = status.container_id.as_deref().unwrap_or_default();
@@ -130,17 +130,6 @@ fn of_status(pod: &Pod, status: &ContainerStatus, now: Timestamp) -> Option<Cont
         _ => (of_terminated(number, last?), None),
     };
     Some(ContainerFacts { current: Some(current), previous, back_off: None })
-}
-
-fn exited(terminated: &ContainerStateTerminated) -> State {
-    State::Exited {
-        since: terminated.started_at.as_ref().map(|time| time.0),
-        at: terminated.finished_at.as_ref().map(|time| time.0),
-        code: terminated.exit_code,
-        signal: terminated.signal,
-        reason: terminated.reason.clone().unwrap_or_default(),
-        message: terminated.message.clone().unwrap_or_default(),
-    }
 }
 
 /// A container that ran when the node was last there.

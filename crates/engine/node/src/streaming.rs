@@ -13,10 +13,10 @@ use std::sync::Arc;
 use axum::extract::ws::{WebSocketUpgrade, rejection::WebSocketUpgradeRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse, Response};
 
 use self::channels::{Channels, PROTOCOLS};
-use crate::runtime::{LogOptions, Runtime};
+use crate::runtime::{ContainerId, LogOptions, Runtime};
 use crate::state::Inner;
 use crate::target::find;
 
@@ -56,27 +56,20 @@ impl Options {
 }
 
 type Names = Path<(String, String, String)>;
+type Streams = Query<Vec<(String, String)>>;
 type Upgrade = Result<WebSocketUpgrade, WebSocketUpgradeRejection>;
 
 /// Runs a command in a container, and connects the client with it.
 pub(crate) async fn exec<R: Runtime>(
     State(inner): State<Arc<Inner<R>>>,
-    Path((namespace, pod, container)): Names,
-    Query(query): Query<Vec<(String, String)>>,
+    names: Names,
+    streams: Streams,
     upgrade: Upgrade,
 ) -> Response {
-    let options = match Options::of(query) {
-        Ok(options) if options.command.is_empty() => return refuse("you must specify at least one command"),
-        Ok(options) => options,
-        Err(why) => return refuse(why),
-    };
-    let upgrade = match upgrade {
-        Ok(upgrade) => upgrade.protocols(PROTOCOLS),
-        Err(rejection) => return rejection.into_response(),
-    };
-    let id = match find(&inner, &namespace, &pod, &container, false) {
-        Ok(id) => id,
-        Err((status, why)) => return (status, why).into_response(),
+    let (id, options, upgrade) = match accept(&inner, names, streams, upgrade) {
+        Ok((_, options, _)) if options.command.is_empty() => return refuse("you must specify at least one command"),
+        Ok(accepted) => accepted,
+        Err(refusal) => return refusal,
     };
     match inner.runtime.open(&id, &options.command, options.tty).await {
         Ok(session) => upgrade.on_upgrade(async move |socket| Channels::new(socket, &options).connect(session).await),
@@ -87,27 +80,32 @@ pub(crate) async fn exec<R: Runtime>(
 /// Connects the client with what a container writes from now on. Containers read nothing.
 pub(crate) async fn attach<R: Runtime>(
     State(inner): State<Arc<Inner<R>>>,
-    Path((namespace, pod, container)): Names,
-    Query(query): Query<Vec<(String, String)>>,
+    names: Names,
+    streams: Streams,
     upgrade: Upgrade,
 ) -> Response {
-    let options = match Options::of(query) {
-        Ok(options) => options,
-        Err(why) => return refuse(why),
-    };
-    let upgrade = match upgrade {
-        Ok(upgrade) => upgrade.protocols(PROTOCOLS),
-        Err(rejection) => return rejection.into_response(),
-    };
-    let id = match find(&inner, &namespace, &pod, &container, false) {
-        Ok(id) => id,
-        Err((status, why)) => return (status, why).into_response(),
+    let (id, options, upgrade) = match accept(&inner, names, streams, upgrade) {
+        Ok(accepted) => accepted,
+        Err(refusal) => return refusal,
     };
     let from_now_on = LogOptions { follow: true, tail_lines: Some(0), ..LogOptions::default() };
     match inner.runtime.logs(&id, from_now_on).await {
         Ok(lines) => upgrade.on_upgrade(async move |socket| Channels::new(socket, &options).copy(lines).await),
         Err(refusal) => (StatusCode::INTERNAL_SERVER_ERROR, refusal.message).into_response(),
     }
+}
+
+/// Which container is meant, what the client wants of it, and the connection; or why there is none.
+fn accept<R: Runtime>(
+    inner: &Inner<R>,
+    Path((namespace, pod, container)): Names,
+    Query(streams): Streams,
+    upgrade: Upgrade,
+) -> Result<(ContainerId, Options, WebSocketUpgrade), Response> {
+    let options = Options::of(streams).map_err(refuse)?;
+    let upgrade = upgrade.map_err(IntoResponse::into_response)?.protocols(PROTOCOLS);
+    let id = find(inner, &namespace, &pod, &container, false).map_err(IntoResponse::into_response)?;
+    Ok((id, options, upgrade))
 }
 
 fn refuse(why: &str) -> Response {

@@ -42,7 +42,7 @@ use crate::args::UpArgs;
 use crate::manifest::Document;
 use crate::{Failure, chain};
 
-/// Views are drawn, and lines written, so often at most.
+/// The least time between two views that are drawn, or two batches of lines.
 const BEAT: Duration = Duration::from_millis(100);
 /// The Service that the API server is told to find the manager at. There is none: the engine calls it in process.
 const SERVICE: &str = "pillion-webhook";

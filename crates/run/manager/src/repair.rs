@@ -35,7 +35,7 @@ use crate::state::Inner;
 
 /// Who writes the status.
 const CONTROLLER: &str = "pillion-repair";
-/// Changes are looked at together, so often at most.
+/// Changes are batched: the least time between two passes.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How many changes are looked at together.
 const BATCH: usize = 10_000;

@@ -43,7 +43,7 @@ use crate::state::Inner;
 
 /// Who writes.
 const CONTROLLER: &str = "pillion-rollout";
-/// Changes are looked at together, so often at most.
+/// Changes are batched: the least time between two passes.
 const PAUSE: Duration = Duration::from_secs(1);
 /// What could not be counted is counted again after this time.
 const RETRY: Duration = Duration::from_secs(10);

@@ -2,7 +2,7 @@
 
 use pillion_api::names;
 use pillion_api::pod::Pod;
-use pillion_rollout::{OwnWrites, PodView, Texts};
+use pillion_rollout::{PodView, Texts};
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, Kind, counts, steps};
@@ -172,27 +172,6 @@ fn a_record_that_cannot_be_read_is_written_anew() {
     }
     fleet.settle();
     assert_eq!(fleet.count("mesh:2"), 4);
-}
-
-#[test]
-fn a_plan_sees_what_was_written_before_the_watch_does() {
-    let mut fleet = start(Kind::Cold);
-    let cached = fleet.views();
-    fleet.round();
-    let mut own = OwnWrites::default();
-    let written = fleet.views();
-    written.iter().cloned().for_each(|view| own.add(view));
-    let seen: Vec<&PodView> = cached.iter().map(|view| own.newest(view)).collect();
-    assert_eq!(seen, written.iter().collect::<Vec<_>>());
-    own.add(cached[0].clone());
-    assert_eq!(own.newest(&cached[0]), &written[0], "an older answer changes nothing");
-    for view in &written {
-        own.observe(view);
-    }
-    assert!(own.is_empty());
-    own.add(written[0].clone());
-    own.remove(&written[0].uid);
-    assert!(own.is_empty());
 }
 
 #[test]

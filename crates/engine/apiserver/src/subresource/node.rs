@@ -33,7 +33,7 @@ pub(super) async fn log(call: &Call<'_>) -> Result<Response> {
     if response.status().is_success() { Ok(response) } else { Err(refused(response).await) }
 }
 
-/// What a kubelet refuses is told as any refusal of this server.
+/// A kubelet's refusal, in the form of this server's own.
 async fn refused(response: Response) -> Box<Refusal> {
     let code = response.status();
     let body = axum::body::to_bytes(response.into_body(), LARGEST_REFUSAL).await.unwrap_or_default();

@@ -21,7 +21,7 @@ use super::status::Status;
 use crate::cluster::read::{Reader, qualified};
 use crate::{Failure, chain};
 
-/// A status is made, and shown, so often at most.
+/// The least time between two statuses that are computed and shown.
 const BEAT: Duration = Duration::from_millis(200);
 
 /// How a rollout ended.
