@@ -22,6 +22,8 @@ pub(crate) struct Rightsizing {
     client: kube::Client,
     now: Now,
     may_take_over: bool,
+    /// Whether others may come later. Who installs the definitions itself is the only one there.
+    is_shared: bool,
     /// Whether autoscalers are known and nobody else applies them to new pods.
     served: watch::Sender<bool>,
 }
@@ -33,6 +35,7 @@ impl Rightsizing {
             client: config.client.clone(),
             now: config.now.clone(),
             may_take_over: config.take_over.contains(&Peer::Vpa),
+            is_shared: !config.installs_definition,
             served: watch::Sender::new(false),
         }
     }
@@ -45,6 +48,9 @@ impl Rightsizing {
 
     /// Returns when a part of upstream's autoscaler has come that was not there.
     pub(crate) async fn not_alone(&self, part: PeerPart) {
+        if !self.is_shared {
+            std::future::pending::<()>().await;
+        }
         until_there(&self.client, &self.now, part, self.may_take_over).await;
     }
 

@@ -40,12 +40,16 @@ impl Rig {
 
     /// Runs a manager with these gates, in the place of the one that runs.
     async fn manage(&mut self, gates: &str) {
+        let gates = Gates::default().with(&gates.parse().unwrap());
+        self.manage_with(|config| Config { gates, ..config }).await;
+    }
+
+    /// Runs another manager in the place of the one that runs.
+    async fn manage_with(&mut self, adjust: impl FnOnce(Config) -> Config) {
         self.stop().await;
         let clock = self.cluster.server.clock();
-        let config = Config {
-            gates: Gates::default().with(&gates.parse().unwrap()),
-            ..Config::new(self.engine.client(), Arc::new(move || clock.now()), WebhookAddress::Url(URL.to_owned()))
-        };
+        let address = WebhookAddress::Url(URL.to_owned());
+        let config = adjust(Config::new(self.engine.client(), Arc::new(move || clock.now()), address));
         let manager = self.cluster.manage(config).await;
         let running = tokio::spawn({
             let manager = manager.clone();
@@ -324,7 +328,9 @@ async fn an_autoscaler_gets_its_defaults_and_a_wrong_one_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn an_autoscaler_of_upstream_that_is_installed_later_gets_new_pods_until_it_goes() {
-    let rig = Rig::start("").await;
+    let mut rig = Rig::start("").await;
+    // One that others may share the cluster with.
+    rig.manage_with(|config| Config { installs_definition: false, ..config }).await;
     let is_registered = async || {
         let path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/pillion";
         let configuration = rig.cluster.get(path).await;
