@@ -46,7 +46,7 @@
 //! - **Never an orphan.** When the program ends in whatever way, SIGKILL included, the socket of each pod closes, its
 //!   process 1 ends, and the kernel ends everything in its namespace. Where the machine allows no namespaces, supervisors
 //!   are the parents of orphans, and end all that is below them.
-//! - A container ends with its first process; whatever else is in it is killed before its end is told, and all it has
+//! - A container ends with its first process; whatever else is in it is killed before its end is reported, and all it has
 //!   written is in its log by then.
 //! - The supervisors have one thread and start nothing but this program again: there is no `fork` in this code.
 //! - Volumes outlive the program until their pod is removed. Nothing of an earlier run is alive when a [`Host`] is there.

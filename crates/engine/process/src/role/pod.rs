@@ -64,7 +64,7 @@ fn live(
 }
 
 /// The supervisor of a container, with the socket and the two pipes that came for it. If it does not start, these are
-/// closed, and whoever asked sees that.
+/// closed, and the caller sees that.
 fn start_container(channel: &mut Channel, config: &PodConfig) -> Option<i32> {
     let [control, stdout, stderr] = [channel.descriptor()?, channel.descriptor()?, channel.descriptor()?];
     let mut command = Role::Container.of("/proc/self/exe", config).ok()?;
