@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use pillion_install::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER, Part, SERVICE, is_available};
+use pillion_manager::conversion_service;
 use serde_json::Value;
 
 use crate::certificate;
@@ -81,7 +82,8 @@ fn conversion(snapshot: &Snapshot) -> Option<Finding> {
     let definition = snapshot.definition.as_ref().ok()?.as_ref()?;
     let conversion = &definition["spec"]["conversion"];
     let client = &conversion["webhook"]["clientConfig"];
-    let is_service = client["service"]["name"] == SERVICE && client["service"]["namespace"] == snapshot.namespace;
+    let is_service = client["service"]["name"] == conversion_service(SERVICE).as_str()
+        && client["service"]["namespace"] == snapshot.namespace;
     let is_ours = conversion["strategy"] == "Webhook" && (is_service || client["url"].is_string());
     Some(if is_ours {
         Finding::ok(CHECK, "SidecarSets are converted between versions by the manager")
@@ -171,7 +173,7 @@ mod tests {
 
     /// Everything in place, but for the certificate, which has tests of its own.
     fn healthy() -> Snapshot {
-        let service = json!({"namespace": "pillion-system", "name": "pillion-webhook"});
+        let service = json!({"namespace": "pillion-system", "name": "pillion-webhook-conversion"});
         let conversion = json!({"strategy": "Webhook", "webhook": {"clientConfig": {"service": service}}});
         let lease = json!({
             "metadata": {},

@@ -247,3 +247,25 @@ async fn an_open_kruise_that_is_gone_is_no_obstacle() {
     assert_eq!(readyz(&manager).await, (StatusCode::OK, "ok".to_owned()));
     running.abort();
 }
+
+/// Who else has written the conversion owns it: an apply alone would leave two addresses, which the API server refuses.
+#[tokio::test(start_paused = true)]
+async fn the_conversion_of_somebody_else_is_replaced_by_one_at_a_url_and_back() {
+    let cluster = kruise().await;
+    for path in CONFIGURATIONS {
+        cluster.request(Method::DELETE, path, "", None).await.object();
+    }
+    let path = format!("{DEFINITIONS}/sidecarsets.apps.kruise.io");
+    let _outside = cluster.manage(cluster.config()).await;
+    let client = cluster.get(&path).await["spec"]["conversion"]["webhook"]["clientConfig"].clone();
+    assert_eq!((&client["url"], &client["service"]), (&json!("https://pillion.invalid/convert"), &Value::Null));
+
+    let other =
+        json!({"spec": {"conversion": {"webhook": {"clientConfig": {"url": "https://other.invalid/convert"}}}}});
+    cluster.merge(&path, other).await.object();
+    let (_, _, running) = manage(&cluster, &[Peer::Kruise]);
+    sleep(Duration::from_mins(1)).await;
+    let client = cluster.get(&path).await["spec"]["conversion"]["webhook"]["clientConfig"].clone();
+    assert_eq!((&client["url"], &client["service"]["name"]), (&Value::Null, &json!("pillion-webhook-conversion")));
+    running.abort();
+}
