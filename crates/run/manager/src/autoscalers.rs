@@ -86,6 +86,6 @@ impl Rightsizing {
         let is_targeted = |workload: &Workload| list.iter().any(|autoscaler| is_target(autoscaler, workload));
         let workload = workload_of(namespace, &chain, is_targeted).filter(is_targeted)?;
         let ranges = BTreeMap::from([(namespace.to_owned(), self.cluster.limit_ranges(namespace))]);
-        Some((Autoscalers { list, ranges, max_boost: None }, (workload.kind, workload.name)))
+        Some((Autoscalers { list, ranges, of_sets: Vec::new(), max_boost: None }, (workload.kind, workload.name)))
     }
 }
