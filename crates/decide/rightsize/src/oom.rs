@@ -50,8 +50,7 @@ mod tests {
 
     use super::*;
 
-    const NATIVE: Gates =
-        Gates { native_sidecar: true, ..Gates::NONE };
+    const NATIVE: Gates = Gates { native_sidecar: true, ..Gates::NONE };
 
     fn pod(status: &Value, sidecar_status: &Value) -> PodView {
         let resources = json!({"requests": {"memory": "1Ki"}});

@@ -117,7 +117,7 @@ fn spawn(spec: &CommandSpec, streams: Streams) -> Result<Pid, StartError> {
     drop(command);
     let mut channel = Channel::new(near);
     let sent = match &input {
-        Some(input) => channel.send_with(spec, input.as_fd()),
+        Some(input) => channel.send_with(spec, &[input.as_fd()]),
         None => channel.send(spec),
     };
     drop(input);
