@@ -321,8 +321,8 @@ pub struct ManagerArgs {
     pub health_address: SocketAddr,
     /// Serve the objects of an installed OpenKruise (kruise) or VerticalPodAutoscaler (vpa), once it has stopped
     ///
-    /// While an OpenKruise runs, or is registered for SidecarSets, the manager does nothing but wait: /readyz and the log say for what.
-    /// While a component of the VerticalPodAutoscaler project runs, or is installed, the same controller of the manager waits.
+    /// While an OpenKruise runs, or is registered for SidecarSets, the manager does nothing about SidecarSets and their pods: /readyz and the
+    /// log say why. While a component of the VerticalPodAutoscaler project runs, or is installed, the same controller of the manager waits.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub take_over: Vec<Peer>,
     /// How long webhooks are still served after SIGTERM, in seconds, while API servers notice that this replica ends

@@ -145,7 +145,11 @@ fn repair(to: &Grantee<'_>) -> Vec<Value> {
         rule("", &["pods/eviction"], &["create"]),
         events(),
     ];
-    to.grant("pillion-repair", None, &rules)
+    // Whether API servers can call the webhooks: before, evicting has no effect.
+    let endpoints = [rule("discovery.k8s.io", &["endpointslices"], &["list"])];
+    let mut objects = to.grant("pillion-repair", None, &rules);
+    objects.extend(to.grant("pillion-repair-endpoints", Some(to.home), &endpoints));
+    objects
 }
 
 /// What rightsizing watches: autoscalers, and what a pod's workload and limits are found by.

@@ -141,7 +141,13 @@ const OF_PARTS: &[(&str, &[Right])] = &[
             ("update", "leases.coordination.k8s.io", "pillion-system", "pillion-rollout"),
         ],
     ),
-    ("pillion-repair", &[("update", "leases.coordination.k8s.io", "pillion-system", "pillion-repair")]),
+    (
+        "pillion-repair",
+        &[
+            ("update", "leases.coordination.k8s.io", "pillion-system", "pillion-repair"),
+            ("list", "endpointslices.discovery.k8s.io", "pillion-system", ""),
+        ],
+    ),
     ("pillion-lifecycle", &[("update", "leases.coordination.k8s.io", "pillion-system", "pillion-lifecycle")]),
     (
         "pillion-recommender",
