@@ -337,7 +337,10 @@ mod tests {
         assert_eq!(cpu(&after), [r#"proxy "70m""#, r#"log "250m""#, r#"app "250m""#]);
         assert!(notes.iter().any(|note| note.to_string().contains(r#""pillion-system/mesh", container "proxy""#)));
         let updates = after["metadata"]["annotations"]["vpaUpdates"].as_str().unwrap();
-        assert!(updates.contains("updated by web: ") && updates.contains("; Pod resources updated by mesh: "), "{updates}");
+        assert!(
+            updates.contains("updated by web: ") && updates.contains("; Pod resources updated by mesh: "),
+            "{updates}"
+        );
         let (again, _) = admitted(&after, &snapshot, "", "web");
         assert_eq!(again, after, "admitting twice is admitting once");
 

@@ -137,8 +137,7 @@ mod tests {
 
     use super::*;
 
-    const NATIVE: Gates =
-        Gates { native_sidecar: true, ..Gates::NONE };
+    const NATIVE: Gates = Gates { native_sidecar: true, ..Gates::NONE };
 
     fn autoscaler(mode: &str, recommended: Value) -> VerticalPodAutoscaler {
         pillion_api::vpa::decode(json!({

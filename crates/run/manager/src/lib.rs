@@ -65,6 +65,7 @@ mod condition;
 mod config;
 mod enforced;
 mod error;
+mod follow;
 mod health;
 mod kruise;
 mod leader;

@@ -26,7 +26,8 @@ use crate::part::Part;
 use crate::state::Inner;
 use crate::touched::touched;
 use crate::{
-    enforced, health, lifecycle, registration, repair, rightsizing, rollout, serve, sidecar_field, wait, webhook,
+    enforced, follow, health, lifecycle, registration, repair, rightsizing, rollout, serve, sidecar_field, wait,
+    webhook,
 };
 
 /// A new definition is served within a second or two, if at all.
@@ -154,7 +155,9 @@ impl Manager {
             Part::Repair => repair::run(&self.inner).boxed(),
             Part::Lifecycle => lifecycle::run(&self.inner).boxed(),
             Part::Recommender => rightsizing::recommend(&self.inner).boxed(),
-            Part::Updater => rightsizing::update(&self.inner).boxed(),
+            Part::Updater => {
+                futures::future::join(rightsizing::update(&self.inner), follow::run(&self.inner)).map(drop).boxed()
+            }
         }
     }
 
