@@ -40,6 +40,7 @@
 
 mod api_server;
 mod autoscaling;
+mod follow;
 mod offline;
 
 use std::borrow::Cow;
@@ -56,7 +57,8 @@ use pillion_note::{Denied, Draft, Draw, Note};
 use autoscaling::Rightsizing;
 
 pub use autoscaling::Autoscalers;
-pub use offline::{Injected, Offline, OfflineError, Why};
+pub use follow::follow;
+pub use offline::{AutoscalerVerdict, Injected, Offline, OfflineError, Why};
 
 /// The cluster as admission sees it.
 #[derive(Clone, Debug, Default)]
