@@ -2,12 +2,16 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::process::{Command, ExitCode, Stdio};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use crate::channel::Channel;
 
 mod child;
 mod command;
@@ -86,4 +90,19 @@ fn children_ended() -> io::Result<SignalFd> {
     signals.add(Signal::SIGCHLD);
     signals.thread_block()?;
     Ok(SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
+}
+
+/// Why a supervisor has woken up.
+struct Woken {
+    /// Something has come through its socket, or nothing will come any more.
+    asked: bool,
+    child_ended: bool,
+}
+
+/// Waits until a supervisor is asked for something, or a child has ended; or for the timeout.
+fn wait(channel: &Channel, ended: &SignalFd, timeout: PollTimeout) -> io::Result<Woken> {
+    let mut sources = [PollFd::new(channel.as_fd(), PollFlags::POLLIN), PollFd::new(ended.as_fd(), PollFlags::POLLIN)];
+    poll(&mut sources, timeout)?;
+    let [asked, child_ended] = sources.map(|source| source.any().unwrap_or(true));
+    Ok(Woken { asked, child_ended })
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollTimeout;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
 use nix::sys::signal::{Signal, kill};
@@ -19,7 +19,7 @@ use nix::sys::signalfd::SignalFd;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, chdir};
 
-use super::{Role, children_ended};
+use super::{Role, Woken, children_ended, wait};
 use crate::channel::Channel;
 use crate::listeners::listeners;
 use crate::message::{Answer, CommandSpec, Container, Ended, Part, PodConfig, Report, Request, Stdin};
@@ -156,12 +156,7 @@ impl Supervisor {
                 Some(_) => PollTimeout::from(BETWEEN_MEASURES),
                 None => PollTimeout::NONE,
             };
-            let mut sources = [
-                PollFd::new(self.channel.as_fd(), PollFlags::POLLIN),
-                PollFd::new(self.ended.as_fd(), PollFlags::POLLIN),
-            ];
-            poll(&mut sources, timeout)?;
-            let [asked, child_ended] = sources.map(|source| source.any().unwrap_or(true));
+            let Woken { asked, child_ended } = wait(&self.channel, &self.ended, timeout)?;
             if child_ended && let Some(status) = self.reap()? {
                 return Ok(Some(status));
             }

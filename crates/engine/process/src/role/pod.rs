@@ -5,17 +5,16 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::os::fd::AsFd as _;
 use std::path::Path;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollTimeout;
 use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, setsid};
 
 use super::child::{self, Streams};
-use super::{children_ended, container};
+use super::{Woken, children_ended, container, wait};
 use crate::channel::Channel;
 use crate::message::PodConfig;
 use crate::namespaces::mount_proc;
@@ -44,10 +43,7 @@ fn live(
     containers: &mut HashSet<i32>,
 ) -> io::Result<()> {
     loop {
-        let mut sources =
-            [PollFd::new(channel.as_fd(), PollFlags::POLLIN), PollFd::new(ended.as_fd(), PollFlags::POLLIN)];
-        poll(&mut sources, PollTimeout::NONE)?;
-        let [asked, child_ended] = sources.map(|source| source.any().unwrap_or(true));
+        let Woken { asked, child_ended } = wait(channel, ended, PollTimeout::NONE)?;
         if asked {
             if !channel.receive()? {
                 return Ok(());

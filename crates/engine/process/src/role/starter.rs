@@ -3,14 +3,13 @@
 //! When its socket closes, the program that runs the pods is gone; the guards see to their own end.
 
 use std::io;
-use std::os::fd::AsFd as _;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollTimeout;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, setpgid, setsid};
 
 use super::child::{self, Streams};
-use super::{children_ended, guard};
+use super::{Woken, children_ended, guard, wait};
 use crate::channel::Channel;
 use crate::message::PodConfig;
 
@@ -21,10 +20,7 @@ pub(super) fn start_pods() -> io::Result<()> {
     let mut channel = Channel::from_stdin()?;
     let ended = children_ended()?;
     loop {
-        let mut sources =
-            [PollFd::new(channel.as_fd(), PollFlags::POLLIN), PollFd::new(ended.as_fd(), PollFlags::POLLIN)];
-        poll(&mut sources, PollTimeout::NONE)?;
-        let [asked, child_ended] = sources.map(|source| source.any().unwrap_or(true));
+        let Woken { asked, child_ended } = wait(&channel, &ended, PollTimeout::NONE)?;
         if asked {
             if !channel.receive()? {
                 return Ok(());
