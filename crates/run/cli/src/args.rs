@@ -5,7 +5,9 @@
 
 mod check;
 mod install;
+mod prometheus;
 mod reading;
+mod recommend;
 mod rightsizing;
 mod rollout;
 
@@ -26,9 +28,11 @@ use pillion_quantity::Quantity;
 use self::check::CLUSTER_CHECK_EXAMPLES;
 pub use self::check::ClusterCheckArgs;
 pub use self::install::{InstallArgs, ToClusterArgs, UninstallArgs};
+pub use self::prometheus::PrometheusArgs;
 use self::reading::{PREVIEW_EXAMPLES, WHY_EXAMPLES};
 pub use self::reading::{PreviewArgs, RevisionsArgs, WhyArgs};
-pub use self::rightsizing::{RecommendArgs, RecommendOutput, RightsizingArgs, UsageSourceArg};
+pub use self::recommend::{RecommendArgs, RecommendOutput};
+pub use self::rightsizing::{RecommenderArgs, RightsizingArgs, ScopeArgs, StorageArg, UpdaterArgs, UsageSourceArg};
 pub use self::rollout::{HistoryArgs, PlanArgs, RestartArgs, RolloutCommand, SetArgs, StatusArgs, UndoArgs};
 
 /// Sidecars done properly on Kubernetes

@@ -66,6 +66,7 @@ mod condition;
 mod config;
 mod enforced;
 mod error;
+mod follow;
 mod health;
 mod kruise;
 mod leader;

@@ -1,7 +1,13 @@
 //! The recommender and the updater, and the Lease of the admission controller.
 
-use pillion_rightsizer::{PeerPart, admission_lease};
+use std::time::Duration;
 
+use k8s_openapi::api::coordination::v1::Lease as KubeLease;
+use kube::Api;
+use pillion_rightsizer::{PeerPart, admission_lease};
+use tokio::sync::watch;
+
+use crate::part::Part;
 use crate::state::Inner;
 
 /// Renews the Lease of the admission controller while new pods are sized.
@@ -17,13 +23,71 @@ pub(crate) async fn keep_lease(inner: &Inner) {
     }
 }
 
-/// The recommender, until the manager is to end. One of upstream that comes meanwhile has what it has written, and goes on with that.
+/// After its Lease was lost, the recommender has this long to store what it knows: nobody else may lead before the Lease has expired, five
+/// seconds after this replica has given it up.
+const STORING: Duration = Duration::from_secs(3);
+
+/// The recommender, until the manager is to end. Dropped, because its Lease is lost, it first stores what it knows. One of upstream that
+/// comes meanwhile has what was stored before, and goes on with that.
 pub(crate) async fn recommend(inner: &Inner) {
     while let Some(config) = alone(inner, PeerPart::Recommender).await {
+        // A task of its own outlives this future, whose end drops the sender.
+        let (_dropped, is_dropped) = watch::channel(());
+        let mut recommending = tokio::spawn(recommend_until_dropped(inner, config, is_dropped));
         tokio::select! {
-            () = pillion_rightsizer::recommend(&inner.rightsizing.cluster, &config, inner.stopped()) => return,
-            () = inner.rightsizing.not_alone(PeerPart::Recommender) => {}
+            _ = &mut recommending => return,
+            () = inner.rightsizing.not_alone(PeerPart::Recommender) => recommending.abort(),
         }
+    }
+}
+
+fn recommend_until_dropped(
+    inner: &Inner,
+    config: pillion_rightsizer::Config,
+    mut is_dropped: watch::Receiver<()>,
+) -> impl Future<Output = ()> + use<> {
+    let cluster = inner.rightsizing.cluster.clone();
+    let lease = Lease { client: inner.config.client.clone(), namespace: inner.config.namespace.clone() };
+    let identity = inner.config.identity.clone();
+    let mut stopping = inner.stopping.subscribe();
+    async move {
+        let (lost, is_lost) = watch::channel(false);
+        let mut ending = is_lost.clone();
+        let ended = async move {
+            tokio::select! {
+                // The senders end together with what is waited for: no error is one.
+                _ = stopping.wait_for(|stopping| *stopping) => {}
+                _ = ending.wait_for(|lost| *lost) => {}
+            }
+        };
+        let given_up = async {
+            let _ = is_dropped.changed().await;
+            if lease.is_held_by(identity.as_deref()).await {
+                lost.send_replace(true);
+                tokio::time::sleep(STORING).await;
+            }
+        };
+        tokio::select! {
+            () = pillion_rightsizer::recommend(&cluster, &config, ended) => {}
+            () = given_up => {}
+        }
+    }
+}
+
+/// The Lease of the recommender.
+struct Lease {
+    client: kube::Client,
+    namespace: String,
+}
+
+impl Lease {
+    /// Whether nobody else has it yet.
+    async fn is_held_by(&self, identity: Option<&str>) -> bool {
+        let leases: Api<KubeLease> = Api::namespaced(self.client.clone(), &self.namespace);
+        let read = tokio::time::timeout(STORING, leases.get_opt(Part::Recommender.lease())).await;
+        let Ok(Ok(Some(lease))) = read else { return false };
+        let holder = lease.spec.and_then(|spec| spec.holder_identity);
+        holder.as_deref() == identity
     }
 }
 
@@ -47,6 +111,7 @@ async fn alone(inner: &Inner, part: PeerPart) -> Option<pillion_rightsizer::Conf
     Some(pillion_rightsizer::Config {
         gates: config.gates.into(),
         metrics: config.metrics.rightsizing().clone(),
+        home: config.namespace.clone(),
         ..config.rightsizing.clone()
     })
 }

@@ -52,7 +52,7 @@ mod resources;
 mod updater;
 
 pub use cluster::{AutoscalerView, Cluster, RangeView};
-pub use config::{Config, Now, UpdateRate, UsageSource};
+pub use config::{Config, HistorySource, Namespaces, Now, Prometheus, PrometheusLogin, UpdateRate, UsageSource};
 pub use definition::defined;
 pub use metrics::Metrics;
 pub use owners::Owners;

@@ -33,7 +33,7 @@ pub(crate) async fn mutate(inner: &Inner, request: Request) -> Answer {
     }
     let autoscalers = inner.rightsizing.of_pod(&namespace, &request.object).await;
     let (id, is_dry_run) = (request.uid.clone(), request.is_dry_run());
-    let pod = match read(request, &view, autoscalers.is_some()) {
+    let pod = match read(request, &view, autoscalers.as_ref().is_some_and(|(_, workload)| workload.is_some())) {
         Ok(Some(pod)) => pod,
         Ok(None) => return Answer::default(),
         Err(answer) => return answer,
@@ -44,7 +44,7 @@ pub(crate) async fn mutate(inner: &Inner, request: Request) -> Answer {
     let mut answer = match autoscalers {
         None => decide(&pod, &view.snapshot, gates, &Draw { random, quota, place, workload: None }, now),
         Some((autoscalers, workload)) => {
-            let draw = Draw { random, quota, place, workload: Some(workload) };
+            let draw = Draw { random, quota, place, workload };
             let snapshot = Snapshot { autoscalers, ..view.snapshot.clone() };
             decide(&pod, &snapshot, gates, &draw, now)
         }
