@@ -28,9 +28,12 @@ impl Rollout<'_> {
     pub(super) async fn count_when_pods_go(&self) {
         let mut changes = Box::pin(self.pods.changes().ready_chunks(BATCH));
         while let Some(batch) = changes.next().await {
-            let gone = batch.iter().filter(|Change { old, new, .. }| is_active(old.as_deref()) && !is_active(new.as_deref()));
-            let sets: BTreeSet<Text> =
-                gone.filter_map(|it| it.old.as_ref()).flat_map(|pod| pod.0.injected.iter().map(|it| it.name.clone())).collect();
+            let gone =
+                batch.iter().filter(|Change { old, new, .. }| is_active(old.as_deref()) && !is_active(new.as_deref()));
+            let sets: BTreeSet<Text> = gone
+                .filter_map(|it| it.old.as_ref())
+                .flat_map(|pod| pod.0.injected.iter().map(|it| it.name.clone()))
+                .collect();
             for name in sets {
                 let set = self.inner.caches.sets.get("", &name).map(|view| view.of_rollout()).filter(has_places);
                 let Some(target) = set.map(|set| Target::new(Arc::new(set))) else { continue };

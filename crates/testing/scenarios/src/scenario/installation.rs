@@ -1,7 +1,7 @@
 //! Pillion as users install it: `pillion install`, Helm, and what either leaves behind. For the real cluster: the manager runs in pods.
 
 mod access;
-mod commands;
+pub(super) mod commands;
 
 use std::collections::BTreeSet;
 
