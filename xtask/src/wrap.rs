@@ -48,6 +48,7 @@ pub(crate) fn bench() -> anyhow::Result<()> {
 /// The memory of a process that no other shares and no file backs, in KiB.
 fn anonymous(id: u32) -> anyhow::Result<u64> {
     let rollup = std::fs::read_to_string(format!("/proc/{id}/smaps_rollup"))?;
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")).context("Linux says what is anonymous")?;
+    let line =
+        rollup.lines().find_map(|line| line.strip_prefix("Anonymous:")).context("Linux says what is anonymous")?;
     Ok(line.trim().trim_end_matches("kB").trim().parse()?)
 }

@@ -111,7 +111,7 @@ fn decide(
     let context = Context { namespace: &namespace, catalog: &snapshot.catalog, draw, gates, now };
     let mut injected = pillion_inject::inject(draft, &context)?;
     apply_marks(draft, &mut injected, gates, &snapshot.sidecar_means)?;
-    let mut rightsizing = Rightsizing::new(draft, &snapshot.autoscalers, draw, gates.into());
+    let mut rightsizing = Rightsizing::new(draft, &snapshot.autoscalers, &injected, draw, gates.into());
     if let Some(rightsizing) = &mut rightsizing {
         rightsizing.size_own(draft);
     }

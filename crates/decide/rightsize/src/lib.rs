@@ -87,7 +87,10 @@ pub use boost::{Unboost, unboost};
 pub use boosted_cpu::BoostError;
 pub use cap::{Cap, CapNote, Capped, cap};
 pub use conditions::{Observed, update_conditions};
-pub use control::{WELL_KNOWN_CONTROLLERS, admits, controlling, is_target, target_of, workload_of};
+pub use control::{
+    WELL_KNOWN_CONTROLLERS, admits, controlling, is_target, refuse_set_target, sized_set, target_of, targeted_set,
+    without_containers, workload_of, workload_of_set,
+};
 pub use estimate::{Bound, Derivation, EstimatorSettings, Percentiles};
 pub use histogram::CheckpointError;
 pub use horizontal::horizontal_conflicts;

@@ -50,8 +50,7 @@ mod tests {
 
     use super::*;
 
-    const NATIVE: Gates =
-        Gates { native_sidecar: true, cpu_startup_boost: false, in_place: false, per_vpa_config: false };
+    const NATIVE: Gates = Gates { native_sidecar: true, ..Gates::NONE };
 
     fn pod(status: &Value, sidecar_status: &Value) -> PodView {
         let resources = json!({"requests": {"memory": "1Ki"}});

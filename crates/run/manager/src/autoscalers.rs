@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pillion_admission::Autoscalers;
 use pillion_rightsize::{Owner, Workload, is_target, workload_of};
-use pillion_rightsizer::{Cluster, Now, PeerPart, defined, until_alone};
+use pillion_rightsizer::{Cluster, Now, PeerPart, defined, until_alone, until_there};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -43,12 +43,20 @@ impl Rightsizing {
         until_alone(&self.client, &self.now, part, self.may_take_over).await;
     }
 
-    /// Waits for VerticalPodAutoscalers, and for upstream's admission controller to end; serves them for ever then.
+    /// Returns when a part of upstream's autoscaler has come that was not there.
+    pub(crate) async fn not_alone(&self, part: PeerPart) {
+        until_there(&self.client, &self.now, part, self.may_take_over).await;
+    }
+
+    /// Serves VerticalPodAutoscalers, once they are defined, whenever upstream's admission controller does not.
     pub(crate) async fn serve(self) {
-        self.alone(PeerPart::Admission).await;
-        self.cluster.synced().await;
-        self.served.send_replace(true);
-        std::future::pending::<()>().await;
+        loop {
+            self.alone(PeerPart::Admission).await;
+            self.cluster.synced().await;
+            self.served.send_replace(true);
+            self.not_alone(PeerPart::Admission).await;
+            self.served.send_replace(false);
+        }
     }
 
     pub(crate) fn is_served(&self) -> bool {
@@ -78,6 +86,6 @@ impl Rightsizing {
         let is_targeted = |workload: &Workload| list.iter().any(|autoscaler| is_target(autoscaler, workload));
         let workload = workload_of(namespace, &chain, is_targeted).filter(is_targeted)?;
         let ranges = BTreeMap::from([(namespace.to_owned(), self.cluster.limit_ranges(namespace))]);
-        Some((Autoscalers { list, ranges, max_boost: None }, (workload.kind, workload.name)))
+        Some((Autoscalers { list, ranges, of_sets: Vec::new(), max_boost: None }, (workload.kind, workload.name)))
     }
 }

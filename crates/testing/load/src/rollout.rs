@@ -74,7 +74,11 @@ impl Rollout {
         }
         println!("{table}");
         if let [small, large] = costs.as_slice() {
-            println!("growth: processor time of a pod {:.2}, memory of a pod {:.2}", large.0 / small.0, large.1 / small.1);
+            println!(
+                "growth: processor time of a pod {:.2}, memory of a pod {:.2}",
+                large.0 / small.0,
+                large.1 / small.1
+            );
         }
         Ok(())
     }

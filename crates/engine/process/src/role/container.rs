@@ -117,7 +117,7 @@ fn spawn(spec: &CommandSpec, streams: Streams) -> Result<Pid, StartError> {
     drop(command);
     let mut channel = Channel::new(near);
     let sent = match &input {
-        Some(input) => channel.send_with(spec, input.as_fd()),
+        Some(input) => channel.send_with(spec, &[input.as_fd()]),
         None => channel.send(spec),
     };
     drop(input);
@@ -170,7 +170,7 @@ impl Supervisor {
                     return Ok(None);
                 }
                 while let Some(request) = self.channel.next()? {
-                    self.answer(request)?;
+                    self.handle(request)?;
                 }
             }
             self.check_memory();
@@ -191,15 +191,15 @@ impl Supervisor {
 
     fn other_ended(&mut self, status: WaitStatus) {
         if let Some(id) = status.pid().and_then(|pid| self.execs.remove(&pid)) {
-            let _ = self.tell(id, Answer::ExecEnded(Ok(code_and_signal(status).0)));
+            let _ = self.answer(id, Answer::ExecEnded(Ok(code_and_signal(status).0)));
         }
     }
 
-    fn tell(&mut self, id: u64, answer: Answer) -> io::Result<()> {
+    fn answer(&mut self, id: u64, answer: Answer) -> io::Result<()> {
         self.channel.send(&Report::Answer { id, answer })
     }
 
-    fn answer(&mut self, request: Request) -> io::Result<()> {
+    fn handle(&mut self, request: Request) -> io::Result<()> {
         match request {
             Request::Start(_) => Ok(()),
             Request::Signal(number) => {
@@ -234,7 +234,7 @@ impl Supervisor {
                 };
                 match streams {
                     Some((stdin, streams)) => self.exec(id, command, stdin, streams),
-                    None => self.tell(id, Answer::ExecEnded(Err(StartError::other("exec", "no streams were given")))),
+                    None => self.answer(id, Answer::ExecEnded(Err(StartError::other("exec", "no streams were given")))),
                 }
             }
             Request::KillExec { id } => {
@@ -245,10 +245,10 @@ impl Supervisor {
             }
             Request::Usage { id } => {
                 let usage = self.measure();
-                self.tell(id, Answer::Usage(usage))
+                self.answer(id, Answer::Usage(usage))
             }
             Request::Listeners { id } => {
-                self.tell(id, Answer::Listeners(listeners(Path::new(PROC), Pid::this().as_raw())))
+                self.answer(id, Answer::Listeners(listeners(Path::new(PROC), Pid::this().as_raw())))
             }
         }
     }
@@ -261,7 +261,7 @@ impl Supervisor {
                 self.execs.insert(pid, id);
                 Ok(())
             }
-            Err(error) => self.tell(id, Answer::ExecEnded(Err(error))),
+            Err(error) => self.answer(id, Answer::ExecEnded(Err(error))),
         }
     }
 

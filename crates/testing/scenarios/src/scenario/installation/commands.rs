@@ -6,7 +6,7 @@ use anyhow::{Context as _, ensure};
 use tokio::process::Command;
 
 /// Runs `pillion`, and gives what it wrote to stderr.
-pub(super) async fn pillion(arguments: &[&str]) -> anyhow::Result<String> {
+pub(in crate::scenario) async fn pillion(arguments: &[&str]) -> anyhow::Result<String> {
     Ok(run(&program()?, arguments).await?.1)
 }
 
@@ -20,12 +20,12 @@ fn program() -> anyhow::Result<OsString> {
 }
 
 /// Runs `kubectl`, and gives what it printed.
-pub(super) async fn kubectl(arguments: &[&str]) -> anyhow::Result<String> {
+pub(in crate::scenario) async fn kubectl(arguments: &[&str]) -> anyhow::Result<String> {
     Ok(run(OsStr::new("kubectl"), arguments).await?.0)
 }
 
 /// Runs `helm`, and gives what it printed.
-pub(super) async fn helm(arguments: &[&str]) -> anyhow::Result<String> {
+pub(in crate::scenario) async fn helm(arguments: &[&str]) -> anyhow::Result<String> {
     let program = tokio::task::spawn_blocking(pillion_cluster::helm).await??;
     Ok(run(program.as_os_str(), arguments).await?.0)
 }
