@@ -11,6 +11,7 @@ use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
 use serde_json::Value;
 
 use crate::command::{cargo, output, run};
+use crate::wrap;
 
 /// Packages with benchmarks.
 const PACKAGES: &[&str] = &[
@@ -67,6 +68,14 @@ enum Beside {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// A rollout of a SidecarSet over 100,000 simulated pods beside one over 10,000: processor time, memory and writes for each pod.
+    Rollout {
+        /// For pillion-load.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+    /// The size of `pillion-wrap`, and the memory that it takes in each container.
+    Wrap,
     /// 100,000 simulated pods in one process: memory, time until all run, and a rollout in virtual time.
     Simulate {
         /// For pillion-load.
@@ -77,6 +86,10 @@ enum Beside {
 
 impl Bench {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        if let Some(Beside::Wrap) = self.beside {
+            wrap::bench()?;
+            return Ok(ExitCode::SUCCESS);
+        }
         if let Some(beside) = self.beside {
             let mut command = cargo(["run", "--release", "--quiet", "--package", "pillion-load", "--"]);
             match beside {
@@ -84,6 +97,8 @@ impl Bench {
                 Beside::Webhook { arguments } => command.arg("webhook").args(arguments),
                 Beside::Manager { arguments } => command.arg("manager").args(arguments),
                 Beside::Rightsize { arguments } => command.arg("rightsize").args(arguments),
+                Beside::Rollout { arguments } => command.arg("rollout").args(arguments),
+                Beside::Wrap => &mut command,
                 Beside::Simulate { arguments } => command.arg("simulate").args(arguments),
             };
             run(command)?;

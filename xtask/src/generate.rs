@@ -71,21 +71,37 @@ fn files() -> anyhow::Result<Vec<(PathBuf, String)>> {
         (crds.join("apps.kruise.io_sidecarsets.yaml"), render::yaml(&crd::sidecarset(&crd::Conversion::None))?),
         (root().join("docs/cli.md"), pillion::cli_reference_markdown()),
         differences()?,
+        lifecycle()?,
     ];
+    let timelines = pillion_lifecycle::timeline::TIMELINES.iter();
+    let timelines = timelines.map(|timeline| Ok((root().join("docs/images").join(timeline.file), timeline.svg())));
     let chart = chart::files()?.into_iter().chain([chart::plain()?]);
-    autoscaler.chain(others.into_iter().chain(chart).map(Ok)).collect()
+    autoscaler.chain(timelines).chain(others.into_iter().chain(chart).map(Ok)).collect()
 }
 
 /// The page on the embedded API server, with its table of known differences.
 fn differences() -> anyhow::Result<(PathBuf, String)> {
-    const BEGIN: &str = "<!-- begin: known differences -->\n";
-    const END: &str = "<!-- end: known differences -->";
-    let path = root().join("docs/embedded.md");
-    let page = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    let (before, rest) = page.split_once(BEGIN).context("docs/embedded.md marks where the table begins")?;
-    let (_, after) = rest.split_once(END).context("docs/embedded.md marks where the table ends")?;
     let known = pillion_differential::Known::list(&pillion_differential::known_differences())?;
-    Ok((path, format!("{before}{BEGIN}{}{END}{after}", pillion_differential::markdown(&known))))
+    with_parts("docs/embedded.md", &[("known differences", pillion_differential::markdown(&known))])
+}
+
+/// The page on the end of sidecars, with what each mode keeps.
+fn lifecycle() -> anyhow::Result<(PathBuf, String)> {
+    let parts = [("modes", pillion_lifecycle::modes::table()), ("cases", pillion_lifecycle::cases::table())];
+    with_parts("docs/lifecycle.md", &parts)
+}
+
+/// A page in which parts are generated, each between two comments.
+fn with_parts(page: &str, parts: &[(&str, String)]) -> anyhow::Result<(PathBuf, String)> {
+    let path = root().join(page);
+    let mut text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    for (name, part) in parts {
+        let (begin, end) = (format!("<!-- begin: {name} -->\n"), format!("<!-- end: {name} -->"));
+        let (before, rest) = text.split_once(&begin).with_context(|| format!("{page} marks where {name} begin"))?;
+        let (_, after) = rest.split_once(&end).with_context(|| format!("{page} marks where {name} end"))?;
+        text = format!("{before}{begin}{part}{end}{after}");
+    }
+    Ok((path, text))
 }
 
 /// How Go holds and writes Kubernetes' types. `None` where there is no Go.

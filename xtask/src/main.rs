@@ -14,6 +14,7 @@ mod kill;
 mod real;
 mod screenshot;
 mod tiers;
+mod wrap;
 
 use std::process::ExitCode;
 

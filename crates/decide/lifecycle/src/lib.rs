@@ -67,6 +67,7 @@
 
 mod action;
 mod back_off;
+pub mod cases;
 mod conditions;
 mod container_status;
 mod ending;
@@ -89,6 +90,7 @@ mod status;
 mod termination;
 #[cfg(test)]
 mod tests;
+pub mod timeline;
 mod verdict;
 mod view;
 mod work;

@@ -128,10 +128,4 @@ mod tests {
         });
         assert_eq!(kept, MODES[2].rows);
     }
-
-    #[test]
-    fn the_document_has_the_table() {
-        let page = include_str!("../../../../docs/lifecycle.md");
-        assert!(page.contains(&table()), "docs/lifecycle.md should have this table:\n{}", table());
-    }
 }

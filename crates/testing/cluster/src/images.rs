@@ -138,6 +138,14 @@ fn output_of(mut command: Command) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// `pillion-wrap` as it is put into images: for what looks at the program itself.
+///
+/// # Errors
+/// It cannot be built.
+pub fn static_wrapper() -> anyhow::Result<PathBuf> {
+    static_program("pillion-wrap", &StaticLinking::here(false)?)
+}
+
 /// Builds a program that is copied into containers of other images: optimised, and without any library, in tests as well.
 fn static_program(package: &str, linking: &StaticLinking) -> anyhow::Result<PathBuf> {
     let mut command = cargo();

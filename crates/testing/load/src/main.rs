@@ -19,6 +19,7 @@ mod measure;
 mod pods;
 mod process;
 mod rightsize;
+mod rollout;
 mod serve;
 mod server;
 mod simulate;
@@ -74,6 +75,8 @@ enum Command {
     Webhook(webhook::Webhook),
     /// What it costs the manager to hold a large cluster.
     Manager(webhook::Large),
+    /// A rollout of a SidecarSet over many simulated pods, in virtual time.
+    Rollout(rollout::Rollout),
     /// Many simulated pods in one process, in virtual time.
     Simulate(simulate::Simulate),
     /// What a pass of the recommender costs.
@@ -123,6 +126,10 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     let arguments = Arguments::parse();
     match &arguments.command {
+        Some(Command::Rollout(rollout)) => {
+            rollout.run()?;
+            return Ok(ExitCode::SUCCESS);
+        }
         Some(Command::Simulate(simulate)) => {
             simulate.run()?;
             return Ok(ExitCode::SUCCESS);
@@ -145,7 +152,7 @@ fn main() -> anyhow::Result<ExitCode> {
                 Command::Webhook(webhook) => webhook.run().await,
                 Command::Manager(large) => large.run().await,
                 // They have runtimes of their own.
-                Command::Simulate(_) | Command::Rightsize(_) => Ok(()),
+                Command::Simulate(_) | Command::Rightsize(_) | Command::Rollout(_) => Ok(()),
             }
         })?;
         return Ok(ExitCode::SUCCESS);

@@ -15,3 +15,10 @@ macro_rules! on_the_real_cluster {
 }
 
 pillion_scenarios::scenarios!(on_the_real_cluster);
+
+/// The embedded cluster has tests of the same commands beside them.
+#[tokio::test]
+async fn the_command_line_follows_and_changes_a_rollout() -> anyhow::Result<()> {
+    let scenario = scenario::sidecar_rollouts::the_command_line_follows_and_changes_a_rollout;
+    TestCluster::real().await?.run("rollout-commands", scenario).await
+}

@@ -51,6 +51,8 @@ pub(crate) struct Fleet {
     pub(crate) pod_writes: usize,
     /// What was read last, so that ten thousand rollouts take seconds: a set or a pod that is the same is not read again.
     read: RefCell<Read>,
+    /// What each kubelet has seen last: the pod, its generation, and whether its app is ready.
+    seen: HashMap<String, (String, Value, bool)>,
 }
 
 #[derive(Default)]
@@ -86,6 +88,7 @@ impl Fleet {
             unready_apps: Vec::new(),
             pod_writes: 0,
             read: RefCell::default(),
+            seen: HashMap::new(),
         };
         for i in 0..pods {
             fleet.create(&format!("web-{i:03}"));
@@ -221,6 +224,12 @@ impl Fleet {
     pub(crate) fn kubelet(&mut self, name: &str) {
         let is_app_ready = !self.unready_apps.iter().any(|unready| unready == name);
         let Some(pod) = self.pods.get_mut(name) else { return };
+        // Nothing is new since it looked last.
+        let seen = (text(&pod["metadata"]["uid"]).to_owned(), pod["metadata"]["generation"].clone(), is_app_ready);
+        if self.seen.get(name) == Some(&seen) {
+            return;
+        }
+        self.seen.insert(name.to_owned(), seen);
         let before = pod.clone();
         let mut is_ready = true;
         for (list, statuses) in [("containers", "containerStatuses"), ("initContainers", "initContainerStatuses")] {

@@ -71,7 +71,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         1 => any::<bool>().prop_map(Event::Pause),
         1 => (1..1000_i64).prop_map(Event::Wait),
     ];
-    prop::collection::vec(event, 0..24)
+    prop::collection::vec(event, 0..16)
 }
 
 /// What an observer knows of the rollout.
@@ -224,8 +224,11 @@ fn play(kind: Kind, pods: usize, events: &[Event]) {
     let left = fleet.pods.len() - kept;
     assert_eq!(usize::try_from(plan.status.updated_pods).unwrap(), left, "{}", super::fleet::conditions(&plan));
     assert_eq!(Some(plan.status.updated_pods), plan.status.updated_ready_pods);
-    fleet.edit(|set| set["spec"]["updateStrategy"]["partition"] = json!(0));
-    let plan = fleet.settle();
+    let mut plan = plan;
+    if kept > 0 {
+        fleet.edit(|set| set["spec"]["updateStrategy"]["partition"] = json!(0));
+        plan = fleet.settle();
+    }
     let status = &plan.status;
     assert_eq!(usize::try_from(status.updated_pods).unwrap(), fleet.pods.len());
     assert_eq!(status.ready_pods, status.matched_pods);
@@ -251,7 +254,7 @@ macro_rules! no_rollout_breaks_a_limit {
             #![proptest_config(ProptestConfig { max_shrink_iters: 2000, ..ProptestConfig::with_cases(ROLLOUTS) })]
             $(
                 #[test]
-                fn $name(pods in 0..6_usize, events in events()) {
+                fn $name(pods in 0..5_usize, events in events()) {
                     play($kind, pods, &events);
                 }
             )+

@@ -59,6 +59,28 @@ async fn a_rollout_that_paused_itself_goes_on_when_it_is_resumed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_rollout_that_makes_no_progress_says_so_after_its_deadline() {
+    let (cluster, _manager) = Cluster::managed().await;
+    let strategy = json!({"progressDeadlineSeconds": 90, "pauseOnFailure": false});
+    cluster.create_set("envoy:1", json!({"updateStrategy": strategy})).await;
+    let script = "proxy: 0s exit 1 with envoy:bad";
+    cluster.create_deployment("web", 3, json!({"annotations": {"pillion.dev/simulate": script}})).await;
+    cluster.until_status(json!({"updatedReadyPods": 3})).await;
+    cluster.set_image("envoy:bad").await;
+    cluster.until("a pod is updated", async || cluster.with_image("envoy:bad").await == 1).await;
+    let begin = tokio::time::Instant::now();
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(condition(&cluster.set("mesh").await, "Progressing")["status"], "True", "it is not late yet");
+    let message = cluster.until_condition("Progressing", "ProgressDeadlineExceeded").await;
+    let seconds = begin.elapsed().as_secs();
+    // A pod that comes up and crashes again is progress each time; with the default it would take ten minutes.
+    assert!((85..400).contains(&seconds), "after {seconds} seconds");
+    assert!(message.contains("2 left to update; waiting for 1 pod to become ready: default/web-"), "{message}");
+    cluster.set_image("envoy:2").await;
+    cluster.until_condition("Progressing", "Complete").await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pod_that_may_not_be_updated_is_named_and_does_not_hold_the_others_up() {
     let (cluster, _manager) = rolled_out(4, json!({})).await;
     let pods = cluster.pods().await;

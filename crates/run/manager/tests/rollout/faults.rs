@@ -1,4 +1,4 @@
-//! An API server that answers one write in five with 409, 429 or 500, before or after it has done it.
+//! An API server that answers one write in five with 409, 429 or 500, before or after it has done it, or late.
 
 use std::sync::{Arc, Mutex};
 
@@ -31,6 +31,8 @@ enum Fault {
     Before(StatusCode),
     /// It is done, and the answer is lost.
     After,
+    /// It is done, and the answer comes after everybody has given up.
+    Late,
 }
 
 impl Faults {
@@ -60,11 +62,12 @@ impl Faults {
             return Fault::None;
         }
         state.count += 1;
-        match state.random.u8(0..4) {
+        match state.random.u8(0..5) {
             0 => Fault::Before(StatusCode::CONFLICT),
             1 => Fault::Before(StatusCode::TOO_MANY_REQUESTS),
             2 => Fault::Before(StatusCode::INTERNAL_SERVER_ERROR),
-            _ => Fault::After,
+            3 => Fault::After,
+            _ => Fault::Late,
         }
     }
 
@@ -77,6 +80,11 @@ impl Faults {
                 match faults.draw(&request) {
                     Fault::None => next.run(request).await,
                     Fault::Before(status) => answer(status),
+                    Fault::Late => {
+                        let answer = next.run(request).await;
+                        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+                        answer
+                    }
                     Fault::After => {
                         next.run(request).await;
                         answer(StatusCode::INTERNAL_SERVER_ERROR)

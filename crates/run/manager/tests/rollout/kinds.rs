@@ -1,5 +1,7 @@
 //! Native sidecars, hot upgrades and canaries.
 
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, container, minutes, rolled_out};
@@ -87,18 +89,39 @@ async fn a_canary_stands_in_for_its_set_and_is_rolled_out_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn metadata_follows_an_image_update() {
-    let (cluster, _manager) = rolled_out(1, json!({})).await;
-    let spec = json!({
-        "containers": [{"name": "proxy", "image": "envoy:2"}],
-        "patchPodMetadata": [{"annotations": {"mesh/version": "2"}, "patchPolicy": "Overwrite"}],
-    });
-    let (pods, allowed) = (cluster.pods().await, cluster.try_patch_set("mesh", json!({"spec": spec})).await);
-    if let Err(refusal) = allowed {
-        // Without a whitelist of annotations nothing of this kind is accepted.
-        assert!(refusal.contains("patchPodMetadata"), "{refusal}");
-        assert_eq!(pods.len(), 1);
-        return;
-    }
+    let (cluster, _manager) = rolled_out(2, json!({"updateStrategy": {"partition": 1}})).await;
+    let patches = |version: &str| json!([{"annotations": {"mesh/version": version}, "patchPolicy": "Overwrite"}]);
+    let spec = json!({"containers": [{"name": "proxy", "image": "envoy:2"}], "patchPodMetadata": patches("2")});
+    let refusal = cluster.try_patch_set("mesh", json!({"spec": spec})).await.unwrap_err();
+    assert!(refusal.contains("patchPodMetadata"), "{refusal}");
+
+    // The administrator lists the annotation, and it is written with the image.
+    let rules = json!({"rules": [{"allowedAnnotationKeyExprs": ["^mesh/version$"]}]}).to_string();
+    let listed: ConfigMap = serde_json::from_value(json!({
+        "metadata": {"name": "kruise-configuration"}, "data": {"SidecarSet_PatchPodMetadata_WhiteList": rules},
+    }))
+    .unwrap();
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.client(), "kruise-system");
+    maps.create(&PostParams::default(), &listed).await.unwrap();
+    cluster.patch_set("mesh", json!({"spec": spec})).await;
     cluster.until_status(json!({"updatedReadyPods": 1})).await;
-    assert_eq!(cluster.pods().await[0]["metadata"]["annotations"]["mesh/version"], "2");
+    let versions = async || -> Vec<Value> {
+        let pods = cluster.pods().await.into_iter();
+        let pair = |pod: Value| {
+            (container(&pod, "proxy")["image"].clone(), pod["metadata"]["annotations"]["mesh/version"].clone())
+        };
+        let mut pairs: Vec<_> = pods.map(pair).map(|(image, version)| json!([image, version])).collect();
+        pairs.sort_by_key(Value::to_string);
+        pairs
+    };
+    assert_eq!(versions().await, [json!(["envoy:1", null]), json!(["envoy:2", "2"])]);
+
+    // Metadata alone is not written to running pods.
+    cluster.patch_set("mesh", json!({"spec": {"patchPodMetadata": patches("3")}})).await;
+    minutes(5).await;
+    assert_eq!(versions().await, [json!(["envoy:1", null]), json!(["envoy:2", "2"])]);
+    cluster.patch_set("mesh", json!({"spec": {"updateStrategy": {"partition": 0}}})).await;
+    cluster.set_image("envoy:3").await;
+    cluster.until_status(json!({"updatedReadyPods": 2})).await;
+    assert_eq!(versions().await, [json!(["envoy:3", "3"]), json!(["envoy:3", "3"])]);
 }

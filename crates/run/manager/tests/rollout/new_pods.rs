@@ -34,18 +34,48 @@ async fn always_gives_new_pods_the_pinned_revision_which_the_strategy_then_updat
     assert_eq!(cluster.restarts().await, (6, 0), "the last one began with the pinned revision as well");
 }
 
+/// Whatever the Deployment does first: the partition is of the pods that there are in the end.
 #[tokio::test(start_paused = true)]
 async fn a_deployment_that_is_rolled_out_in_the_middle_keeps_the_partition() {
+    for (partition, strategy) in [
+        (json!(4), json!({"type": "Recreate", "rollingUpdate": null})),
+        (json!(4), json!({"type": "RollingUpdate"})),
+        (json!(8), json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "100%", "maxUnavailable": 0}})),
+        (json!("40%"), json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 3}})),
+    ] {
+        let pin = json!({"injectStrategy": {"revision": "NAME"}});
+        let (cluster, manager) = pinned(10, pin, json!({"partition": partition, "maxUnavailable": 10})).await;
+        let kept = if partition == json!(8) { 8 } else { 4 };
+        cluster.until_status(json!({"updatedReadyPods": 10 - kept})).await;
+        let deployments = cluster.api::<k8s_openapi::api::apps::v1::Deployment>();
+        for restarted in ["1", "2"] {
+            let template = json!({"metadata": {"annotations": {"restarted": restarted}}});
+            let again = json!({"spec": {"strategy": strategy, "template": template}});
+            deployments
+                .patch("web", &kube::api::PatchParams::default(), &kube::api::Patch::Merge(again))
+                .await
+                .unwrap();
+            minutes(10).await;
+            cluster.until_status(json!({"matchedPods": 10, "readyPods": 10})).await;
+            let counts = (cluster.with_image("envoy:1").await, cluster.with_image("envoy:2").await);
+            assert_eq!(counts, (kept, 10 - kept), "partition {partition}, {strategy}");
+        }
+        manager.kill();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_successor_of_a_deleted_pod_gets_its_place() {
     let pin = json!({"injectStrategy": {"revision": "NAME"}});
-    let (cluster, _manager) = pinned(10, pin, json!({"partition": 4, "maxUnavailable": 10})).await;
-    cluster.until_status(json!({"updatedReadyPods": 6})).await;
-    let deployments = cluster.api::<k8s_openapi::api::apps::v1::Deployment>();
-    let template = json!({"metadata": {"annotations": {"restarted": "1"}}});
-    let again = json!({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": null}, "template": template}});
-    deployments.patch("web", &kube::api::PatchParams::default(), &kube::api::Patch::Merge(again)).await.unwrap();
-    minutes(10).await;
-    cluster.until_status(json!({"matchedPods": 10, "readyPods": 10})).await;
-    assert_eq!((cluster.with_image("envoy:1").await, cluster.with_image("envoy:2").await), (4, 6));
+    let (cluster, _manager) = pinned(6, pin, json!({"partition": 3, "maxUnavailable": 10})).await;
+    cluster.until_status(json!({"updatedReadyPods": 3})).await;
+    // A node is drained: every pod goes, and its ReplicaSet creates another one at once.
+    for pod in cluster.pods().await {
+        cluster.delete_pod(pod["metadata"]["name"].as_str().unwrap()).await;
+    }
+    minutes(5).await;
+    cluster.until_status(json!({"matchedPods": 6, "readyPods": 6})).await;
+    assert_eq!(cluster.with_image("envoy:1").await, 3);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Pod};
+use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use pillion_api::sidecarset::crd::{self, Conversion};
 use pillion_manager::{Config, Manager, Part, WebhookAddress};
@@ -58,6 +59,47 @@ pub(super) async fn managed_with(
     serving.abort();
     let cleaned = clean_up(namespace, &home).await;
     outcome.and(cleaned)
+}
+
+/// Runs a scenario with a manager that has the webhooks alone, and gives the scenario what it needs to start others.
+pub(super) async fn with_webhooks(
+    namespace: &Namespace,
+    scenario: impl AsyncFnOnce(&Namespace) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    managed_with(namespace, |config| Config { parts: vec![Part::Webhook], ..config }, scenario).await
+}
+
+/// A manager without webhooks that works until it is dropped, as a process that is killed: nothing is given back.
+pub(super) struct Replica(tokio::task::JoinHandle<()>);
+
+impl Replica {
+    /// Starts one of several that update running pods. `client` is what its requests go through.
+    pub(super) fn start(namespace: &Namespace, identity: &str, client: Client) -> Replica {
+        Replica::of(namespace, client, |config| Config {
+            identity: Some(identity.to_owned()),
+            parts: vec![Part::Rollout],
+            ..config
+        })
+    }
+
+    /// Starts one that is configured in another way.
+    pub(super) fn of(namespace: &Namespace, client: Client, adjust: impl FnOnce(Config) -> Config) -> Replica {
+        let home = home(namespace);
+        let nowhere = WebhookAddress::Url("https://127.0.0.1:1".to_owned());
+        let config = Config::new(client, Arc::new(Timestamp::now), nowhere);
+        let manager = Manager::new(adjust(Config { namespace: home.clone(), revisions_namespace: home, ..config }));
+        Replica(tokio::spawn(async move {
+            if let Err(error) = manager.run().await {
+                eprintln!("a replica has ended: {error}");
+            }
+        }))
+    }
+}
+
+impl Drop for Replica {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 /// The namespace of the manager, and of the revisions.

@@ -1,7 +1,11 @@
 //! Sidecars that their author has marked: they end when the work is done.
 
+mod cases;
+
+pub use cases::*;
+
 use anyhow::ensure;
-use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, PostParams};
 use pillion_cluster::image::{PILLION, SHELL};
@@ -9,7 +13,7 @@ use pillion_gates::Gates;
 use pillion_manager::{Config, Part};
 use serde_json::{Value, json};
 
-use super::managed::managed_with;
+use super::managed::{Replica, managed_with};
 use super::{A_WHILE, UNTIL_TERM, job_is, phase, shell, status_of};
 use crate::{Namespace, wait};
 
@@ -30,14 +34,28 @@ async fn with_marks(
     wrap_image: Option<&str>,
     scenario: impl AsyncFnOnce(&Namespace) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let gates = Gates::default().with(&"SidecarField=true".parse()?);
+    with_marks_by(namespace, wrap_image, &[Part::Webhook, Part::Lifecycle], scenario).await
+}
+
+/// The same with a manager that has these parts.
+async fn with_marks_by(
+    namespace: &Namespace,
+    wrap_image: Option<&str>,
+    parts: &[Part],
+    scenario: impl AsyncFnOnce(&Namespace) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let gates = gates()?;
     let wrap_image = wrap_image.map(str::to_owned);
-    let adjust = |config| Config { gates, wrap_image, parts: vec![Part::Webhook, Part::Lifecycle], ..config };
+    let adjust = |config| Config { gates, wrap_image, parts: parts.to_vec(), ..config };
     managed_with(namespace, adjust, async |namespace| {
         is_called(namespace).await?;
         scenario(namespace).await
     })
     .await
+}
+
+fn gates() -> anyhow::Result<Gates> {
+    Ok(Gates::default().with(&"SidecarField=true".parse()?))
 }
 
 /// The API server learns of a configuration some time after it is created; a dry run leaves nothing behind.
@@ -70,6 +88,43 @@ pub async fn a_job_with_one_annotation_completes(namespace: &Namespace) -> anyho
             run_job(namespace, pod_template("Never", json!({"pillion.dev/sidecars": "server"}), containers)).await?;
         ensure!(phase(&pod) == "Succeeded", "the phase is {}", phase(&pod));
         Ok(())
+    })
+    .await
+}
+
+/// The same for the Jobs of a CronJob.
+pub async fn a_cron_job_with_one_annotation_completes(namespace: &Namespace) -> anyhow::Result<()> {
+    with_marks(namespace, None, async |namespace| {
+        let containers = json!([shell("main", "true"), stock_server("server")]);
+        let template = pod_template("OnFailure", json!({"pillion.dev/sidecars": "server"}), containers);
+        let job = json!({"spec": {"backoffLimit": 0, "template": template}});
+        let spec = json!({"schedule": "* * * * *", "jobTemplate": job});
+        namespace.create::<CronJob>(json!({"metadata": {"name": "work"}, "spec": spec})).await?;
+        let has_succeeded =
+            |cron_job: &CronJob| cron_job.status.as_ref().is_some_and(|status| status.last_successful_time.is_some());
+        wait::for_object(namespace.api::<CronJob>(), "work", "successful", has_succeeded).await.map(drop)
+    })
+    .await
+}
+
+/// The manager is down when the work is done: it ends the pod when it is back.
+pub async fn a_manager_that_was_down_ends_the_pod_later(namespace: &Namespace) -> anyhow::Result<()> {
+    with_marks_by(namespace, None, &[Part::Webhook], async |namespace| {
+        let annotations = json!({"pillion.dev/sidecars": "server", "pillion.dev/sidecar-mode": "Strict"});
+        let mut pod = pod_template("Never", annotations, json!([shell("main", "true"), stock_server("server")]));
+        pod["metadata"]["name"] = json!("app");
+        namespace.create::<Pod>(pod).await?;
+        let is_done = |pod: &Pod| {
+            let state = |name| status_of(pod, name).and_then(|status| status.state.as_ref());
+            let is_over = state("main").is_some_and(|state| state.terminated.is_some());
+            is_over && state("server").is_some_and(|state| state.running.is_some())
+        };
+        let pod = namespace.wait_for_pod("app", "done while nobody looks", is_done).await?;
+        ensure!(phase(&pod) == "Running", "the phase is {}", phase(&pod));
+        let gates = gates()?;
+        let parts = vec![Part::Lifecycle];
+        let _back = Replica::of(namespace, namespace.client(), |config| Config { gates, parts, ..config });
+        namespace.wait_for_pod("app", "ended", |pod| phase(pod) == "Succeeded").await.map(drop)
     })
     .await
 }

@@ -1,14 +1,22 @@
 //! The programs that users run.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 
 use anyhow::{Context as _, ensure};
 use tokio::process::Command;
 
 /// Runs `pillion`, and gives what it wrote to stderr.
 pub(in crate::scenario) async fn pillion(arguments: &[&str]) -> anyhow::Result<String> {
-    let program = std::env::var_os("PILLION").context("PILLION names the program; `cargo xtask test real` sets it")?;
-    Ok(run(&program, arguments).await?.1)
+    Ok(run(&program()?, arguments).await?.1)
+}
+
+/// Runs `pillion`, and gives what it printed.
+pub(in crate::scenario) async fn pillion_prints(arguments: &[&str]) -> anyhow::Result<String> {
+    Ok(run(&program()?, arguments).await?.0)
+}
+
+fn program() -> anyhow::Result<OsString> {
+    std::env::var_os("PILLION").context("PILLION names the program; `cargo xtask test real` sets it")
 }
 
 /// Runs `kubectl`, and gives what it printed.

@@ -1,0 +1,115 @@
+//! Images that fail, managers that are killed, and an API server that has a bad day.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::ensure;
+use axum::http::{Method, Request, Response, StatusCode, header};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use kube::client::Body;
+use pillion_cluster::image::PAUSE;
+use serde_json::{Value, json};
+use tower::{BoxError, service_fn};
+
+use super::super::managed::{Replica, managed, with_webhooks};
+use super::super::{is_ready, restarts, with};
+use super::{change, condition_is, pods, rolled_out, set_image, status_has, with_image};
+use crate::{Namespace, wait};
+
+/// A sidecar that runs what its image says: where there is no such image, nothing runs.
+fn of_image(image: &str) -> Value {
+    json!([{"name": "proxy", "image": image, "imagePullPolicy": "Never"}])
+}
+
+const BAD: &str = "pillion.invalid/bad:1";
+
+/// An image that is not there stops the rollout by itself, which says so; the image before undoes it.
+pub async fn a_bad_image_pauses_the_rollout_and_is_undone(namespace: &Namespace) -> anyhow::Result<()> {
+    managed(namespace, async |namespace| {
+        rolled_out(namespace, 3, json!({"containers": of_image(PAUSE), "updateStrategy": {"maxUnavailable": 1}}))
+            .await?;
+        change(namespace, json!({"containers": of_image(BAD)})).await?;
+        let message = condition_is(namespace, "Blocked", "PausedOnFailure").await?;
+        ensure!(message.contains("pillion.dev/resume"), "it does not say how to go on: {message}");
+        let counts = (with_image(namespace, PAUSE).await?, with_image(namespace, BAD).await?);
+        ensure!(counts == (2, 1), "{counts:?} pods have the good and the bad image");
+        change(namespace, json!({"containers": of_image(PAUSE)})).await?;
+        status_has(namespace, json!({"updatedPods": 3, "updatedReadyPods": 3})).await
+    })
+    .await
+}
+
+/// The replica that leads is killed in the middle; the other one goes on, and no pod is updated twice.
+pub async fn a_manager_that_is_killed_is_replaced_in_the_middle(namespace: &Namespace) -> anyhow::Result<()> {
+    with_webhooks(namespace, async |namespace| {
+        let first = Replica::start(namespace, "first", namespace.client());
+        rolled_out(namespace, 5, json!({"updateStrategy": {"maxUnavailable": 1}})).await?;
+        let _second = Replica::start(namespace, "second", namespace.client());
+        set_image(namespace, PAUSE).await?;
+        wait::until("some pods are updated", async || Ok((with_image(namespace, PAUSE).await? >= 2).then_some(())))
+            .await?;
+        drop(first);
+        status_has(namespace, json!({"updatedPods": 5, "updatedReadyPods": 5})).await?;
+        once_each(&pods(namespace).await?)
+    })
+    .await
+}
+
+/// One write in five of the manager is answered with 409, 429 or 500, before or after it is done.
+pub async fn an_api_server_that_fails_one_write_in_five_delays_a_rollout(namespace: &Namespace) -> anyhow::Result<()> {
+    with_webhooks(namespace, async |namespace| {
+        let faults = Arc::new(Mutex::new((fastrand::Rng::with_seed(1), 0)));
+        let _replica = Replica::start(namespace, "only", faulty(namespace.client(), Arc::clone(&faults)));
+        rolled_out(namespace, 5, json!({"updateStrategy": {"maxUnavailable": 2}})).await?;
+        set_image(namespace, PAUSE).await?;
+        status_has(namespace, json!({"updatedPods": 5, "updatedReadyPods": 5})).await?;
+        ensure!(faults.lock().unwrap_or_else(PoisonError::into_inner).1 > 0, "nothing failed");
+        once_each(&pods(namespace).await?)
+    })
+    .await
+}
+
+fn once_each(pods: &[Pod]) -> anyhow::Result<()> {
+    for pod in pods {
+        let counts = (restarts(pod, "proxy"), restarts(pod, "main"));
+        ensure!(is_ready(pod) && counts == (Some(1), Some(0)), "restarts are {counts:?}");
+    }
+    Ok(())
+}
+
+/// A client whose writes fail now and then; those of Leases do not, so that it stays the leader.
+fn faulty(client: Client, faults: Arc<Mutex<(fastrand::Rng, u32)>>) -> Client {
+    let service = service_fn(move |request: Request<Body>| {
+        let is_write = request.method() != Method::GET && !request.uri().path().contains("/leases");
+        let fate = {
+            let (random, count) = &mut *faults.lock().unwrap_or_else(PoisonError::into_inner);
+            let fate = (is_write && random.u8(0..5) == 0).then(|| random.u8(0..4));
+            *count += u32::from(fate.is_some());
+            fate
+        };
+        let client = client.clone();
+        async move {
+            let status = match fate {
+                None => return client.send(request).await.map_err(BoxError::from),
+                Some(0) => StatusCode::CONFLICT,
+                Some(1) => StatusCode::TOO_MANY_REQUESTS,
+                Some(2) => StatusCode::INTERNAL_SERVER_ERROR,
+                Some(_) => {
+                    client.send(request).await?;
+                    StatusCode::INTERNAL_SERVER_ERROR
+                }
+            };
+            let reason = status.canonical_reason().unwrap_or_default().replace(' ', "");
+            let body = with(
+                json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "a bad day"}),
+                json!({"reason": reason, "code": status.as_u16()}),
+            );
+            let mut response = Response::new(Body::from(body.to_string().into_bytes()));
+            *response.status_mut() = status;
+            let json = header::HeaderValue::from_static("application/json");
+            response.headers_mut().insert(header::CONTENT_TYPE, json);
+            Ok(response)
+        }
+    });
+    Client::new(service, "default")
+}
