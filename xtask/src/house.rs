@@ -11,7 +11,7 @@ use crate::{alone, circles, real};
 /// The floors from the ground up. A crate may use crates of its own floor that stand before it, and of floors below.
 const FLOORS: &[(&str, &[&str])] = &[
     ("model", &["quantity", "expr", "gates", "regexp", "yaml", "jsonpath", "patch", "kinds", "api"]),
-    ("decide", &["note", "lifecycle", "inject", "rollout", "repair", "rightsize", "admission", "preview"]),
+    ("decide", &["note", "lifecycle", "inject", "rollout", "repair", "rightsize", "admission", "preview", "assist"]),
     ("client", &["informer", "events", "lease", "probe", "serve"]),
     ("engine", &["clock", "store", "structural", "apiserver", "workloads", "process", "node", "embedded"]),
     ("run", &["rightsizer", "manager", "install", "check", "agent", "wrap", "cli"]),

@@ -87,8 +87,7 @@ async fn manage(args: &ManagerArgs) -> Result<(), Failure> {
 }
 
 async fn config(args: &ManagerArgs, metrics: Metrics) -> Result<Config, Failure> {
-    let cluster = ClusterArgs { kubeconfig: args.kubeconfig.clone(), context: args.context.clone(), namespace: None };
-    let connection = connect::config(&cluster).await?;
+    let connection = connect::config(&ClusterArgs::from(&args.cluster)).await?;
     let usage = rightsizing::usage_source(&args.rightsizing.recommender, &connection)?;
     let history = rightsizing::history_source(&args.rightsizing)?;
     let client = ClientBuilder::try_from(connection)
@@ -104,7 +103,7 @@ async fn config(args: &ManagerArgs, metrics: Metrics) -> Result<Config, Failure>
         },
     };
     let certificates = match args.certificates.as_str() {
-        "self" => Certificates::default(),
+        "self" => Certificates::SelfSigned { lifetime: args.certificate_lifetime },
         folder => Certificates::Folder(folder.into()),
     };
     let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();

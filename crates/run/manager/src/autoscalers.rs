@@ -8,7 +8,7 @@ use pillion_admission::Autoscalers;
 use pillion_api::vpa::{Gates, VerticalPodAutoscaler};
 use pillion_quantity::Quantity;
 use pillion_rightsize::{Owner, Workload, is_target, workload_of};
-use pillion_rightsizer::{Cluster, Namespaces, Now, PeerPart, defined, until_alone};
+use pillion_rightsizer::{Cluster, Namespaces, Now, PeerPart, defined, until_alone, until_there};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -55,12 +55,20 @@ impl Rightsizing {
         until_alone(&self.client, &self.now, part, self.may_take_over).await;
     }
 
-    /// Waits for VerticalPodAutoscalers, and for upstream's admission controller to end; serves them for ever then.
+    /// Returns when a part of upstream's autoscaler has come that was not there.
+    pub(crate) async fn not_alone(&self, part: PeerPart) {
+        until_there(&self.client, &self.now, part, self.may_take_over).await;
+    }
+
+    /// Serves VerticalPodAutoscalers, once they are defined, whenever upstream's admission controller does not.
     pub(crate) async fn serve(self) {
-        self.alone(PeerPart::Admission).await;
-        self.cluster.synced().await;
-        self.served.send_replace(true);
-        std::future::pending::<()>().await;
+        loop {
+            self.alone(PeerPart::Admission).await;
+            self.cluster.synced().await;
+            self.served.send_replace(true);
+            self.not_alone(PeerPart::Admission).await;
+            self.served.send_replace(false);
+        }
     }
 
     pub(crate) fn is_served(&self) -> bool {

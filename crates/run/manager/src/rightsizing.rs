@@ -13,25 +13,44 @@ use crate::state::Inner;
 /// Renews the Lease of the admission controller while new pods are sized.
 pub(crate) async fn keep_lease(inner: &Inner) {
     let mut served = inner.rightsizing.subscribe();
-    // The sender is in `inner`: there is no error.
-    let _ = served.wait_for(|served| *served).await;
     let (cluster, config) = (&inner.rightsizing.cluster, &inner.config);
-    admission_lease::keep(cluster, &config.client, &config.now, config.identity.as_deref()).await;
+    // The sender is in `inner`: there is no error.
+    while served.wait_for(|served| *served).await.is_ok() {
+        tokio::select! {
+            () = admission_lease::keep(cluster, &config.client, &config.now, config.identity.as_deref()) => {}
+            _ = served.wait_for(|served| !*served) => {}
+        }
+    }
 }
 
 /// After its Lease was lost, the recommender has this long to store what it knows: nobody else may lead before the Lease has expired, five
 /// seconds after this replica has given it up.
 const STORING: Duration = Duration::from_secs(3);
 
-/// The recommender, until the manager is to end. Dropped, because its Lease is lost, it first stores what it knows.
+/// The recommender, until the manager is to end. Dropped, because its Lease is lost, it first stores what it knows. One of upstream that
+/// comes meanwhile has what was stored before, and goes on with that.
 pub(crate) async fn recommend(inner: &Inner) {
-    let Some(config) = alone(inner, PeerPart::Recommender).await else { return };
+    while let Some(config) = alone(inner, PeerPart::Recommender).await {
+        // A task of its own outlives this future, whose end drops the sender.
+        let (_dropped, is_dropped) = watch::channel(());
+        let mut recommending = tokio::spawn(recommend_until_dropped(inner, config, is_dropped));
+        tokio::select! {
+            _ = &mut recommending => return,
+            () = inner.rightsizing.not_alone(PeerPart::Recommender) => recommending.abort(),
+        }
+    }
+}
+
+fn recommend_until_dropped(
+    inner: &Inner,
+    config: pillion_rightsizer::Config,
+    mut is_dropped: watch::Receiver<()>,
+) -> impl Future<Output = ()> + use<> {
     let cluster = inner.rightsizing.cluster.clone();
     let lease = Lease { client: inner.config.client.clone(), namespace: inner.config.namespace.clone() };
     let identity = inner.config.identity.clone();
-    let (dropped, mut is_dropped) = watch::channel(());
     let mut stopping = inner.stopping.subscribe();
-    let recommending = async move {
+    async move {
         let (lost, is_lost) = watch::channel(false);
         let mut ending = is_lost.clone();
         let ended = async move {
@@ -52,10 +71,7 @@ pub(crate) async fn recommend(inner: &Inner) {
             () = pillion_rightsizer::recommend(&cluster, &config, ended) => {}
             () = given_up => {}
         }
-    };
-    // A task of its own outlives this future.
-    let _ = tokio::spawn(recommending).await;
-    drop(dropped);
+    }
 }
 
 /// The Lease of the recommender.
@@ -77,8 +93,12 @@ impl Lease {
 
 /// The updater, until dropped.
 pub(crate) async fn update(inner: &Inner) {
-    let Some(config) = alone(inner, PeerPart::Updater).await else { return };
-    pillion_rightsizer::update(&inner.rightsizing.cluster, &config).await;
+    while let Some(config) = alone(inner, PeerPart::Updater).await {
+        tokio::select! {
+            () = pillion_rightsizer::update(&inner.rightsizing.cluster, &config) => return,
+            () = inner.rightsizing.not_alone(PeerPart::Updater) => {}
+        }
+    }
 }
 
 /// The settings of a part, when upstream's does not act any more. `None` if the manager is to end before.

@@ -56,7 +56,7 @@ pub use config::{Config, HistorySource, Namespaces, Now, Prometheus, PrometheusL
 pub use definition::defined;
 pub use metrics::Metrics;
 pub use owners::Owners;
-pub use peer::{Peer, PeerPart, Standing, until_alone};
+pub use peer::{Peer, PeerPart, Standing, until_alone, until_there};
 pub use recommender::recommend;
 pub use resources::{autoscalers, checkpoints};
 pub use updater::update;

@@ -554,3 +554,29 @@ async fn an_autoscaler_gets_its_defaults_and_a_wrong_one_is_refused() {
     let refused = rig.cluster.create(AUTOSCALERS, wrong).await;
     assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{refused:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_autoscaler_of_upstream_that_is_installed_later_gets_new_pods_until_it_goes() {
+    let rig = Rig::start("").await;
+    let is_registered = async || {
+        let path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/pillion";
+        let configuration = rig.cluster.get(path).await;
+        let mut entries = configuration["webhooks"].as_array().unwrap().iter();
+        entries.any(|entry| entry["name"] == "verticalpodautoscalers.pillion.dev")
+    };
+    sleep(Duration::from_mins(1)).await;
+    assert!(is_registered().await);
+    let labels = json!({"app": "vpa"});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
+    let deployment = json!({
+        "metadata": {"name": "vpa-admission-controller"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
+    });
+    let theirs = "/apis/apps/v1/namespaces/kube-system/deployments";
+    rig.cluster.create(theirs, deployment).await.object();
+    sleep(Duration::from_mins(1)).await;
+    assert!(!is_registered().await);
+    rig.cluster.request(Method::DELETE, &format!("{theirs}/vpa-admission-controller"), "", None).await.object();
+    sleep(Duration::from_mins(1)).await;
+    assert!(is_registered().await);
+}

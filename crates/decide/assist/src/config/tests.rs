@@ -1,0 +1,166 @@
+use std::time::Duration;
+
+use super::*;
+
+pub(crate) fn fields() -> Fields {
+    Fields::from([("POD_NAME".into(), "web-1".into()), ("POD_NAMESPACE".into(), "games".into())])
+}
+
+fn read_sample(text: &str) -> Config {
+    Config::parse(text, Some(&fields())).unwrap_or_else(|errors| panic!("{}", errors[0]))
+}
+
+fn errors(text: &str) -> Vec<String> {
+    Config::parse(text, Some(&fields())).unwrap_err().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn the_first_configuration_of_the_proposal_is_read_whole() {
+    let config = read_sample(include_str!("samples/proposal-1.yaml"));
+    assert_eq!(config.warnings, Vec::<String>::new());
+    let names: Vec<_> = config.plugins.iter().map(|plugin| (plugin.name.as_str(), plugin.boot_order)).collect();
+    assert_eq!(names, [("http_probe", 0), ("hot_update", 1)], "the lower boot order comes first");
+    let Kind::HttpProbe(endpoints) = &config.plugins[0].kind else { panic!() };
+    let [endpoint] = endpoints.as_slice() else { panic!() };
+    assert_eq!((endpoint.timeout, endpoint.start_delay), (Duration::from_secs(30), Duration::from_mins(1)));
+    assert_eq!(endpoint.interval, Duration::from_secs(5));
+    let target = endpoint.storage.target.as_ref().unwrap();
+    assert_eq!(target.path(None), "/apis/game.kruise.io/v1alpha1/namespaces/games/gameservers/web-1");
+    assert_eq!(endpoint.storage.policies.len(), 3);
+    assert_eq!(endpoint.storage.policies[0].annotations["controller.kubernetes.io/pod-deletion-cost"], "-10");
+    let Kind::HotUpdate(update) = &config.plugins[1].kind else { panic!() };
+    assert_eq!(update.file_dir, "/app/downloads");
+    assert_eq!(
+        update.reload,
+        Reload::Signal { process: "nginx: master process nginx".into(), signal: "SIGHUP".into() }
+    );
+    assert_eq!(config.resources, Resources { cpu: Some("100m".into()), memory: Some("128Mi".into()) });
+    assert_eq!((config.restart_policy, config.start_order), (RestartPolicy::Always, StartOrder::Before));
+    assert_eq!(config.security, Security::default());
+}
+
+#[test]
+fn the_other_configurations_of_the_proposal_are_read() {
+    let second = read_sample(include_str!("samples/proposal-2.yaml"));
+    let names: Vec<_> = second.plugins.iter().map(|plugin| plugin.name.as_str()).collect();
+    assert_eq!(names, ["plugin-a", "plugin-b"]);
+    assert_eq!(second.storages().next().unwrap().annotation_key.as_deref(), Some("xxx"));
+    assert_eq!(read_sample(include_str!("samples/proposal-3.yaml")).plugins.len(), 1);
+    assert_eq!(read_sample(include_str!("samples/proposal-4.yaml")).plugins.len(), 1);
+}
+
+#[test]
+fn spellings_of_both_decoders_of_the_go_agent_are_taken() {
+    let text = "
+plugins:
+- name: http_probe
+  bootOrder: 7
+  config: {STARTDELAYSECONDS: 0, endpoints: [{URL: http://localhost:1, expectedstatuscode: 200}]}
+restartPolicy: never
+sidecarStartOrder: After
+resources: {cpu: 1, memory: 1Gi}
+";
+    let config = read_sample(text);
+    assert_eq!(config.plugins[0].boot_order, 7);
+    assert_eq!((config.restart_policy, config.start_order), (RestartPolicy::Never, StartOrder::After));
+    assert_eq!(config.resources.cpu.as_deref(), Some("1"));
+}
+
+#[test]
+fn as_printed_the_proposal_is_answered_with_the_place_and_the_mend() {
+    let printed = "plugins:
+    - name: http_probe
+      config:
+        endpoints:
+          - url: \"http://localhost:8080\"
+            storageConfig:
+              type: InKube
+              inKube:
+              annotationKey: http_probe
+               target:
+                   group:  game.kruise.io
+";
+    let errors = errors(printed);
+    assert!(errors[0].starts_with("10:") || errors[0].starts_with("9:"), "{errors:?}");
+    assert!(errors[0].contains("two deeper than `inKube:`"), "{errors:?}");
+    let placeholder = "plugins:\n    - name: plugin-a\n      config:\n        '''\n        storageConfig:\n            type: InKube\n";
+    assert!(self::errors(placeholder)[0].contains("placeholder"), "{:?}", self::errors(placeholder));
+    // What is YAML and means something else.
+    let shallow = "plugins:\n- name: http_probe\n  config:\n    endpoints:\n    - url: http://a\n      storageConfig:\n        type: InKube\n        inKube:\n        annotationKey: x\n";
+    assert!(self::errors(shallow)[0].contains("two deeper than `inKube:`"), "{:?}", self::errors(shallow));
+}
+
+#[test]
+fn mistakes_come_with_their_places() {
+    let table = [
+        ("", "1:1: the configuration is empty"),
+        ("plugins: 3", "1:10: this is a number, and must be a list"),
+        ("plugins: []\nrestartpolicy: Sometimes", "2:16: \"Sometimes\" is not one of Always, OnFailure, Never"),
+        ("plugins: []\nlisten: 0.0.0.0:5000", "2:9: an address off loopback needs `tokenSecretRef"),
+        ("plugins: []\nlisten: here", "2:9: \"here\" is not an address"),
+        ("plugins: [{name: ../x}]", "1:11: \"../x\" is not a name of a plugin"),
+        ("plugins: [{name: hot_update}]", "1:11: the plugin hot_update needs a `config`"),
+        (
+            "plugins: [{name: hot_update, config: {loadPatchType: signal, signal: {processName: x, signalName: SIGKILL}}}]",
+            "\"SIGKILL\" is not a signal",
+        ),
+        (
+            "plugins: [{name: hot_update, config: {loadPatchType: none, fileDir: /app/../etc}}]",
+            "must be an absolute path",
+        ),
+        (
+            "plugins: [{name: http_probe, config: {endpoints: [{url: 'ftp://x'}]}}]",
+            "it must begin with http:// or https://",
+        ),
+        (
+            "plugins: [{name: http_probe, config: {endpoints: [{url: 'http://${SELF:NODE}'}]}}]",
+            "${SELF:NODE} is not set",
+        ),
+        (
+            "plugins: [{name: http_probe, config: {endpoints: [{url: 'http://x', storageConfig: {type: InKube, inKube: {conditionType: Ready}}}]}}]",
+            "the condition Ready belongs to Kubernetes",
+        ),
+        (
+            "plugins: [{name: http_probe, config: {endpoints: [{url: 'http://x', storageConfig: {type: InKube, inKube: {jsonPath: /spec/x}}}]}}]",
+            "needs a `target`",
+        ),
+    ];
+    for (text, expected) in table {
+        let errors = errors(text);
+        assert!(errors.iter().any(|error| error.contains(expected)), "{text}\n{errors:?}");
+    }
+}
+
+#[test]
+fn unknown_keys_are_ignored_with_a_warning() {
+    let config = read_sample("plugins: []\nplugin: 1\n");
+    assert_eq!(config.warnings.len(), 1);
+    assert!(config.warnings[0].starts_with("2:9: the key \"plugin\" is not known here"), "{:?}", config.warnings);
+}
+
+#[test]
+fn permissive_is_the_go_agent_and_is_warned_of() {
+    let config = read_sample("plugins: []\nsecurity: permissive\n");
+    assert_eq!((config.security.listen.as_str(), config.security.require_checksum), (":5000", false));
+    assert!(config.warnings[0].contains("everybody who reaches port 5000"));
+}
+
+#[test]
+fn outside_of_a_pod_variables_stay() {
+    let config = Config::parse(include_str!("samples/proposal-3.yaml"), None).unwrap();
+    assert_eq!(config.storages().next().unwrap().target.as_ref().unwrap().name, "${SELF:POD_NAME}");
+}
+
+#[test]
+fn every_secret_of_a_configuration_is_found() {
+    let text = "
+tokenSecretRef: {name: a, key: token}
+plugins:
+- name: http_probe
+  config: {endpoints: [{url: http://x, headers: {Authorization: {secretKeyRef: {name: b, key: k}}, Accept: x}}]}
+- name: hot_update
+  config: {loadPatchType: none, headers: {Authorization: {secretKeyRef: {name: c, key: k}}}}
+";
+    let config = read_sample(text);
+    assert_eq!(config.secrets().iter().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+}

@@ -1,0 +1,402 @@
+//! What is wanted, what the API server has acknowledged, and the writes that are left.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+
+use crate::config::Target;
+use crate::marker::{Condition, Desired, retired};
+
+/// The pod that the agent runs in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// One request that is left to send.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Write {
+    /// Of the URL.
+    pub path: String,
+    /// `Content-Type`.
+    pub media: &'static str,
+    /// The patch.
+    pub body: Value,
+    slot: Slot,
+    sets: Vec<(Key, Option<Value>)>,
+}
+
+/// How a write ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// The API server has it.
+    Written,
+    /// Trying again soon may help.
+    Failed,
+    /// The API server refuses it: only a change of rights or configuration helps.
+    Refused,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Annotation(String),
+    Label(String),
+    Condition(String),
+    Field(Target, String),
+}
+
+/// What goes into one request.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Slot {
+    Metadata,
+    Conditions,
+    /// With whether it is the status.
+    Target(Target, bool),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Retry {
+    at: Timestamp,
+    failures: u32,
+}
+
+/// What is wanted and what is written.
+///
+/// - A write holds only what differs from what was acknowledged; if nothing differs, there is none.
+/// - A value that one source sets is not removed by another; of two sources that set it, the first by name counts.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    pod: PodName,
+    sources: BTreeMap<String, Desired>,
+    written: BTreeMap<Key, Option<Value>>,
+    transitions: BTreeMap<String, (String, Timestamp)>,
+    retries: BTreeMap<Slot, Retry>,
+}
+
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const JSON: &str = "application/json-patch+json";
+
+impl Ledger {
+    /// Nothing is known of what the pod has.
+    pub fn new(pod: PodName) -> Ledger {
+        Ledger { pod, ..Ledger::default() }
+    }
+
+    /// Sets what a source wants. Returns whether it is something else than before.
+    pub fn set(&mut self, source: &str, desired: Desired) -> bool {
+        if self.sources.get(source) == Some(&desired) {
+            return false;
+        }
+        self.sources.insert(source.to_owned(), desired);
+        true
+    }
+
+    /// Removes the sources whose names begin so, and what they have written.
+    pub fn retire(&mut self, prefix: &str) -> bool {
+        let mut found = false;
+        for (_, desired) in self.sources.iter_mut().filter(|(name, _)| name.starts_with(prefix)) {
+            *desired = retired(desired);
+            found = true;
+        }
+        found
+    }
+
+    /// What could not be made a write, by source.
+    pub fn problems(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.sources
+            .iter()
+            .flat_map(|(name, desired)| desired.problems.iter().map(move |problem| (name.as_str(), problem.as_str())))
+    }
+
+    /// The gauges of all sources.
+    pub fn gauges(&self) -> BTreeMap<&str, f64> {
+        let gauges = self.sources.values().filter_map(|desired| desired.gauge.as_ref());
+        gauges.map(|(name, value)| (name.as_str(), *value)).collect()
+    }
+
+    /// The writes that are due.
+    pub fn due(&self, now: Timestamp) -> Vec<Write> {
+        let ready = |slot: &Slot| self.retries.get(slot).is_none_or(|retry| retry.at <= now);
+        let pending = self.pending().into_iter().filter(|(slot, _)| ready(slot));
+        pending.map(|(slot, sets)| self.write(slot, sets, now)).collect()
+    }
+
+    /// When the next write is due; `None` if nothing is left to write.
+    pub fn next_due(&self, now: Timestamp) -> Option<Timestamp> {
+        let due = |slot: Slot| self.retries.get(&slot).map_or(now, |retry| retry.at.max(now));
+        self.pending().into_keys().map(due).min()
+    }
+
+    /// Records how a write ended.
+    pub fn sent(&mut self, write: &Write, sent: Sent, now: Timestamp) {
+        if sent == Sent::Written {
+            for (key, value) in &write.sets {
+                if let (Key::Condition(name), Some(value)) = (key, value) {
+                    let status = value["status"].as_str().unwrap_or_default().to_owned();
+                    let since = self.transition(name, &status, now);
+                    self.transitions.insert(name.clone(), (status, since));
+                }
+                self.written.insert(key.clone(), value.clone());
+            }
+            self.retries.remove(&write.slot);
+            return;
+        }
+        let failures = self.retries.get(&write.slot).map_or(0, |retry| retry.failures).saturating_add(1);
+        let (first, most) = if sent == Sent::Refused { (30, 300) } else { (1, 60) };
+        let seconds = (first << failures.saturating_sub(1).min(8)).min(most);
+        let at = now.checked_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX);
+        self.retries.insert(write.slot.clone(), Retry { at, failures });
+    }
+
+    /// When a condition got the status that it has.
+    fn transition(&self, name: &str, status: &str, now: Timestamp) -> Timestamp {
+        self.transitions.get(name).filter(|(before, _)| before == status).map_or(now, |(_, since)| *since)
+    }
+
+    fn pending(&self) -> BTreeMap<Slot, Vec<(Key, Option<Value>)>> {
+        let mut wanted: BTreeMap<Key, Option<Value>> = BTreeMap::new();
+        for desired in self.sources.values() {
+            for (key, value) in keys(desired) {
+                let slot = wanted.entry(key).or_default();
+                if slot.is_none() {
+                    *slot = value;
+                }
+            }
+        }
+        let mut pending: BTreeMap<Slot, Vec<_>> = BTreeMap::new();
+        for (key, value) in wanted {
+            if self.written.get(&key) != Some(&value) {
+                pending.entry(key.slot()).or_default().push((key, value));
+            }
+        }
+        pending
+    }
+
+    fn write(&self, slot: Slot, sets: Vec<(Key, Option<Value>)>, now: Timestamp) -> Write {
+        let PodName { namespace, name } = &self.pod;
+        let pod = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+        let (path, media, body) = match &slot {
+            Slot::Metadata => {
+                let (mut annotations, mut labels) = (Map::new(), Map::new());
+                for (key, value) in &sets {
+                    let value = value.clone().unwrap_or_default();
+                    match key {
+                        Key::Annotation(key) => drop(annotations.insert(key.clone(), value)),
+                        Key::Label(key) => drop(labels.insert(key.clone(), value)),
+                        _ => {}
+                    }
+                }
+                let parts = [("annotations", annotations), ("labels", labels)];
+                let parts = parts.into_iter().filter(|(_, part)| !part.is_empty());
+                let metadata: Map<_, _> = parts.map(|(name, part)| (name.to_owned(), Value::Object(part))).collect();
+                (pod, MERGE, json!({"metadata": metadata}))
+            }
+            Slot::Conditions => {
+                let conditions = sets.iter().filter_map(|(key, value)| match (key, value.clone()) {
+                    (Key::Condition(name), Some(mut value)) => {
+                        let since = self.transition(name, value["status"].as_str().unwrap_or_default(), now);
+                        value["lastTransitionTime"] = whole_seconds(since).into();
+                        Some(value)
+                    }
+                    _ => None,
+                });
+                (format!("{pod}/status"), STRATEGIC, json!({"status": {"conditions": conditions.collect::<Vec<_>>()}}))
+            }
+            Slot::Target(target, status) => {
+                let values = sets.iter().filter_map(|(key, value)| match key {
+                    Key::Field(_, pointer) => Some((pointer.as_str(), value.clone()?)),
+                    _ => None,
+                });
+                let (media, body) = fields(values.collect());
+                (target.path(status.then_some("status")), media, body)
+            }
+        };
+        Write { path, media, body, slot, sets }
+    }
+}
+
+impl Key {
+    fn slot(&self) -> Slot {
+        match self {
+            Key::Annotation(_) | Key::Label(_) => Slot::Metadata,
+            Key::Condition(_) => Slot::Conditions,
+            Key::Field(target, pointer) => Slot::Target(target.clone(), pointer.starts_with("/status/")),
+        }
+    }
+}
+
+fn keys(desired: &Desired) -> Vec<(Key, Option<Value>)> {
+    let mut keys = Vec::new();
+    let text = |value: &Option<String>| value.clone().map(Value::String);
+    keys.extend(desired.annotations.iter().map(|(key, value)| (Key::Annotation(key.clone()), text(value))));
+    keys.extend(desired.labels.iter().map(|(key, value)| (Key::Label(key.clone()), text(value))));
+    if let Some(Condition { name, status, reason, message }) = &desired.condition {
+        let value = json!({"type": name, "status": status, "reason": reason, "message": message});
+        keys.push((Key::Condition(name.clone()), Some(value)));
+    }
+    if let Some((target, values)) = &desired.fields {
+        let values = values.iter();
+        keys.extend(values.map(|(pointer, value)| (Key::Field(target.clone(), pointer.clone()), Some(value.clone()))));
+    }
+    keys
+}
+
+/// A merge patch creates what is missing on the way; elements of lists need a JSON patch.
+fn fields(values: Vec<(&str, Value)>) -> (&'static str, Value) {
+    let indexed = |pointer: &str| pointer.split('/').any(|part| part == "-" || part.parse::<usize>().is_ok());
+    if values.iter().any(|(pointer, _)| indexed(pointer)) {
+        let operations = values.into_iter().map(|(pointer, value)| {
+            let operation = if pointer.ends_with("/-") { "add" } else { "replace" };
+            json!({"op": operation, "path": pointer, "value": value})
+        });
+        return (JSON, Value::Array(operations.collect()));
+    }
+    let mut body = Value::Object(Map::new());
+    for (pointer, value) in values {
+        let mut at = &mut body;
+        for part in pointer.split('/').skip(1) {
+            let name = part.replace("~1", "/").replace("~0", "~");
+            if !at.is_object() {
+                *at = Value::Object(Map::new());
+            }
+            at = &mut at[name];
+        }
+        *at = value;
+    }
+    (MERGE, body)
+}
+
+/// As Kubernetes writes times.
+fn whole_seconds(at: Timestamp) -> String {
+    Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_767_225_600 + second).unwrap()
+    }
+
+    fn ledger() -> Ledger {
+        Ledger::new(PodName { namespace: "games".into(), name: "web-1".into() })
+    }
+
+    fn annotation(value: Option<&str>) -> Desired {
+        Desired { annotations: [("a".to_owned(), value.map(str::to_owned))].into(), ..Desired::default() }
+    }
+
+    fn flush(ledger: &mut Ledger, now: Timestamp) -> Vec<Value> {
+        let writes = ledger.due(now);
+        for write in &writes {
+            ledger.sent(write, Sent::Written, now);
+        }
+        writes.into_iter().map(|write| write.body).collect()
+    }
+
+    #[test]
+    fn only_changes_are_written() {
+        let mut ledger = ledger();
+        assert!(ledger.set("probe", annotation(Some("idle"))));
+        assert_eq!(flush(&mut ledger, at(0)), [json!({"metadata": {"annotations": {"a": "idle"}}})]);
+        assert!(!ledger.set("probe", annotation(Some("idle"))));
+        assert_eq!((ledger.due(at(1)).len(), ledger.next_due(at(1))), (0, None));
+        ledger.set("probe", annotation(None));
+        assert_eq!(flush(&mut ledger, at(2)), [json!({"metadata": {"annotations": {"a": null}}})]);
+    }
+
+    #[test]
+    fn a_change_that_is_taken_back_before_it_was_written_is_no_write() {
+        let mut ledger = ledger();
+        ledger.set("probe", annotation(Some("idle")));
+        flush(&mut ledger, at(0));
+        ledger.set("probe", annotation(Some("busy")));
+        ledger.set("probe", annotation(Some("idle")));
+        assert!(ledger.due(at(1)).is_empty());
+    }
+
+    #[test]
+    fn failures_wait_ever_longer_and_refusals_longer_still() {
+        let mut ledger = ledger();
+        ledger.set("probe", annotation(Some("idle")));
+        let mut waits = Vec::new();
+        let mut now = at(0);
+        for _ in 0..9 {
+            let write = ledger.due(now).remove(0);
+            ledger.sent(&write, Sent::Failed, now);
+            assert!(ledger.due(now).is_empty());
+            let next = ledger.next_due(now).unwrap();
+            waits.push(next.duration_since(now).as_secs());
+            now = next;
+        }
+        assert_eq!(waits, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        let write = ledger.due(now).remove(0);
+        ledger.sent(&write, Sent::Written, now);
+        ledger.set("probe", annotation(Some("busy")));
+        let write = ledger.due(now).remove(0);
+        ledger.sent(&write, Sent::Refused, now);
+        assert_eq!(ledger.next_due(now), Some(now + SignedDuration::from_secs(30)));
+    }
+
+    #[test]
+    fn what_one_source_sets_another_does_not_remove() {
+        let mut ledger = ledger();
+        ledger.set("a", annotation(None));
+        ledger.set("b", annotation(Some("idle")));
+        assert_eq!(flush(&mut ledger, at(0)), [json!({"metadata": {"annotations": {"a": "idle"}}})]);
+        ledger.retire("b");
+        assert_eq!(flush(&mut ledger, at(1)), [json!({"metadata": {"annotations": {"a": null}}})]);
+    }
+
+    #[test]
+    fn a_condition_keeps_its_time_while_only_its_message_changes() {
+        let condition = |status: &str, message: &str| Desired {
+            condition: Some(Condition {
+                name: "x/y".into(),
+                status: status.into(),
+                reason: "R".into(),
+                message: message.into(),
+            }),
+            ..Desired::default()
+        };
+        let mut ledger = ledger();
+        let mut times = Vec::new();
+        for (second, status, message) in [(0, "True", "one"), (10, "True", "two"), (20, "False", "two")] {
+            ledger.set("probe", condition(status, message));
+            let written = flush(&mut ledger, at(second));
+            times.push(written[0]["status"]["conditions"][0]["lastTransitionTime"].as_str().unwrap().to_owned());
+        }
+        assert_eq!(times, ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z", "2026-01-01T00:00:20Z"]);
+    }
+
+    #[test]
+    fn fields_of_targets_are_patched_by_pointer() {
+        let target = Target {
+            group: "game.kruise.io".into(),
+            version: "v1alpha1".into(),
+            resource: "gameservers".into(),
+            namespace: "games".into(),
+            name: "web-1".into(),
+        };
+        let table = [
+            ("/spec/opsState", "", MERGE, json!({"spec": {"opsState": "x"}})),
+            ("/metadata/annotations/a~1b", "", MERGE, json!({"metadata": {"annotations": {"a/b": "x"}}})),
+            ("/status/state", "/status", MERGE, json!({"status": {"state": "x"}})),
+            ("/spec/list/0", "", JSON, json!([{"op": "replace", "path": "/spec/list/0", "value": "x"}])),
+        ];
+        for (pointer, suffix, media, body) in table {
+            let mut ledger = ledger();
+            let values = [(pointer.to_owned(), json!("x"))].into();
+            ledger.set("probe", Desired { fields: Some((target.clone(), values)), ..Desired::default() });
+            let write = ledger.due(at(0)).remove(0);
+            let path = "/apis/game.kruise.io/v1alpha1/namespaces/games/gameservers/web-1";
+            assert_eq!((write.path, write.media, write.body), (format!("{path}{suffix}"), media, body));
+        }
+    }
+}

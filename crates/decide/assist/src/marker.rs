@@ -1,0 +1,204 @@
+//! What a state means for the pod and for a target.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::config::{Policy, Storage, Target, label_value};
+use crate::state::{FAILED, State, UNKNOWN};
+
+/// All that one source of results wants written: complete, so that it does not matter what was written before.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Desired {
+    /// Annotations of the pod; `None` is removed.
+    pub annotations: BTreeMap<String, Option<String>>,
+    /// Labels of the pod; `None` is removed.
+    pub labels: BTreeMap<String, Option<String>>,
+    /// A condition of the pod.
+    pub condition: Option<Condition>,
+    /// Values in another object, by JSON Pointer.
+    pub fields: Option<(Target, BTreeMap<String, Value>)>,
+    /// A gauge.
+    pub gauge: Option<(String, f64)>,
+    /// What could not be written, and why.
+    pub problems: Vec<String>,
+}
+
+/// A condition of the pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// Its type.
+    pub name: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// A word in camel case.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+}
+
+/// What is written while a source is in this state. Keys of other states' policies are removed.
+///
+/// ```
+/// use pillion_assist::{Policy, State, Storage, desired};
+///
+/// let idle = Policy { state: "idle".into(), labels: [("idle".to_owned(), "true".to_owned())].into(), ..Policy::default() };
+/// let storage = Storage { policies: vec![idle], ..Storage::default() };
+/// assert_eq!(desired(&storage, &State::succeeded("idle")).labels["idle"].as_deref(), Some("true"));
+/// assert_eq!(desired(&storage, &State::failed("refused")).labels["idle"], None);
+/// ```
+pub fn desired(storage: &Storage, state: &State) -> Desired {
+    let mut desired = Desired::default();
+    let policy = policy(&storage.policies, state);
+    let text = match (state, policy) {
+        (State::Succeeded(text), _) => text.as_str(),
+        // The vocabulary is that of the policies, of the proposal without any.
+        (State::Failed(_), Some(policy)) => policy.state.as_str(),
+        (State::Failed(_), None) if storage.policies.iter().any(|policy| policy.state == "Succeeded") => FAILED,
+        (State::Failed(_) | State::Unknown(_), _) => UNKNOWN,
+    };
+    for other in &storage.policies {
+        desired.annotations.extend(other.annotations.keys().map(|key| (key.clone(), None)));
+        desired.labels.extend(other.labels.keys().map(|key| (key.clone(), None)));
+    }
+    if let Some(policy) = policy {
+        let set = |values: &BTreeMap<String, String>| -> Vec<_> {
+            values.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect()
+        };
+        desired.annotations.extend(set(&policy.annotations));
+        desired.labels.extend(set(&policy.labels));
+    }
+    if let Some(key) = &storage.annotation_key {
+        desired.annotations.insert(key.clone(), Some(text.to_owned()));
+    }
+    if let Some(key) = &storage.label_key {
+        let value = label_value(text).then(|| text.to_owned());
+        if value.is_none() {
+            desired.problems.push(format!("{text:?} is not a value that the label {key} can have"));
+        }
+        desired.labels.insert(key.clone(), value);
+    }
+    desired.condition = storage.condition_type.as_ref().map(|name| condition(name, state));
+    if let Some(target) = &storage.target {
+        let mut values: BTreeMap<String, Value> = policy.map(|policy| policy.values.clone()).unwrap_or_default();
+        if let Some(path) = &storage.json_path {
+            values.entry(path.clone()).or_insert_with(|| Value::String(text.to_owned()));
+        }
+        desired.fields = Some((target.clone(), values));
+    }
+    if let Some(name) = &storage.metric {
+        match (state, text.parse()) {
+            (State::Succeeded(_), Ok(value)) => desired.gauge = Some((name.clone(), value)),
+            (State::Succeeded(_), Err(_)) => {
+                desired.problems.push(format!("{text:?} is not a number, as the metric {name} needs"));
+            }
+            _ => {}
+        }
+    }
+    desired
+}
+
+/// The policy of a state. A failed probe is `unknown`, or `Failed` as in a PodProbeMarker; a success without a policy of its own is
+/// `Succeeded`.
+fn policy<'a>(policies: &'a [Policy], state: &State) -> Option<&'a Policy> {
+    let find = |name: &str| policies.iter().find(|policy| policy.state == name);
+    let loose = |name: &str| policies.iter().find(|policy| policy.state.eq_ignore_ascii_case(name));
+    match state {
+        State::Succeeded(text) => find(text).or_else(|| find("Succeeded")),
+        State::Failed(_) => find(FAILED).or_else(|| loose(UNKNOWN)),
+        State::Unknown(_) => loose(UNKNOWN),
+    }
+}
+
+/// A condition that reports a state.
+pub fn condition(name: &str, state: &State) -> Condition {
+    let (status, reason) = match state {
+        State::Succeeded(_) => ("True", "ProbeSucceeded"),
+        State::Failed(_) => ("False", "ProbeFailed"),
+        State::Unknown(_) => ("Unknown", "ProbeImpossible"),
+    };
+    Condition {
+        name: name.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: state.message().to_owned(),
+    }
+}
+
+/// What is left to write of a source that is no longer there: its labels and annotations go, its condition is not known any more.
+pub fn retired(last: &Desired) -> Desired {
+    Desired {
+        annotations: last.annotations.keys().map(|key| (key.clone(), None)).collect(),
+        labels: last.labels.keys().map(|key| (key.clone(), None)).collect(),
+        condition: last.condition.as_ref().map(|condition| Condition {
+            status: "Unknown".to_owned(),
+            reason: "PluginRemoved".to_owned(),
+            message: "the agent does not probe this any more".to_owned(),
+            ..condition.clone()
+        }),
+        ..Desired::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, Fields};
+
+    fn storage() -> Storage {
+        let fields = Fields::from([("POD_NAME".into(), "web-1".into()), ("POD_NAMESPACE".into(), "games".into())]);
+        let config = Config::parse(include_str!("config/samples/proposal-3.yaml"), Some(&fields)).unwrap();
+        config.storages().next().unwrap().clone()
+    }
+
+    const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+    #[test]
+    fn policies_of_the_proposal_mark_the_pod() {
+        let table = [
+            (State::succeeded("idle"), "idle", Some("-10"), Some("true")),
+            (State::succeeded("allocated"), "allocated", Some("10"), Some("false")),
+            (State::failed("connection refused"), "unknown", Some("5"), Some("false")),
+            (State::succeeded("draining"), "draining", None, None),
+        ];
+        for (state, text, cost, idle) in table {
+            let desired = desired(&storage(), &state);
+            assert_eq!(desired.annotations["http_probe"].as_deref(), Some(text), "{state:?}");
+            assert_eq!(desired.annotations[COST].as_deref(), cost, "{state:?}");
+            assert_eq!(desired.labels["gameserver-idle"].as_deref(), idle, "{state:?}");
+            let (target, values) = desired.fields.unwrap();
+            assert_eq!((target.name.as_str(), &values["/spec/opsState"]), ("web-1", &Value::String(text.into())));
+        }
+    }
+
+    #[test]
+    fn a_target_without_policies_gets_the_result_itself() {
+        let storage = Storage { policies: Vec::new(), ..storage() };
+        let (_, values) = desired(&storage, &State::succeeded("3")).fields.unwrap();
+        assert_eq!(values["/spec/opsState"], "3");
+    }
+
+    #[test]
+    fn a_label_that_cannot_have_the_result_is_removed_and_reported() {
+        let storage = Storage { label_key: Some("state".into()), ..Storage::default() };
+        assert_eq!(desired(&storage, &State::succeeded("idle")).labels["state"].as_deref(), Some("idle"));
+        let refused = desired(&storage, &State::succeeded("<html>"));
+        assert_eq!((refused.labels["state"].as_deref(), refused.problems.len()), (None, 1));
+    }
+
+    #[test]
+    fn conditions_say_true_false_or_unknown() {
+        let storage = Storage { condition_type: Some("game/idle".into()), ..Storage::default() };
+        let status = |state: &State| desired(&storage, state).condition.unwrap().status;
+        assert_eq!(status(&State::succeeded("idle")), "True");
+        assert_eq!(status(&State::failed("x")), "False");
+        assert_eq!(status(&State::Unknown("exec in another container".into())), "Unknown");
+    }
+
+    #[test]
+    fn numbers_become_gauges() {
+        let storage = Storage { metric: Some("players".into()), ..Storage::default() };
+        assert_eq!(desired(&storage, &State::succeeded("3")).gauge, Some(("players".into(), 3.0)));
+        assert_eq!(desired(&storage, &State::succeeded("many")).problems.len(), 1);
+    }
+}

@@ -1,0 +1,11 @@
+//! Hot updates: what is asked for, whether it is taken, and what a restarted pod has to do.
+
+mod entry;
+mod journal;
+mod trigger;
+mod version;
+
+pub use entry::{Entry, latest, workload_of};
+pub use journal::{Journal, OnDisk, Resume, resume};
+pub use trigger::{Refusal, Source, Trigger, check_host};
+pub use version::Version;
