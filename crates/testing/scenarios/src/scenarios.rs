@@ -57,6 +57,7 @@ macro_rules! scenarios {
             probes::a_container_whose_post_start_fails_is_killed,
             probes::readiness_comes_and_goes,
             rightsizing::a_native_sidecar_follows_its_recommendation,
+            rightsizing::a_native_sidecar_keeps_its_last_values_without_the_gate,
             rightsizing::a_pod_is_evicted_where_in_place_is_off,
             rightsizing::without_the_gate_a_native_sidecar_is_left_alone,
             rollouts::a_bad_rollout_stops_and_is_undone,

@@ -22,3 +22,12 @@ async fn the_command_line_follows_and_changes_a_rollout() -> anyhow::Result<()> 
     let scenario = scenario::sidecar_rollouts::the_command_line_follows_and_changes_a_rollout;
     TestCluster::real().await?.run("rollout-commands", scenario).await
 }
+
+/// The embedded node limits no memory: nothing is OOM killed there.
+#[tokio::test]
+async fn an_oom_killed_native_sidecar_gets_more_memory() -> anyhow::Result<()> {
+    TestCluster::real()
+        .await?
+        .run("rightsizing", scenario::rightsizing::an_oom_killed_native_sidecar_gets_more_memory)
+        .await
+}

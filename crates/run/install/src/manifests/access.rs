@@ -192,6 +192,10 @@ fn recommender(to: &Grantee<'_>) -> Vec<Value> {
         // Whether one scales by what is sized.
         rule("autoscaling", &["horizontalpodautoscalers"], &["list"]),
         events(),
+        // Pods that kubelets evicted for the memory that they used.
+        rule("", &["events"], &["list", "watch"]),
+        // Whether a SidecarSet that is a target exists.
+        rule(names::GROUP, &["sidecarsets"], &["get"]),
         // Usage straight from kubelets, for --usage-source=kubelets.
         rule("", &["nodes"], &["list"]),
         rule("", &["nodes/metrics"], &["get"]),

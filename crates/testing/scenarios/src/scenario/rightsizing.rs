@@ -11,6 +11,7 @@ use kube::core::DynamicObject;
 use pillion_api::vpa::DEFAULT_RECOMMENDER;
 use pillion_gates::Gates;
 use pillion_manager::{Config, Part};
+use pillion_quantity::Quantity;
 use pillion_rightsizer::autoscalers;
 use serde_json::{Value, json};
 
@@ -24,7 +25,7 @@ const NATIVE: &str = "NativeSidecar=true";
 pub async fn a_native_sidecar_follows_its_recommendation(namespace: &Namespace) -> anyhow::Result<()> {
     managed(namespace, NATIVE, async |namespace| {
         let pod = deploy(namespace).await?;
-        recommend(namespace, &pod, &["app", "mesh", "setup"], "InPlaceOrRecreate").await?;
+        recommend(namespace, &pod, &["app", "mesh", "setup"], "30m", "InPlaceOrRecreate").await?;
         let name = pod.metadata.name.clone().context("a pod has a name")?;
         let resized = namespace
             .wait_for_pod(&name, "resized", |pod| {
@@ -43,7 +44,7 @@ pub async fn a_native_sidecar_follows_its_recommendation(namespace: &Namespace) 
 pub async fn a_pod_is_evicted_where_in_place_is_off(namespace: &Namespace) -> anyhow::Result<()> {
     managed(namespace, NATIVE, async |namespace| {
         let before = deploy(namespace).await?;
-        recommend(namespace, &before, &["app", "mesh", "setup"], "Recreate").await?;
+        recommend(namespace, &before, &["app", "mesh", "setup"], "30m", "Recreate").await?;
         let after = successor(namespace, &before).await?;
         ensure!(request(&after, "mesh").as_deref() == Some("30m"), "the native sidecar was not sized");
         ensure!(request(&after, "setup").as_deref() == Some("10m"), "a plain init container was sized");
@@ -58,13 +59,70 @@ pub async fn a_pod_is_evicted_where_in_place_is_off(namespace: &Namespace) -> an
 pub async fn without_the_gate_a_native_sidecar_is_left_alone(namespace: &Namespace) -> anyhow::Result<()> {
     managed(namespace, "", async |namespace| {
         let before = deploy(namespace).await?;
-        recommend(namespace, &before, &["app", "mesh"], "Recreate").await?;
+        recommend(namespace, &before, &["app", "mesh"], "30m", "Recreate").await?;
         let after = successor(namespace, &before).await?;
         ensure!(request(&after, "app").as_deref() == Some("30m"), "the app was not sized");
         ensure!(request(&after, "mesh").as_deref() == Some("10m"), "the native sidecar was sized");
         let annotations = after.metadata.annotations.unwrap_or_default();
         ensure!(annotations.get("vpaObservedContainers").map(String::as_str) == Some("app"), "{annotations:?}");
         Ok(())
+    })
+    .await
+}
+
+/// After the gate was switched off the app still follows, and its native sidecar keeps what it was given.
+pub async fn a_native_sidecar_keeps_its_last_values_without_the_gate(namespace: &Namespace) -> anyhow::Result<()> {
+    let containers = ["app", "mesh"];
+    let has = |cpu: &'static str| move |pod: &Pod| actual(pod, "app").as_deref() == Some(cpu);
+    managed(namespace, NATIVE, async |namespace| {
+        let pod = deploy(namespace).await?;
+        recommend(namespace, &pod, &containers, "30m", "InPlaceOrRecreate").await?;
+        let name = pod.metadata.name.context("a pod has a name")?;
+        let is_resized = |pod: &Pod| has("30m")(pod) && actual(pod, "mesh").as_deref() == Some("30m");
+        namespace.wait_for_pod(&name, "resized", is_resized).await.map(drop)
+    })
+    .await?;
+    managed(namespace, "", async |namespace| {
+        let pod = running(namespace, |_| true).await?;
+        recommend(namespace, &pod, &containers, "40m", "InPlaceOrRecreate").await?;
+        let name = pod.metadata.name.context("a pod has a name")?;
+        let resized = namespace.wait_for_pod(&name, "resized", has("40m")).await?;
+        ensure!(request(&resized, "mesh").as_deref() == Some("30m"), "the native sidecar was touched");
+        ensure!(restarts(&resized, "mesh") == Some(0), "the native sidecar restarted");
+        Ok(())
+    })
+    .await
+}
+
+/// A native sidecar needs more memory than it may have, and is OOM killed: the recommender learns from that, and it gets more.
+pub async fn an_oom_killed_native_sidecar_gets_more_memory(namespace: &Namespace) -> anyhow::Result<()> {
+    let gates = Gates::default().with(&NATIVE.parse()?);
+    let adjust = |mut config: Config| {
+        config.rightsizing.recommender_interval = Duration::from_secs(2);
+        config.rightsizing.updater_interval = Duration::from_secs(2);
+        Config { gates, parts: vec![Part::Webhook, Part::Recommender, Part::Updater], ..config }
+    };
+    managed_with(namespace, adjust, async |namespace| {
+        let hungry = format!("fill=$(head -c 50000000 /dev/zero | tr '\\0' x)\n{UNTIL_TERM}");
+        let small = json!({"cpu": "10m", "memory": "32Mi"});
+        let mesh =
+            with(sidecar("mesh", &hungry), json!({"resources": {"requests": small, "limits": {"memory": "32Mi"}}}));
+        let app = with(shell("app", UNTIL_TERM), json!({"resources": {"requests": small}}));
+        create(namespace, json!([mesh]), json!([app])).await?;
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+        let spec = json!({"targetRef": target, "updatePolicy": {"updateMode": "InPlaceOrRecreate", "minReplicas": 1}});
+        create_autoscaler(namespace, spec).await?;
+        wait::until("a sidecar that runs with more memory", async || {
+            let pods = namespace.api::<Pod>().list(&ListParams::default().labels("app=web")).await?.items;
+            let has_more = |pod: &Pod| {
+                let limit =
+                    || super::status_of(pod, "mesh")?.resources.as_ref()?.limits.as_ref()?.get("memory").cloned();
+                let limit = limit().and_then(|limit| limit.0.parse::<Quantity>().ok());
+                limit.is_some_and(|limit| limit.value() > 100 << 20) && is_running(pod, "mesh")
+            };
+            Ok(pods.iter().any(has_more).then_some(()))
+        })
+        .await
     })
     .await
 }
@@ -83,16 +141,11 @@ async fn managed(
     managed_with(namespace, adjust, scenario).await
 }
 
-/// An autoscaler that recommends 30m of CPU for containers that request 10m. Running pods are updated only when new ones are known to be sized.
-async fn recommend(namespace: &Namespace, running: &Pod, containers: &[&str], mode: &str) -> anyhow::Result<()> {
+/// An autoscaler named `web`.
+async fn create_autoscaler(namespace: &Namespace, spec: Value) -> anyhow::Result<Api<DynamicObject>> {
     let api: Api<DynamicObject> = Api::namespaced_with(namespace.client(), namespace.name(), &autoscalers());
     let object: DynamicObject = serde_json::from_value(json!({
-        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "web"},
-        "spec": {
-            "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
-            "updatePolicy": {"updateMode": "Initial", "minReplicas": 1},
-            "recommenders": [{"name": format!("not-{DEFAULT_RECOMMENDER}")}]
-        }
+        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "web"}, "spec": spec
     }))?;
     wait::until("an API server that serves autoscalers", async || {
         match api.create(&PostParams::default(), &object).await {
@@ -103,10 +156,27 @@ async fn recommend(namespace: &Namespace, running: &Pod, containers: &[&str], mo
         }
     })
     .await?;
-    let cpu = json!({"cpu": "30m"});
+    Ok(api)
+}
+
+/// An autoscaler that recommends so much CPU, and neither more nor less. Running pods are updated only when new ones are known to be sized.
+async fn recommend(
+    namespace: &Namespace,
+    running: &Pod,
+    containers: &[&str],
+    cpu: &str,
+    mode: &str,
+) -> anyhow::Result<()> {
+    let spec = json!({
+        "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "updatePolicy": {"updateMode": "Initial", "minReplicas": 1},
+        "recommenders": [{"name": format!("not-{DEFAULT_RECOMMENDER}")}]
+    });
+    let api = create_autoscaler(namespace, spec).await?;
+    let amount = json!({"cpu": cpu});
     let recommended: Vec<Value> = containers
         .iter()
-        .map(|name| json!({"containerName": name, "target": cpu, "lowerBound": {"cpu": "25m"}, "upperBound": {"cpu": "50m"}}))
+        .map(|name| json!({"containerName": name, "target": amount, "lowerBound": amount, "upperBound": amount}))
         .collect();
     let status = json!({"status": {"recommendation": {"containerRecommendations": recommended}}});
     api.patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await?;
@@ -119,7 +189,7 @@ async fn recommend(namespace: &Namespace, running: &Pod, containers: &[&str], mo
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
     wait::until("a new pod that is sized", async || {
         let created = namespace.api::<Pod>().create(&dry_run, &new).await?;
-        Ok((request(&created, "app").as_deref() == Some("30m")).then_some(()))
+        Ok((request(&created, "app").as_deref() == Some(cpu)).then_some(()))
     })
     .await?;
     let mode = json!({"spec": {"updatePolicy": {"updateMode": mode}}});
@@ -130,14 +200,14 @@ async fn recommend(namespace: &Namespace, running: &Pod, containers: &[&str], mo
 /// A Deployment with one pod, whose containers request 10m of CPU. Gives the pod, running.
 async fn deploy(namespace: &Namespace) -> anyhow::Result<Pod> {
     let small = json!({"resources": {"requests": {"cpu": "10m", "memory": "16Mi"}}});
-    let spec = json!({
-        "terminationGracePeriodSeconds": 2,
-        "initContainers": [
-            with(shell("setup", "true"), small.clone()),
-            with(sidecar("mesh", UNTIL_TERM), small.clone()),
-        ],
-        "containers": [with(shell("app", UNTIL_TERM), small)],
-    });
+    let init = json!([with(shell("setup", "true"), small.clone()), with(sidecar("mesh", UNTIL_TERM), small.clone())]);
+    create(namespace, init, json!([with(shell("app", UNTIL_TERM), small)])).await?;
+    running(namespace, |_| true).await
+}
+
+/// A Deployment with one pod.
+async fn create(namespace: &Namespace, init_containers: Value, containers: Value) -> anyhow::Result<()> {
+    let spec = json!({"terminationGracePeriodSeconds": 2, "initContainers": init_containers, "containers": containers});
     namespace
         .create::<Deployment>(json!({
             "metadata": {"name": "web"},
@@ -147,7 +217,7 @@ async fn deploy(namespace: &Namespace) -> anyhow::Result<Pod> {
             }
         }))
         .await?;
-    running(namespace, |_| true).await
+    Ok(())
 }
 
 /// The pod that took the place of another one.
