@@ -20,6 +20,15 @@ use template::Template;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const CERTIFICATE_SECRET: &str = ".Values.certificates.secretName";
+const IMAGE: &str = "printf \"%s:%s\" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion)";
+
+/// Whether the gate `SidecarField` is on: by its name, or else with all alpha gates.
+fn is_sidecar_field_on() -> String {
+    let is_on =
+        |gate: &str| format!("(regexMatch \"(^|,) *{gate} *= *(1|t|T|true|TRUE|True) *(,|$)\" .Values.featureGates)");
+    let (named, all) = (is_on("SidecarField"), is_on("AllAlpha"));
+    format!("or {named} (and {all} (not (contains \"SidecarField\" .Values.featureGates)))")
+}
 
 /// The files of the chart.
 pub(crate) fn files() -> anyhow::Result<Vec<(PathBuf, String)>> {
@@ -94,17 +103,17 @@ fn templates() -> anyhow::Result<Vec<(&'static str, String)>> {
 
 /// Options whose texts are marks.
 fn options(template: &mut Template) -> Options {
-    let image = "printf \"%s:%s\" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion)";
+    let wrap_image = format!("ternary (.Values.wrapImage | default ({IMAGE})) \"\" ({})", is_sidecar_field_on());
     Options {
         namespace: template.text(".Release.Namespace"),
         revisions_namespace: template.text(".Values.revisionsNamespace"),
-        image: template.text(image),
+        image: template.text(IMAGE),
         // This one has the volume; without a Secret it is left out.
         certificates: Certificates::Secret(template.text(CERTIFICATE_SECRET)),
         feature_gates: template.argument(".Values.featureGates"),
         take_over: template.argument(".Values.takeOver"),
         log_format: template.text(".Values.logFormat"),
-        wrap_image: template.argument(".Values.wrapImage"),
+        wrap_image: template.argument(&wrap_image),
         sidecar_field: true,
         ..Options::default()
     }
@@ -135,7 +144,7 @@ fn condition(object: &Value, own_certificates: &Options, options: &Options) -> O
         }
     }
     if !manifests(&Options { sidecar_field: false, ..own_certificates.clone() }).contains(object) {
-        conditions.push("contains \"SidecarField=true\" .Values.featureGates".to_owned());
+        conditions.push(is_sidecar_field_on());
     }
     if !manifests(options).contains(object) {
         conditions.push(format!("not {CERTIFICATE_SECRET}"));

@@ -59,8 +59,8 @@ pub(super) fn schema() -> Value {
             })),
             "featureGates": text("Features to switch on or off: a comma-separated list of NAME=true or NAME=false.", ""),
             "wrapImage": text(
-                "The image with pillion-wrap, for sidecars with the mode Strict; usually that of the manager. It has an effect where featureGates has \
-                 SidecarField=true.",
+                "The image with pillion-wrap, for sidecars with the mode Strict; that of the manager when empty. It has an effect where featureGates \
+                 switch SidecarField on.",
                 "",
             ),
             "logFormat": choice("How the manager writes its log.", &["text", "json"], &options.log_format),

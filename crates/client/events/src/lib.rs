@@ -3,19 +3,17 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use k8s_openapi::api::core::v1::{Event, ObjectReference};
+//! use k8s_openapi::api::core::v1::Event;
 //! use kube::{Api, Client};
 //! use pillion_apiserver::{ApiServer, Config};
-//! use pillion_events::Recorder;
+//! use pillion_events::{Recorder, reference_to};
 //!
 //! let server = ApiServer::new(Config::in_memory());
 //! server.bootstrap().await?;
 //! let client = Client::new(server.router(), "default");
 //! let clock = server.clock();
 //! let recorder = Recorder::new(client.clone(), move || clock.now(), "kubelet");
-//! let pod = ObjectReference {
-//!     kind: Some("Pod".into()), namespace: Some("default".into()), name: Some("web".into()), ..ObjectReference::default()
-//! };
+//! let pod = reference_to("v1", "Pod", Some("default"), "web", None);
 //! recorder.warning(&pod, "BackOff", "Back-off restarting failed container");
 //! recorder.warning(&pod, "BackOff", "Back-off restarting failed container");
 //! recorder.flush().await;
@@ -36,6 +34,8 @@
 //! - Time comes from the function that the recorder was made with.
 #![forbid(unsafe_code)]
 
+mod reference;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -46,6 +46,8 @@ use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
+
+pub use reference::{reference, reference_to};
 
 /// How many events are remembered, so that their count can be raised; client-go bounds its memory likewise.
 const REMEMBERED: usize = 4096;

@@ -3,11 +3,13 @@
 use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::{HeaderValue, StatusCode, Version, header};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
@@ -29,6 +31,9 @@ const LARGEST_HEAD: usize = 64 * 1024;
 const STREAMS: u32 = 256;
 /// How long a client has to take the last of its answers after it was asked to go.
 const FAREWELL: Duration = Duration::from_secs(5);
+/// How long a server that stops waits for the first request of a connection that was just opened, and how often it looks for it.
+const FIRST_REQUEST: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// What every connection of a server gets.
 #[derive(Clone)]
@@ -37,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) bounds: Bounds,
     /// The certificate to show; `None` for plain HTTP.
     pub(crate) tls: Option<watch::Receiver<Arc<rustls::ServerConfig>>>,
+    /// Whether every answer is the last one of its connection.
+    pub(crate) draining: Arc<AtomicBool>,
     /// True when the server stops.
     pub(crate) stopping: watch::Receiver<bool>,
 }
@@ -66,13 +73,14 @@ async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
         .max_header_list_size(u32::try_from(LARGEST_HEAD).unwrap_or(u32::MAX));
-    let (router, tracked) = (shared.router.clone(), Arc::clone(activity));
-    let service = hyper::service::service_fn(move |request| answer(router.clone(), request, &tracked));
+    let (router, tracked, draining) = (shared.router.clone(), Arc::clone(activity), Arc::clone(&shared.draining));
+    let service = hyper::service::service_fn(move |request| answer(router.clone(), request, &tracked, &draining));
     let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
     let mut stopping = shared.stopping.clone();
-    let (mut is_asked_to_go, mut gone_by) = (false, None);
+    let (mut is_stopping, mut gone_by) = (false, None);
     loop {
-        let deadline = gone_by.unwrap_or_else(|| next_look(activity, &shared.bounds));
+        let next = if is_stopping { Instant::now() + LOOK } else { next_look(activity, &shared.bounds) };
+        let deadline = gone_by.unwrap_or(next);
         tokio::select! {
             biased;
             ended = &mut connection => {
@@ -82,24 +90,30 @@ async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static
                 return;
             }
             () = activity.closed() => return,
-            () = stopped(&mut stopping), if !is_asked_to_go => {}
+            () = stopped(&mut stopping), if !is_stopping => {
+                is_stopping = true;
+                if expects_first_request(activity) {
+                    continue;
+                }
+            }
             () = tokio::time::sleep_until(deadline) => {
                 if gone_by.is_some() {
                     return;
                 }
-                // It may have done something meanwhile.
-                if activity.deadline(&shared.bounds).is_none_or(|deadline| deadline > Instant::now()) {
-                    continue;
-                }
+                let is_overdue = activity.deadline(&shared.bounds).is_some_and(|deadline| deadline <= Instant::now());
                 // A client that waits between requests may be about to send one. The others had their time.
-                if activity.phase().0 != Phase::Idle {
+                if is_overdue && activity.phase().0 != Phase::Idle {
                     return;
+                }
+                // It may have done something meanwhile.
+                if !is_overdue && (!is_stopping || expects_first_request(activity)) {
+                    continue;
                 }
             }
         }
         // Responses in progress are sent first, within the grace period of `Handle::stop`.
         connection.as_mut().graceful_shutdown();
-        is_asked_to_go = true;
+        is_stopping = true;
         gone_by = activity.deadline(&shared.bounds).map(|_| Instant::now() + FAREWELL);
     }
 }
@@ -109,6 +123,12 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
         // The server that could stop it is gone.
         std::future::pending::<()>().await;
     }
+}
+
+/// Whether a connection was opened a moment ago, so that its first request is on its way.
+fn expects_first_request(activity: &Activity) -> bool {
+    let (phase, since) = activity.phase();
+    phase == Phase::New && since.elapsed() < FIRST_REQUEST
 }
 
 /// When to look whether the connection is overdue. Nothing wakes it when its activity changes: that would cost every request something.
@@ -122,11 +142,17 @@ fn answer(
     router: Router,
     request: hyper::Request<Incoming>,
     activity: &Arc<Activity>,
+    draining: &Arc<AtomicBool>,
 ) -> impl Future<Output = Result<axum::response::Response, Infallible>> + Send + use<> {
     let exchange = Exchange::begin(activity);
+    let draining = (request.version() <= Version::HTTP_11).then(|| Arc::clone(draining));
     let request: Request = request.map(|body| Body::new(Tracked::new(body, &exchange)));
     async move {
-        let response = router.oneshot(request).await?;
+        let mut response = router.oneshot(request).await?;
+        let is_last = draining.is_some_and(|draining| draining.load(Ordering::Relaxed));
+        if is_last && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         Ok(response.map(|body| Body::new(Tracked::new(body, &exchange))))
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -29,11 +30,19 @@ pub struct Server {
 #[derive(Clone, Debug)]
 pub struct Handle {
     stop: watch::Sender<Option<Duration>>,
+    draining: Arc<AtomicBool>,
 }
 
 impl Handle {
+    /// From now on every answer is the last one of its HTTP/1.1 connection, and says so. A server that is about to stop calls this first: a
+    /// connection that it closes between two requests may be closed under a request that is on its way, which clients do not repeat.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
     /// No new connections, and no new requests on those there are. Requests that are under way have this long to end.
     pub fn stop(&self, grace: Duration) {
+        self.drain();
         self.stop.send_replace(Some(grace));
     }
 }
@@ -45,7 +54,13 @@ impl Server {
     /// The listener cannot be used.
     pub fn new(listener: std::net::TcpListener, router: Router) -> io::Result<Server> {
         listener.set_nonblocking(true)?;
-        let shared = Shared { router, bounds: Bounds::default(), tls: None, stopping: watch::channel(false).1 };
+        let shared = Shared {
+            router,
+            bounds: Bounds::default(),
+            tls: None,
+            draining: Arc::default(),
+            stopping: watch::channel(false).1,
+        };
         Ok(Server { listener: TcpListener::from_std(listener)?, shared, stop: watch::Sender::new(None) })
     }
 
@@ -63,7 +78,7 @@ impl Server {
 
     /// What stops it.
     pub fn handle(&self) -> Handle {
-        Handle { stop: self.stop.clone() }
+        Handle { stop: self.stop.clone(), draining: Arc::clone(&self.shared.draining) }
     }
 
     /// Where it listens.

@@ -136,6 +136,30 @@ async fn a_server_that_stops_answers_what_it_was_asked_and_accepts_no_more() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_about_to_stop_says_with_each_answer_that_it_is_the_last() {
+    let served = serve(Bounds::default());
+    let mut stream = served.connect().await;
+    assert!(!ask(&mut stream, GET).await.contains("connection: close"));
+    served.handle.drain();
+    let last = ask(&mut stream, GET).await;
+    assert!(last.contains("connection: close") && last.ends_with("ok"), "{last}");
+    closed(&mut stream).await;
+    assert!(ask(&mut served.connect().await, GET).await.ends_with("ok"), "it still accepts");
+}
+
+#[tokio::test]
+async fn a_connection_that_was_just_opened_is_answered_although_the_server_stops() {
+    let served = serve(Bounds::default());
+    // The server has accepted both when it answers the second one.
+    let mut new = served.connect().await;
+    assert!(ask(&mut served.connect().await, GET).await.ends_with("ok"));
+    served.handle.stop(Duration::from_mins(1));
+    tokio::task::yield_now().await;
+    assert!(ask(&mut new, GET).await.ends_with("ok"));
+    served.serving.await.unwrap();
+}
+
+#[tokio::test]
 async fn requests_that_take_longer_than_the_grace_are_ended() {
     let served = serve(Bounds::default());
     let mut slow = served.slow().await;

@@ -3,21 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use pillion_api::names::VPA_UPDATES;
 use pillion_api::pod::{Object, Pod};
 use pillion_api::vpa::{Gates, VerticalPodAutoscaler};
+use pillion_inject::Injected;
 use pillion_note::{ContainerKey, ContainerList, Draft, Draw, Note, Reason, Subject};
 use pillion_quantity::Quantity;
 use pillion_rightsize::{
     Amounts, ContainerKind, ContainerTarget, LimitRanges, PodContainer, PodView, Sizing, Workload, admits, annotations,
-    controlling, is_target, size,
+    controlling, is_target, size, targeted_set,
 };
 use serde_json::Value;
 
 /// The autoscalers that may control new pods, and what else they are decided by.
 #[derive(Clone, Debug, Default)]
 pub struct Autoscalers {
-    /// The autoscalers.
+    /// The autoscalers of workloads.
     pub list: Vec<Arc<VerticalPodAutoscaler>>,
+    /// The autoscalers of SidecarSets, which reach every namespace.
+    pub of_sets: Vec<Arc<VerticalPodAutoscaler>>,
     /// The LimitRanges, by namespace.
     pub ranges: BTreeMap<String, LimitRanges>,
     /// `--max-allowed-cpu-boost`.
@@ -26,74 +30,125 @@ pub struct Autoscalers {
 
 impl Autoscalers {
     /// The one that controls the pods of a workload. One that does nothing to new pods does not count.
-    fn controlling(&self, workload: &Workload) -> Option<&VerticalPodAutoscaler> {
+    pub fn controlling(&self, workload: &Workload) -> Option<&VerticalPodAutoscaler> {
         let autoscalers = self.list.iter().map(AsRef::as_ref);
         controlling(autoscalers.filter(|autoscaler| is_target(autoscaler, workload) && admits(autoscaler)))
+    }
+
+    /// The one that controls the sidecars of a SidecarSet, likewise.
+    fn of_set(&self, set: &str) -> Option<&VerticalPodAutoscaler> {
+        let autoscalers = self.of_sets.iter().map(AsRef::as_ref);
+        controlling(autoscalers.filter(|autoscaler| targeted_set(autoscaler) == Some(set) && admits(autoscaler)))
     }
 }
 
 /// The rightsizing of one pod.
 pub(crate) struct Rightsizing<'a> {
-    autoscaler: &'a VerticalPodAutoscaler,
+    /// The autoscaler of its workload.
+    of_workload: Option<&'a VerticalPodAutoscaler>,
+    /// Those of the SidecarSets that were injected, each with its containers.
+    of_sets: Vec<(&'a VerticalPodAutoscaler, BTreeSet<ContainerKey>)>,
     ranges: LimitRanges,
     max_boost: Option<Quantity>,
     gates: Gates,
-    done: Vec<Sizing>,
+    done: Vec<(&'a VerticalPodAutoscaler, Sizing)>,
 }
 
 impl<'a> Rightsizing<'a> {
-    /// `None` if no autoscaler controls the pod.
+    /// `None` if no autoscaler controls the pod or a part of it.
     pub(crate) fn new(
         draft: &mut Draft<'_>,
         autoscalers: &'a Autoscalers,
+        injected: &Injected,
         draw: &Draw,
         gates: Gates,
     ) -> Option<Rightsizing<'a>> {
         let namespace = draft.pod().namespace().to_owned();
-        let (kind, name) = draw.workload.clone()?;
-        let workload = Workload { namespace, kind, name };
-        let autoscaler = autoscalers.controlling(&workload)?;
+        let ranges = autoscalers.ranges.get(&namespace).copied().unwrap_or_default();
+        let workload = draw.workload.clone().map(|(kind, name)| Workload { namespace, kind, name });
+        let of_workload = workload.and_then(|workload| autoscalers.controlling(&workload));
+        let of_sets = of_sets(autoscalers, injected);
+        let any = of_workload.or(of_sets.first().map(|(autoscaler, _)| *autoscaler))?;
         if draft.field("resources").and_then(Value::as_object).is_some_and(|resources| !resources.is_empty()) {
             let text = "the pod sets resources for the pod as a whole (spec.resources), which containers must fit into; it is left as it is";
-            draft.note(Note::warning(subject(autoscaler), Reason::PodResources, text));
+            draft.note(Note::warning(subject(any), Reason::PodResources, text));
             return None;
         }
-        let ranges = autoscalers.ranges.get(&workload.namespace).copied().unwrap_or_default();
-        Some(Rightsizing { autoscaler, ranges, max_boost: autoscalers.max_boost, gates, done: Vec::new() })
+        Some(Rightsizing { of_workload, of_sets, ranges, max_boost: autoscalers.max_boost, gates, done: Vec::new() })
     }
 
     /// Sizes the pod's own containers and native sidecars.
     pub(crate) fn size_own(&mut self, draft: &mut Draft<'_>) {
-        self.step(draft, true);
+        let own: BTreeSet<ContainerKey> = keys(draft).into_values().filter(|key| draft.is_own(*key)).collect();
+        if let Some(autoscaler) = self.of_workload {
+            self.step(draft, autoscaler, &own);
+        }
     }
 
-    /// Sizes the containers that were injected, over what their `resourcesPolicy` says, and writes the annotations.
+    /// Sizes the containers that were injected, over what their `resourcesPolicy` says, and writes the annotations. An autoscaler of
+    /// their SidecarSet wins over that of the workload.
     pub(crate) fn size_injected(mut self, draft: &mut Draft<'_>) {
-        self.step(draft, false);
+        let of_sets = std::mem::take(&mut self.of_sets);
+        if let Some(autoscaler) = self.of_workload {
+            let is_rest = |key: &ContainerKey| {
+                !draft.is_own(*key) && !of_sets.iter().any(|(_, containers)| containers.contains(key))
+            };
+            let rest: BTreeSet<ContainerKey> = keys(draft).into_values().filter(is_rest).collect();
+            self.step(draft, autoscaler, &rest);
+        }
+        for (autoscaler, containers) in &of_sets {
+            self.step(draft, autoscaler, containers);
+        }
         let Some(pod) = view(draft) else { return };
-        for (key, value) in annotations(self.autoscaler, &pod, &self.done, self.gates) {
+        let mut all: BTreeMap<String, String> = BTreeMap::new();
+        for autoscaler in self.of_workload.into_iter().chain(of_sets.iter().map(|(autoscaler, _)| *autoscaler)) {
+            let of_this = self.done.iter().filter(|(by, _)| std::ptr::eq(*by, autoscaler));
+            let sizings: Vec<Sizing> = of_this.map(|(_, sizing)| sizing.clone()).collect();
+            for (key, value) in annotations(autoscaler, &pod, &sizings, self.gates) {
+                let before = all.get(&key).filter(|_| key == VPA_UPDATES);
+                let value = before.map_or_else(|| value.clone(), |before| format!("{before}; {value}"));
+                all.insert(key, value);
+            }
+        }
+        for (key, value) in all {
             draft.set_annotation(key, value);
         }
     }
 
-    fn step(&mut self, draft: &mut Draft<'_>, own: bool) {
+    fn step(&mut self, draft: &mut Draft<'_>, autoscaler: &'a VerticalPodAutoscaler, wanted: &BTreeSet<ContainerKey>) {
         let Some(pod) = view(draft) else { return };
-        let keys: BTreeMap<(ContainerList, String), ContainerKey> = LISTS
-            .into_iter()
-            .flat_map(|list| draft.containers(list).map(move |(key, it)| ((list, it.name().to_owned()), key)))
-            .collect();
-        let own_keys: BTreeSet<ContainerKey> = keys.values().copied().filter(|key| draft.is_own(*key)).collect();
+        let keys = keys(draft);
         let key = |container: &PodContainer| keys.get(&(list(container.kind), container.name.clone())).copied();
-        let is_wanted = |container: &PodContainer| key(container).is_some_and(|key| own_keys.contains(&key) == own);
-        let sizing = size(self.autoscaler, &pod, &self.ranges, self.max_boost, self.gates, is_wanted);
+        let is_wanted = |container: &PodContainer| key(container).is_some_and(|key| wanted.contains(&key));
+        let sizing = size(autoscaler, &pod, &self.ranges, self.max_boost, self.gates, is_wanted);
         for target in &sizing.targets {
             let container = pod.containers.iter().find(|container| container.name == target.container);
             let Some(object) = container.and_then(key).and_then(|key| draft.container_mut(key)) else { continue };
             set(object, target);
-            draft.note(Note::info(subject(self.autoscaler), Reason::Rightsized, text(target)).about(&target.container));
+            draft.note(Note::info(subject(autoscaler), Reason::Rightsized, text(target)).about(&target.container));
         }
-        self.done.push(sizing);
+        self.done.push((autoscaler, sizing));
     }
+}
+
+/// The autoscalers of the SidecarSets that were injected, in the order of the sets' names.
+fn of_sets<'a>(
+    autoscalers: &'a Autoscalers,
+    injected: &Injected,
+) -> Vec<(&'a VerticalPodAutoscaler, BTreeSet<ContainerKey>)> {
+    let mut by_set: BTreeMap<&str, BTreeSet<ContainerKey>> = BTreeMap::new();
+    if !autoscalers.of_sets.is_empty() {
+        for (key, set) in injected.sets() {
+            by_set.entry(set).or_default().insert(key);
+        }
+    }
+    by_set.into_iter().filter_map(|(set, containers)| Some((autoscalers.of_set(set)?, containers))).collect()
+}
+
+/// The containers of a pod, by their list and name.
+fn keys(draft: &Draft<'_>) -> BTreeMap<(ContainerList, String), ContainerKey> {
+    let named = |list| draft.containers(list).map(move |(key, it)| ((list, it.name().to_owned()), key));
+    LISTS.into_iter().flat_map(named).collect()
 }
 
 const LISTS: [ContainerList; 2] = [ContainerList::InitContainers, ContainerList::Containers];
@@ -252,6 +307,45 @@ mod tests {
         assert_eq!(cpu(&after, "log"), "125m", "half of what the app has now");
         assert_eq!(cpu(&after, "proxy"), "250m", "the autoscaler controls it");
         assert_eq!(after["metadata"]["annotations"]["vpaObservedContainers"].as_str().unwrap().split(", ").count(), 3);
+    }
+
+    #[test]
+    fn an_autoscaler_of_the_sidecar_set_wins_over_that_of_the_workload_and_reaches_pods_without_one() {
+        let mesh = json!({"containers": [{"name": "proxy", "image": "proxy:1", "resourcesPolicy": {
+            "targetContainersMode": "sum", "resourcesExpr": {"requests": {"cpu": "cpu*50%"}}
+        }}]});
+        let log = json!({"containers": [{"name": "log", "image": "log:1"}]});
+        let mut snapshot = snapshot(&["app", "proxy", "log"], vec![mesh, log]);
+        let mut of_set = (*autoscaler(&["proxy", "app"])).clone();
+        of_set.metadata.name = Some("mesh".to_owned());
+        of_set.metadata.namespace = Some("pillion-system".to_owned());
+        of_set.spec.target_ref = serde_json::from_value(
+            json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "SidecarSet", "name": "set-0"}),
+        )
+        .unwrap();
+        let recommended = &mut of_set.status.recommendation.as_mut().unwrap().container_recommendations;
+        for it in recommended {
+            it.target = serde_json::from_value(json!({"cpu": "70m"})).unwrap();
+        }
+        snapshot.autoscalers.of_sets = vec![Arc::new(of_set)];
+        let cpu = |after: &Value| -> Vec<String> {
+            let containers = after["spec"]["containers"].as_array().unwrap();
+            let text = |it: &Value| format!("{} {}", it["name"].as_str().unwrap(), it["resources"]["requests"]["cpu"]);
+            containers.iter().map(text).collect()
+        };
+        let (after, notes) = admitted(&pod(), &snapshot, "", "web");
+        assert_eq!(cpu(&after), [r#"proxy "70m""#, r#"log "250m""#, r#"app "250m""#]);
+        assert!(notes.iter().any(|note| note.to_string().contains(r#""pillion-system/mesh", container "proxy""#)));
+        let updates = after["metadata"]["annotations"]["vpaUpdates"].as_str().unwrap();
+        assert!(
+            updates.contains("updated by web: ") && updates.contains("; Pod resources updated by mesh: "),
+            "{updates}"
+        );
+        let (again, _) = admitted(&after, &snapshot, "", "web");
+        assert_eq!(again, after, "admitting twice is admitting once");
+
+        let (after, _) = admitted(&pod(), &snapshot, "", "no-autoscaler-of-its-own");
+        assert_eq!(cpu(&after), [r#"proxy "70m""#, "log null", r#"app "100m""#]);
     }
 
     #[test]

@@ -40,6 +40,7 @@
 
 mod api_server;
 mod autoscaling;
+mod follow;
 mod offline;
 
 use std::borrow::Cow;
@@ -56,7 +57,8 @@ use pillion_note::{Denied, Draft, Draw, Note};
 use autoscaling::Rightsizing;
 
 pub use autoscaling::Autoscalers;
-pub use offline::{Injected, Offline, OfflineError, Why};
+pub use follow::follow;
+pub use offline::{AutoscalerVerdict, Injected, Offline, OfflineError, Why};
 
 /// The cluster as admission sees it.
 #[derive(Clone, Debug, Default)]
@@ -111,7 +113,7 @@ fn decide(
     let context = Context { namespace: &namespace, catalog: &snapshot.catalog, draw, gates, now };
     let mut injected = pillion_inject::inject(draft, &context)?;
     apply_marks(draft, &mut injected, gates, &snapshot.sidecar_means)?;
-    let mut rightsizing = Rightsizing::new(draft, &snapshot.autoscalers, draw, gates.into());
+    let mut rightsizing = Rightsizing::new(draft, &snapshot.autoscalers, &injected, draw, gates.into());
     if let Some(rightsizing) = &mut rightsizing {
         rightsizing.size_own(draft);
     }

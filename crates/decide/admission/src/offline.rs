@@ -1,17 +1,20 @@
 //! Admission outside of the webhook: what a manifest, or an object of a cluster, would become.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use json_patch::Patch;
 use pillion_api::field;
 use pillion_api::pod::{Object, Pod};
+use pillion_api::vpa::VerticalPodAutoscaler;
 use pillion_api::workload::pod_template;
 use pillion_gates::Gates;
 use pillion_inject::{MatchReason, Verdict};
 use pillion_note::{Denied, Draw, Note};
+use pillion_rightsize::{Workload, admits, is_target, target_of, targeted_set};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::api_server::before_webhooks;
 use crate::{Decision, Snapshot, admit};
@@ -50,6 +53,9 @@ pub struct Injected {
 pub struct Why {
     /// Of every SidecarSet, by name.
     pub sidecar_sets: Vec<Verdict>,
+    /// Of every VerticalPodAutoscaler that could size the pod, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vertical_pod_autoscalers: Vec<AutoscalerVerdict>,
     /// What admission decided.
     pub notes: Vec<Note>,
     /// Why the pod is refused, if it is.
@@ -59,6 +65,20 @@ pub struct Why {
     pub init_containers: Vec<String>,
     /// The containers of the admitted pod, in order.
     pub containers: Vec<String>,
+}
+
+/// Whether an autoscaler sizes a new pod, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AutoscalerVerdict {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Whether it sizes the pod or a part of it.
+    pub matched: bool,
+    /// Why.
+    pub message: String,
 }
 
 /// Why a manifest cannot be admitted.
@@ -98,6 +118,7 @@ impl Offline {
     pub fn why(&self, object: &Value, now: Timestamp) -> Result<Option<Why>, OfflineError> {
         let Some((pod, path)) = self.pod(object)? else { return Ok(None) };
         let sidecar_sets = self.explain(&pod);
+        let vertical_pod_autoscalers = self.explain_autoscalers(&pod, &sidecar_sets);
         let Decision { outcome, notes } = self.decide(&pod, time_of(path, now));
         let (denied, after) = match outcome {
             Ok(patch) => {
@@ -109,7 +130,7 @@ impl Offline {
         };
         let init_containers = after.init_containers().map(|container| container.name().to_owned()).collect();
         let containers = after.containers().map(|container| container.name().to_owned()).collect();
-        Ok(Some(Why { sidecar_sets, notes, denied, init_containers, containers }))
+        Ok(Some(Why { sidecar_sets, vertical_pod_autoscalers, notes, denied, init_containers, containers }))
     }
 
     /// The pod that the API server would show to the webhook, and where it is in the object. `None` if the object has no pod in it.
@@ -134,7 +155,60 @@ impl Offline {
         if self.excluded_namespaces.contains(pod.namespace()) {
             return Decision { outcome: Ok(Patch::default()), notes: Vec::new() };
         }
-        admit(pod, &self.snapshot, self.gates, &self.draw, now)
+        let workload = self.workload(pod).map(|workload| (workload.kind, workload.name));
+        let draw = Draw { workload: self.draw.workload.clone().or(workload), ..self.draw.clone() };
+        admit(pod, &self.snapshot, self.gates, &draw, now)
+    }
+
+    /// The workload of a pod, as far as its own reference says: the Deployment of a ReplicaSet is known by its name.
+    fn workload(&self, pod: &Pod) -> Option<Workload> {
+        let metadata = &pod.as_value()["metadata"];
+        let mut owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+        let owner = owners.find(|owner| owner["controller"] == true)?;
+        let (kind, name) = (owner["kind"].as_str()?, owner["name"].as_str()?);
+        let workload = |kind: &str, name: &str| Workload {
+            namespace: pod.namespace().to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+        };
+        let hash = metadata["labels"]["pod-template-hash"].as_str().unwrap_or_default();
+        let deployment = name.strip_suffix(hash).and_then(|name| name.strip_suffix('-'));
+        match deployment.filter(|_| kind == "ReplicaSet" && !hash.is_empty()) {
+            Some(deployment) => Some(workload("Deployment", deployment)),
+            None => Some(workload(kind, name)),
+        }
+    }
+
+    fn explain_autoscalers(&self, pod: &Pod, sets: &[Verdict]) -> Vec<AutoscalerVerdict> {
+        let autoscalers = &self.snapshot.autoscalers;
+        let workload = self.workload(pod);
+        let controlling = workload.as_ref().and_then(|workload| autoscalers.controlling(workload));
+        let is_injected = |set: &str| sets.iter().any(|verdict| verdict.matched && verdict.sidecar_set == set);
+        let of_workloads = autoscalers.list.iter().filter(|it| it.namespace() == pod.namespace()).map(|it| {
+            let target = target_of(it).map_or("nothing".to_owned(), |it| format!("{}/{}", it.kind, it.name));
+            let is_target = workload.as_ref().is_some_and(|workload| is_target(it, workload));
+            match (is_target, controlling) {
+                (false, _) => (it, false, format!("it targets {target}, and the pod is of another workload")),
+                (true, _) if !admits(it) => (it, false, "its mode is Off: new pods are left alone".to_owned()),
+                (true, Some(other)) if !std::ptr::eq(other, it.as_ref()) => {
+                    (it, false, format!("{} is older, and targets {target} as well", other.name()))
+                }
+                (true, _) => (it, true, format!("it targets {target}")),
+            }
+        });
+        let of_sets = autoscalers.of_sets.iter().map(|it| {
+            let set = targeted_set(it).unwrap_or_default();
+            let is_injected = is_injected(set);
+            let not = if is_injected { "" } else { "not " };
+            (it, is_injected, format!("it targets SidecarSet/{set}, which is {not}injected"))
+        });
+        let verdict = |(it, matched, mut message): (&Arc<VerticalPodAutoscaler>, bool, String)| {
+            if matched && it.status.recommendation.is_none() {
+                message.push_str("; it recommends nothing yet");
+            }
+            AutoscalerVerdict { namespace: it.namespace().to_owned(), name: it.name().to_owned(), matched, message }
+        };
+        of_workloads.chain(of_sets).map(verdict).collect()
     }
 
     /// The LimitRanges of a namespace.
@@ -183,6 +257,8 @@ fn complete_metadata(pod: &mut Object, owner: &Value, namespace: &str) {
     let owner_name = owner["metadata"]["name"].as_str();
     if let (None, Some(name)) = (metadata.get("name"), owner_name) {
         metadata.insert("generateName".to_owned(), Value::String(format!("{name}-")));
+        let reference = json!([{"kind": owner["kind"], "name": name, "controller": true}]);
+        metadata.insert("ownerReferences".to_owned(), reference);
     }
 }
 

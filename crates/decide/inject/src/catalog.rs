@@ -97,6 +97,18 @@ impl Catalog {
         self.sets.is_empty()
     }
 
+    /// What a set injects: as it is in force, and as it is pinned.
+    pub(crate) fn bodies(&self, set: &str) -> impl Iterator<Item = &Body> {
+        let entry = self.sets.get(set);
+        let pinned = entry.and_then(|entry| entry.pin.as_ref()?.body.as_ref().ok()).map(AsRef::as_ref);
+        entry.map(|entry| &entry.latest).into_iter().chain(pinned)
+    }
+
+    /// What a set injected when it had this hash.
+    pub(crate) fn body(&self, set: &str, hash: &str) -> Option<&Body> {
+        self.bodies(set).find(|body| body.hash == hash)
+    }
+
     /// Every set, by name.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.sets.values().map(AsRef::as_ref)

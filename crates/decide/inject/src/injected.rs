@@ -49,6 +49,11 @@ impl Injected {
         self.sidecars.iter().filter_map(|sidecar| Some((sidecar.key, sidecar.set.as_str(), sidecar.mark.as_ref()?)))
     }
 
+    /// Every injected container, and the set that it comes from.
+    pub fn sets(&self) -> impl Iterator<Item = (ContainerKey, &str)> {
+        self.sidecars.iter().map(|sidecar| (sidecar.key, sidecar.set.as_str()))
+    }
+
     /// A later step has put one container in the place of another.
     pub fn moved(&mut self, from: ContainerKey, to: ContainerKey) {
         for sidecar in self.sidecars.iter_mut().filter(|sidecar| sidecar.key == from) {

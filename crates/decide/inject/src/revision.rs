@@ -25,8 +25,8 @@ pub(crate) fn choose<'c>(entry: &'c Entry, draft: &mut Draft<'_>, draw: &Draw) -
         if takes_pinned { format!("the pinned revision {}", pin.wanted) } else { "the latest revision".to_owned() };
     let message = format!("gets {which}: {why}");
     draft.note(Note::info(Subject::sidecar_set(set.name()), Reason::Revision, message));
-    let is_granted = draw.quota.get(set.name()) == Some(&true);
-    if let Some(place) = draw.place.as_ref().filter(|_| is_granted && takes_pinned) {
+    // By the id it is seen that the pod came, whether it was granted a place or counts among the pods that a percentage is of.
+    if let Some(place) = draw.place.as_ref().filter(|_| draw.quota.contains_key(set.name())) {
         draft.set_annotation(names::QUOTA_PLACE, place.as_str());
     }
     Ok(if takes_pinned { pinned } else { &entry.latest })

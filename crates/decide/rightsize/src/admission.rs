@@ -137,8 +137,7 @@ mod tests {
 
     use super::*;
 
-    const NATIVE: Gates =
-        Gates { native_sidecar: true, cpu_startup_boost: false, in_place: false, per_vpa_config: false };
+    const NATIVE: Gates = Gates { native_sidecar: true, ..Gates::NONE };
 
     fn autoscaler(mode: &str, recommended: Value) -> VerticalPodAutoscaler {
         pillion_api::vpa::decode(json!({

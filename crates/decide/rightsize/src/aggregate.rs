@@ -67,14 +67,14 @@ impl Aggregate {
     }
 
     /// What to store. Peaks of windows that are still open are left out: after a restart the same window would be counted
-    /// again from its beginning.
+    /// again from its beginning. What a container was OOM killed for is stored: it may never be measured again.
     pub fn to_checkpoint<'a>(
         &self,
         live: impl IntoIterator<Item = &'a Container>,
         now: Timestamp,
     ) -> VerticalPodAutoscalerCheckpointStatus {
         let mut memory = None;
-        for (peak, window_end) in live.into_iter().filter_map(Container::peak) {
+        for (peak, window_end) in live.into_iter().filter_map(Container::measured_peak) {
             if window_end > now.into() {
                 let memory = memory.get_or_insert_with(|| self.memory.clone());
                 memory.subtract(to_histogram(Resource::Memory, peak), PEAK_WEIGHT, window_end);

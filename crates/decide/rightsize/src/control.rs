@@ -1,7 +1,10 @@
 //! Which autoscaler controls a pod.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
-use pillion_api::vpa::{UpdateMode, VerticalPodAutoscaler};
+use pillion_api::names;
+use pillion_api::vpa::{Gates, UpdateMode, VerticalPodAutoscaler};
 
 use crate::pod::Owner;
 use crate::usage::Workload;
@@ -15,6 +18,51 @@ pub fn target_of(autoscaler: &VerticalPodAutoscaler) -> Option<Workload> {
     let target = autoscaler.spec.target_ref.as_ref()?;
     let (kind, name) = (target.kind.clone(), target.name.clone());
     Some(Workload { namespace: autoscaler.namespace().to_owned(), kind, name })
+}
+
+/// The SidecarSet that an autoscaler targets.
+pub fn targeted_set(autoscaler: &VerticalPodAutoscaler) -> Option<&str> {
+    let target = autoscaler.spec.target_ref.as_ref()?;
+    let group = target.api_version.as_deref().and_then(|version| version.split('/').next()).unwrap_or(names::GROUP);
+    (target.kind == names::SIDECARSET_KIND && group == names::GROUP).then_some(target.name.as_str())
+}
+
+/// What stands for all pods that a SidecarSet is injected into, in `home`, the manager's namespace.
+pub fn workload_of_set(home: &str, set: &str) -> Workload {
+    Workload { namespace: home.to_owned(), kind: names::SIDECARSET_KIND.to_owned(), name: set.to_owned() }
+}
+
+/// Why an autoscaler may not target a SidecarSet. It reaches pods of every namespace, so that only those may write one who may write in
+/// `home`, the manager's namespace.
+pub fn refuse_set_target(autoscaler: &VerticalPodAutoscaler, home: &str, gates: Gates) -> Option<String> {
+    let set = targeted_set(autoscaler)?;
+    if !gates.sidecar_set_target {
+        return Some(format!("the target is SidecarSet {set}, which needs the feature gate SidecarSetTarget"));
+    }
+    (autoscaler.namespace() != home).then(|| {
+        format!("the target is SidecarSet {set}, which reaches every namespace: such an autoscaler must be in namespace {home}")
+    })
+}
+
+/// The SidecarSet whose sidecars an autoscaler sizes, in all pods that they are injected into.
+pub fn sized_set<'a>(autoscaler: &'a VerticalPodAutoscaler, home: &str, gates: Gates) -> Option<&'a str> {
+    targeted_set(autoscaler).filter(|_| refuse_set_target(autoscaler, home, gates).is_none())
+}
+
+/// The same autoscaler without what it recommends for some containers: an autoscaler of their SidecarSet wins.
+pub fn without_containers(
+    autoscaler: &VerticalPodAutoscaler,
+    is_left_out: impl Fn(&str) -> bool,
+) -> Cow<'_, VerticalPodAutoscaler> {
+    let recommended = autoscaler.status.recommendation.iter().flat_map(|it| &it.container_recommendations);
+    if !recommended.into_iter().any(|it| is_left_out(&it.container_name)) {
+        return Cow::Borrowed(autoscaler);
+    }
+    let mut rest = autoscaler.clone();
+    if let Some(recommendation) = &mut rest.status.recommendation {
+        recommendation.container_recommendations.retain(|it| !is_left_out(&it.container_name));
+    }
+    Cow::Owned(rest)
 }
 
 /// Whether an autoscaler targets a workload.
@@ -78,6 +126,39 @@ mod tests {
         assert_eq!(controlling([&new, &old]).unwrap().name(), "z");
         assert_eq!(controlling([&new, &old, &twin]).unwrap().name(), "b");
         assert_eq!(controlling([]), None);
+    }
+
+    #[test]
+    fn a_sidecar_set_is_a_target_only_with_the_gate_and_only_in_the_namespace_of_the_manager() {
+        let of = |version: &str| {
+            let target = json!({"targetRef": {"apiVersion": version, "kind": "SidecarSet", "name": "mesh"}});
+            autoscaler("v", "2026-01-01T00:00:00Z", target)
+        };
+        let it = of("apps.kruise.io/v1alpha1");
+        let on = Gates { sidecar_set_target: true, ..Gates::NONE };
+        assert_eq!(sized_set(&it, "shop", on), Some("mesh"));
+        assert_eq!(sized_set(&of("apps.kruise.io/v1beta1"), "shop", on), Some("mesh"));
+        assert_eq!((sized_set(&it, "shop", Gates::NONE), sized_set(&it, "pillion-system", on)), (None, None));
+        assert_eq!(targeted_set(&of("example.com/v1")), None);
+        assert!(refuse_set_target(&it, "shop", Gates::NONE).unwrap().contains("gate SidecarSetTarget"));
+        assert!(refuse_set_target(&it, "pillion-system", on).unwrap().ends_with("must be in namespace pillion-system"));
+        assert_eq!(refuse_set_target(&of("example.com/v1"), "x", on), None);
+        assert_eq!(is_target(&it, &workload_of_set("shop", "mesh")), true);
+    }
+
+    #[test]
+    fn what_an_autoscaler_of_the_set_sizes_is_left_out() {
+        let mut it = autoscaler("v", "2026-01-01T00:00:00Z", json!({}));
+        it.status = serde_json::from_value(json!({"recommendation": {"containerRecommendations": [
+            {"containerName": "app", "target": {}}, {"containerName": "mesh", "target": {}}
+        ]}}))
+        .unwrap();
+        let names = |it: &VerticalPodAutoscaler| -> Vec<String> {
+            let all = it.status.recommendation.iter().flat_map(|it| &it.container_recommendations);
+            all.map(|it| it.container_name.clone()).collect()
+        };
+        assert_eq!(names(&without_containers(&it, |name| name == "mesh")), ["app"]);
+        assert!(matches!(without_containers(&it, |name| name == "other"), Cow::Borrowed(_)));
     }
 
     #[test]

@@ -87,16 +87,19 @@ pub use boost::{Unboost, unboost};
 pub use boosted_cpu::BoostError;
 pub use cap::{Cap, CapNote, Capped, cap};
 pub use conditions::{Observed, update_conditions};
-pub use control::{WELL_KNOWN_CONTROLLERS, admits, controlling, is_target, target_of, workload_of};
+pub use control::{
+    WELL_KNOWN_CONTROLLERS, admits, controlling, is_target, refuse_set_target, sized_set, target_of, targeted_set,
+    without_containers, workload_of, workload_of_set,
+};
 pub use estimate::{Bound, Derivation, EstimatorSettings, Percentiles};
 pub use histogram::CheckpointError;
 pub use horizontal::horizontal_conflicts;
 pub use limit_range::{LimitRangeItem, LimitRanges};
 pub use limits::LimitNote;
-pub use oom::{NewOom, new_ooms};
+pub use oom::{MemoryEviction, NewOom, memory_evictions, new_ooms};
 pub use patch::{annotation_patch, annotation_removal_patch, resource_patch};
 pub use pod::{Amounts, ContainerKind, OomKill, Owner, PodContainer, PodView, ResizeState, SpecResources};
-pub use post_process::{cap_to_policy, has_caught_up, keep_bounds, round_to_whole_cores};
+pub use post_process::{cap_to_policy, keep_bounds, release_bounds, round_to_whole_cores};
 pub use recommendation::{Candidate, Estimate, RecommendationFormat, recommend};
 pub use settings::{MemorySettings, SampleSettings};
 pub use target::{ContainerTarget, TargetNote, capped_recommendation, container_targets};

@@ -2,6 +2,8 @@
 
 use jiff::Timestamp;
 use pillion_api::vpa::Gates;
+use pillion_quantity::Quantity;
+use serde_json::Value;
 
 use crate::pod::{PodContainer, PodView};
 
@@ -43,15 +45,58 @@ pub fn new_ooms(
     pod.sized(gates).filter_map(kill).collect()
 }
 
+/// A pod that the kubelet evicted for the memory that one of its containers used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryEviction {
+    /// The namespace of the pod.
+    pub namespace: String,
+    /// Its name.
+    pub pod: String,
+    /// The container.
+    pub container: String,
+    /// Bytes of memory that it used.
+    pub used: i64,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What an event says of containers that used too much memory for their node. Events with another reason, or whose lists do not fit
+/// together, say nothing.
+pub fn memory_evictions(event: &Value) -> Vec<MemoryEviction> {
+    let (object, annotations) = (&event["involvedObject"], &event["metadata"]["annotations"]);
+    let at = event["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse().ok());
+    let list =
+        |key: &str| -> Vec<&str> { annotations[key].as_str().map(|it| it.split(',').collect()).unwrap_or_default() };
+    let (containers, used, starved) =
+        (list("offending_containers"), list("offending_containers_usage"), list("starved_resource"));
+    let fits = containers.len() == used.len() && used.len() == starved.len();
+    let (Some(at), true) = (at, event["reason"] == "Evicted" && object["kind"] == "Pod" && fits) else {
+        return Vec::new();
+    };
+    let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
+    let all = containers.into_iter().zip(used).zip(starved);
+    let of_memory = all.filter(|(_, starved)| *starved == "memory").filter_map(|((container, used), _)| {
+        let used: Quantity = used.parse().ok()?;
+        let used = i64::try_from(used.value()).unwrap_or(i64::MAX);
+        Some(MemoryEviction {
+            namespace: text("namespace"),
+            pod: text("name"),
+            container: container.to_owned(),
+            used,
+            at,
+        })
+    });
+    of_memory.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use pillion_api::pod::Pod;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
-    const NATIVE: Gates =
-        Gates { native_sidecar: true, cpu_startup_boost: false, in_place: false, per_vpa_config: false };
+    const NATIVE: Gates = Gates { native_sidecar: true, ..Gates::NONE };
 
     fn pod(status: &Value, sidecar_status: &Value) -> PodView {
         let resources = json!({"requests": {"memory": "1Ki"}});
@@ -110,5 +155,32 @@ mod tests {
         assert_eq!(of(None), 1);
         assert_eq!(of(Some("2026-01-01T00:01:04Z")), 1);
         assert_eq!(of(Some("2026-01-01T00:01:05Z")), 0);
+    }
+
+    /// `TestParseEvictionEvent` in upstream's `observer_test.go`.
+    #[test]
+    fn an_eviction_for_memory_names_containers_and_what_they_used() {
+        let event = |containers: &str, used: &str, starved: &str| {
+            let event = json!({
+                "reason": "Evicted", "involvedObject": {"kind": "Pod", "namespace": "test-namespace", "name": "pod1"},
+                "metadata": {"creationTimestamp": "2017-02-23T15:04:05Z", "annotations": {
+                    "offending_containers": containers, "offending_containers_usage": used, "starved_resource": starved
+                }}
+            });
+            let found = memory_evictions(&event);
+            found
+                .iter()
+                .map(|it| format!("{}/{}/{} {}", it.namespace, it.pod, it.container, it.used))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(event("test-container", "1024Ki", "memory"), ["test-namespace/pod1/test-container 1048576"]);
+        assert_eq!(
+            event("test-container,other-container", "1024Ki,2048Ki", "memory,memory"),
+            ["test-namespace/pod1/test-container 1048576", "test-namespace/pod1/other-container 2097152"]
+        );
+        assert_eq!(event("test-container,other-container", "1024Ki,2048Ki", "memory,evictable").len(), 1);
+        assert_eq!(event("test-container,other-container", "1024Ki", "memory,memory").len(), 0);
+        assert_eq!(event("test-container", "much", "memory").len(), 0);
+        assert_eq!(memory_evictions(&json!({"reason": "Killing"})).len(), 0);
     }
 }

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use pillion_api::names;
 use pillion_api::pod::{Container as ContainerJson, Pod};
+use pillion_api::record::Records;
 use pillion_api::vpa::{Gates, ResourceList};
 use pillion_expr::Resource;
 use pillion_quantity::Quantity;
@@ -191,6 +192,8 @@ pub struct PodView {
     pub observed: Option<Vec<String>>,
     /// The boosted containers, and the resources they had before.
     pub boosted: Vec<(String, Value)>,
+    /// The SidecarSets that were injected, and their containers that run beside the app.
+    pub injected: Vec<(String, Vec<String>)>,
 }
 
 impl PodView {
@@ -218,7 +221,13 @@ impl PodView {
             containers: containers.chain(sidecars).map(|(kind, i, json)| container(kind, i, json, status)).collect(),
             observed: pod.annotation(names::VPA_OBSERVED_CONTAINERS).and_then(parse_observed),
             boosted: boosted(metadata),
+            injected: injected(pod),
         }
+    }
+
+    /// The containers that a SidecarSet injected.
+    pub fn injected_by(&self, set: &str) -> &[String] {
+        self.injected.iter().find(|(name, _)| name == set).map_or(&[], |(_, containers)| containers)
     }
 
     /// The containers that are sized.
@@ -323,6 +332,15 @@ fn boosted(metadata: &Value) -> Vec<(String, Value)> {
         .collect()
 }
 
+/// What cannot be read was written by somebody else, and says nothing.
+fn injected(pod: &Pod) -> Vec<(String, Vec<String>)> {
+    let records = pod.annotation(names::HASH).and_then(|text| Records::parse(text).ok()).unwrap_or_default();
+    let containers = |set: &str| -> Vec<String> {
+        records.get(set).map(|record| record.sidecars().map(str::to_owned).collect()).unwrap_or_default()
+    };
+    records.sets().map(|set| (set.to_owned(), containers(set))).collect()
+}
+
 fn time(value: &Value) -> Option<Timestamp> {
     value.as_str()?.parse().ok()
 }
@@ -389,6 +407,16 @@ mod tests {
         assert_eq!(app.spec.limits, None);
         assert_eq!((mesh.kind, mesh.index), (ContainerKind::NativeSidecar, 1));
         assert!(mesh.restarts_on_resize && mesh.last_oom.is_some());
+    }
+
+    #[test]
+    fn what_sidecar_sets_injected_is_read_from_their_record() {
+        let of = |record: &str| {
+            let pod = view(json!({"metadata": {"annotations": {"kruise.io/sidecarset-hash": record}}, "spec": {}}));
+            (pod.injected_by("mesh").join(" "), pod.injected.len())
+        };
+        assert_eq!(of(r#"{"mesh": {"sidecarList": ["a", "b"]}, "log": {"sidecarList": null}}"#), ("a b".to_owned(), 2));
+        assert_eq!(of("torn {"), (String::new(), 0));
     }
 
     /// The table of `pods_inplace_restriction_test.go`; `PodResizePending` wins over `PodResizeInProgress`.

@@ -73,11 +73,23 @@ pub fn keep_bounds(recommendation: &mut RecommendedPodResources, before: &Recomm
     }
 }
 
-/// Whether the bounds are at least as close as before: history has caught up, and [`keep_bounds`] is no longer needed.
-pub fn has_caught_up(recommendation: &RecommendedPodResources, before: &RecommendedPodResources) -> bool {
+/// Takes out of `before` what [`keep_bounds`] need not keep any more: CPU bounds that are at least as close as before, since history has
+/// caught up. Bounds of memory stay: the peaks of the windows that were open are lost, and low usage at first says nothing about them.
+pub fn release_bounds(before: &mut RecommendedPodResources, recommendation: &RecommendedPodResources) {
     let mut kept = recommendation.clone();
     keep_bounds(&mut kept, before);
-    kept == *recommendation
+    for old in &mut before.container_recommendations {
+        let (now, kept) = (recommendation.of(&old.container_name), kept.of(&old.container_name));
+        let cpu = |it: Option<&RecommendedContainerResources>| {
+            let get = |list: &Option<ResourceList>| list.as_ref().and_then(|list| list.get("cpu"));
+            it.map(|it| (get(&it.lower_bound), get(&it.upper_bound)))
+        };
+        if now.is_some() && cpu(now) == cpu(kept) {
+            for list in old.lower_bound.iter_mut().chain(&mut old.upper_bound) {
+                list.0.remove("cpu");
+            }
+        }
+    }
 }
 
 /// The target and its bounds.
@@ -197,10 +209,27 @@ mod tests {
             (("80m", "100m", "120m"), ("10m", "50m", "1"), ("50m", "50m", "120m")),
         ] {
             let mut it = of(new.0, new.1, new.2);
-            assert_eq!(has_caught_up(&it, &of(before.0, before.1, before.2)), new == kept, "{before:?} {new:?}");
+            let mut left = of(before.0, before.1, before.2);
+            release_bounds(&mut left, &it);
+            let is_released = left.container_recommendations[0].upper_bound == Some(ResourceList::default());
+            assert_eq!(is_released, new == kept, "{before:?} {new:?}");
             keep_bounds(&mut it, &of(before.0, before.1, before.2));
             assert_eq!(it, of(kept.0, kept.1, kept.2), "{before:?} {new:?}");
         }
+    }
+
+    /// The peak that was lost may come back with the next hour.
+    #[test]
+    fn bounds_of_memory_are_kept_even_if_they_come_closer() {
+        let of = |upper: &str| -> RecommendedPodResources {
+            let it = json!({"containerName": "foo", "target": {"memory": "1Gi"}, "upperBound": {"memory": upper}});
+            serde_json::from_value(json!({"containerRecommendations": [it]})).unwrap()
+        };
+        let mut before = of("4Gi");
+        release_bounds(&mut before, &of("3Gi"));
+        let mut later = of("5Gi");
+        keep_bounds(&mut later, &before);
+        assert_eq!(later, of("4Gi"));
     }
 
     /// `cpu_integer_post_processor_test.go`.

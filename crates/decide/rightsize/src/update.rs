@@ -21,6 +21,7 @@ pub use brake::Brake;
 pub use group::Replicas;
 pub use pass::{Action, Pass, Snapshot, Step};
 pub use priority::Priority;
+pub use qos::changes_qos_class;
 pub use rate::RateLimit;
 pub use reason::{EvictReason, SkipReason};
 pub use settings::UpdaterSettings;

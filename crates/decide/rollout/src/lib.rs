@@ -45,7 +45,8 @@
 //! - Pure: the same snapshot and `now` give the same plan, in whatever order the pods come.
 //! - All state is in the cluster: in the pods' annotations, the ControllerRevisions and the set's status. Each step is one write to a pod,
 //!   and a plan made after any part of the writes leads to the same end.
-//! - No update makes more pods unavailable than `maxUnavailable`, and none leaves fewer pods on older revisions than the partition.
+//! - No update makes more pods unavailable than `maxUnavailable`, and none leaves fewer pods on older revisions than the partition. A pod and
+//!   the successor that its Deployment has already created count once.
 //! - A pod is looked at once in a pass; sorting the pods that can be updated is all that takes longer than that.
 //! - A revision that a pod has, that is pinned, or that a canary or a place uses is never trimmed.
 #![forbid(unsafe_code)]
@@ -54,6 +55,7 @@ mod amount;
 mod change;
 mod conditions;
 mod forecast;
+mod headcount;
 mod health;
 mod hot_upgrade;
 mod image;
@@ -83,7 +85,7 @@ pub use conditions::{AVAILABLE, BLOCKED, COMPLETE, DEADLINE_EXCEEDED, PROGRESSIN
 pub use forecast::{Forecast, ForecastPod, Rest, Wave, forecast};
 pub use images::ImageChange;
 pub use pace::{Basis, Estimate, Pace};
-pub use places::{Grant, Observed, Places, PlacesError, quota};
+pub use places::{Grant, Limit, Observed, Origin, Places, PlacesError};
 pub use plan::{Plan, PodUpdate, Snapshot, Step, plan};
 pub use refusals::Refusals;
 pub use restart::{Eviction, Restart, Unrestartable, restart};

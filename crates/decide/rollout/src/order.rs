@@ -11,6 +11,9 @@ pub(crate) struct Candidate<'p> {
     pub(crate) pod: &'p PodView,
     /// Whether updating it makes one more pod unavailable.
     pub(crate) is_available: bool,
+    /// Whether an earlier update has made it unavailable. Until it has left that revision, no other pod may be updated in its stead: it goes
+    /// before all others, whatever their priority.
+    pub(crate) is_busy: bool,
     turn: Turn,
     /// For each key of the scatter strategy the value of the pod's label.
     pub(crate) scatter: Vec<Option<&'p str>>,
@@ -33,7 +36,7 @@ impl<'p> Candidate<'p> {
     pub(crate) fn new(
         target: &Target,
         pod: &'p PodView,
-        is_available: bool,
+        (is_available, is_busy): (bool, bool),
         scatter: Vec<Option<&'p str>>,
     ) -> Candidate<'p> {
         // The most recent time goes first, and a missing one before all others.
@@ -51,13 +54,14 @@ impl<'p> Candidate<'p> {
             restarts: Reverse((restarts(false), restarts(true))),
             created: recent(pod.created),
         };
-        Candidate { pod, is_available, turn, scatter }
+        Candidate { pod, is_available, is_busy, turn, scatter }
     }
 
     /// Whose turn is first. Pods that are alike in everything take turns by name, so that the order is the same every time.
     pub(crate) fn compare(&self, other: &Candidate<'_>) -> Ordering {
         let name = |candidate: &Candidate<'p>| (&*candidate.pod.namespace, &*candidate.pod.name);
-        self.turn.cmp(&other.turn).then_with(|| name(self).cmp(&(&*other.pod.namespace, &*other.pod.name)))
+        let turn = |candidate: &Candidate<'_>| (!candidate.is_busy, candidate.turn);
+        turn(self).cmp(&turn(other)).then_with(|| name(self).cmp(&(&*other.pod.namespace, &*other.pod.name)))
     }
 }
 

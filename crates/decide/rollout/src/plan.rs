@@ -103,7 +103,7 @@ pub fn plan<'p>(snapshot: &Snapshot<'_>, pods: impl IntoIterator<Item = &'p PodV
     let kept = amount::partition(strategy.partition.as_ref(), tally.matched);
     let max_unavailable = amount::max_unavailable(strategy.max_unavailable.as_ref(), tally.matched);
     // Pods that stay on the old revision for other reasons count towards those that the partition keeps.
-    let allowed = tally.not_updated().saturating_sub(kept);
+    let allowed = tally.allowed(kept);
     let remaining = tally.upgradable.min(allowed);
     // Pods that are neither kept nor can be updated in place.
     let unreachable = tally.not_upgradable.count().min(allowed - remaining);
@@ -165,6 +165,7 @@ fn choose<'p>(tally: &mut Tally<'p>, allowed: usize, max_unavailable: usize) -> 
     }
     candidates.sort_unstable_by(Candidate::compare);
     tally.scatter.spread(&mut candidates);
+    candidates.sort_by_key(|candidate| !candidate.is_busy);
     candidates.truncate(allowed);
     let mut unavailable = tally.busy.count();
     let mut taken = 0;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::headcount::Headcount;
 use crate::health::Health;
 use crate::hot_upgrade;
 use crate::order::Candidate;
@@ -13,6 +14,7 @@ use crate::scatter::Scatter;
 use crate::target::Target;
 use crate::view::{InjectedSet, PodView, Trouble};
 use crate::waiting::is_done;
+use crate::workload::deployment;
 
 /// What one pass over the pods of a set has found.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(crate) struct Tally<'p> {
     pub(crate) updated: usize,
     pub(crate) updated_ready: usize,
     pub(crate) ready: usize,
+    /// Pods that do not have the latest revision, counted as a partition counts them.
+    old: Headcount<(&'p str, &'p str), &'p str>,
     /// Pods that the strategy may update, those in flight included.
     pub(crate) upgradable: usize,
     /// Pods that can be updated now.
@@ -60,6 +64,7 @@ impl<'p> Tally<'p> {
             updated: 0,
             updated_ready: 0,
             ready: 0,
+            old: Headcount::default(),
             upgradable: 0,
             candidates: Vec::new(),
             scatter: Scatter::new(&target.set.spec.update_strategy.scatter_strategy),
@@ -82,6 +87,11 @@ impl<'p> Tally<'p> {
         self.matched - self.updated
     }
 
+    /// How many pods an update may take from older revisions so that `kept` stay there.
+    pub(crate) fn allowed(&self, kept: usize) -> usize {
+        if kept == 0 { self.not_updated() } else { self.old.total().saturating_sub(kept) }
+    }
+
     /// Looks at a pod. `refusal` is how the API server last answered an update of it.
     pub(crate) fn observe(
         &mut self,
@@ -100,7 +110,14 @@ impl<'p> Tally<'p> {
         let (is_updated, is_upgradable) = (target.is_updated(injected), target.is_upgradable(pod, injected));
         self.matched += 1;
         self.updated += usize::from(is_updated);
+        if !is_updated && target.set.spec.update_strategy.partition.is_some() {
+            match deployment(pod) {
+                Some((name, replica_set)) => self.old.add((&pod.namespace, name), replica_set, 1),
+                None => self.old.add_others(1),
+            }
+        }
         let scatter = self.scatter.observe(pod);
+        let busy_before = self.busy.count();
         if health.is_available() {
             self.ready += 1;
             self.updated_ready += usize::from(is_updated);
@@ -122,7 +139,8 @@ impl<'p> Tally<'p> {
             if is_upgradable {
                 self.upgradable += 1;
                 if !health.is_in_flight && !is_postponed {
-                    self.candidates.push(Candidate::new(target, pod, health.is_available(), scatter));
+                    let is_busy = self.busy.count() > busy_before;
+                    self.candidates.push(Candidate::new(target, pod, (health.is_available(), is_busy), scatter));
                 }
             } else {
                 self.not_upgradable.add(pod, "");

@@ -21,18 +21,22 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The workload of a pod. That a ReplicaSet is one of a Deployment is known by its name, so that none has to be read.
+    /// The workload of a pod.
     pub fn of(pod: &PodView) -> Workload {
         let (kind, name) = match &pod.owner {
             None => ("Pod", &*pod.name),
-            Some(owner) => {
-                let hash = pod.label(POD_TEMPLATE_HASH).filter(|_| &*owner.kind == "ReplicaSet");
-                let of_deployment = hash.and_then(|hash| owner.name.strip_suffix(hash)?.strip_suffix('-'));
-                of_deployment.map_or((&*owner.kind, &*owner.name), |name| ("Deployment", name))
-            }
+            Some(owner) => deployment(pod).map_or((&*owner.kind, &*owner.name), |(name, _)| ("Deployment", name)),
         };
         Workload { namespace: pod.namespace.to_string(), kind: kind.to_owned(), name: name.to_owned() }
     }
+}
+
+/// The Deployment of a pod, and the hash of its ReplicaSet. That a ReplicaSet is one of a Deployment is known by its name, so that none has
+/// to be read.
+pub(crate) fn deployment(pod: &PodView) -> Option<(&str, &str)> {
+    let owner = pod.owner.as_ref().filter(|owner| &*owner.kind == "ReplicaSet")?;
+    let hash = pod.label(POD_TEMPLATE_HASH)?;
+    Some((owner.name.strip_suffix(hash)?.strip_suffix('-')?, hash))
 }
 
 /// `shop/Deployment/web`.

@@ -114,7 +114,7 @@ impl CustomResource {
         })
     }
 
-    /// Takes a body apart: what the schema does not know is dropped and told.
+    /// Takes a body apart: what the schema does not know is dropped and reported.
     pub(crate) fn decode(&self, mut value: Value) -> Result<(Value, Vec<String>), String> {
         let unknown = self.structural.coerce(&mut value)?;
         Ok((value, unknown.iter().map(|path| format!("unknown field {path:?}")).collect()))

@@ -28,6 +28,7 @@
 //! # Invariants
 //! - Where a real kube-apiserver answers differently, this one is wrong; `pillion-differential` compares them, and docs/embedded.md lists what is left.
 //! - Nothing here waits on a socket or a thread when the store is in memory and webhooks are registered in process: virtual time stays exact.
+//! - A write of a large object is carried out beside the threads that serve all others, a few at a time.
 //! - An answer to a write is sent after the store has it.
 //! - A request on a port that has begun to write is carried out to its end, also when its client has gone. A server that was killed between two
 //!   writes of one request does the rest when it starts again ([`ApiServer::bootstrap`]).
@@ -53,6 +54,7 @@ mod discovery;
 mod endpoint;
 mod kinds;
 mod list;
+mod long;
 mod media;
 mod meta;
 mod metrics;

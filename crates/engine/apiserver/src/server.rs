@@ -19,7 +19,7 @@ use crate::state::Inner;
 use crate::status::{Refusal, Result};
 use crate::upgrade::Upgrade;
 use crate::user::User;
-use crate::{discovery, kinds, nonresource, respond, verbs};
+use crate::{discovery, kinds, long, nonresource, respond, verbs};
 
 /// Bodies may not be larger, as with kube-apiserver.
 const LARGEST_BODY: usize = 3 * 1024 * 1024;
@@ -240,5 +240,5 @@ async fn resource(
         body,
         warnings,
     };
-    verbs::run(action, &call).await
+    long::run(action, &call).await
 }

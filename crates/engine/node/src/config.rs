@@ -1,4 +1,4 @@
-//! What a node is told about itself.
+//! The configuration of a node.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

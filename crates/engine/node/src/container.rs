@@ -16,7 +16,7 @@ pub(crate) fn find<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
     spec.containers.iter().chain(spec.init_containers.iter().flatten()).find(|container| container.name == name)
 }
 
-/// Starts an attempt of a container, and tells users how it went.
+/// Starts an attempt of a container, and reports how it went.
 pub(crate) async fn start<R: Runtime>(
     config: &Config,
     runtime: &R,

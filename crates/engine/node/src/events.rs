@@ -1,18 +1,11 @@
 //! What events of this node are about.
 
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use pillion_events::reference;
 
 /// A pod.
 pub(crate) fn pod(pod: &Pod) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("v1".into()),
-        kind: Some("Pod".into()),
-        namespace: pod.metadata.namespace.clone(),
-        name: pod.metadata.name.clone(),
-        uid: pod.metadata.uid.clone(),
-        resource_version: pod.metadata.resource_version.clone(),
-        field_path: None,
-    }
+    reference(pod)
 }
 
 /// A container of a pod.

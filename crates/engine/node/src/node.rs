@@ -61,7 +61,7 @@ impl<R: Runtime> Node<R> {
     }
 
     /// Ends every pod, and [`Node::run`] with them, as if they were deleted: hooks, the app, then its native sidecars; with KILL after the pod's
-    /// grace period or `within`. The API server is told nothing, so that a node that comes after with the same data runs the pods again.
+    /// grace period or `within`. Nothing is reported to the API server, so that a node that comes after with the same data runs the pods again.
     pub async fn shutdown(&self, within: Duration) {
         self.inner.closing.send_replace(true);
         shutdown::stop_all(&self.inner, within).await;

@@ -26,7 +26,7 @@ pub(crate) struct Pods {
     pub(crate) deferred: BTreeSet<String>,
 }
 
-/// A container that ends at once is never told as running: without a probe it would count as ready, and a rollout would go on over it. A
+/// A container that ends at once is never reported as running: without a probe it would count as ready, and a rollout would go on over it. A
 /// kubelet looks but once a second.
 const SETTLING: SignedDuration = SignedDuration::from_millis(200);
 
@@ -113,8 +113,8 @@ impl Record {
         self.pod.metadata.deletion_timestamp.is_some()
     }
 
-    /// When the youngest of its running containers has lived long enough to be told about, if that is still to come. One that began in the
-    /// future, by a clock that was set back since, is told about at once.
+    /// When the youngest of its running containers has lived long enough to be reported, if that is still to come. One that began in the
+    /// future, by a clock that was set back since, is reported at once.
     pub(crate) fn settles_at(&self, now: Timestamp) -> Option<Timestamp> {
         let attempts = self.facts.values().filter_map(|facts| facts.current.as_ref());
         let since = attempts.filter_map(|attempt| match attempt.state {

@@ -11,8 +11,8 @@ use crate::runtime::{ContainerId, Runtime};
 use crate::state::Inner;
 use crate::{container, events};
 
-/// Tells of a container that has failed if another pod listens on one of the ports that it says it has.
-pub(crate) async fn tell_clash<R: Runtime>(inner: &Inner<R>, failed: &ContainerId) {
+/// Records an event for a container that has failed if another pod listens on one of the ports that it declares.
+pub(crate) async fn report_clash<R: Runtime>(inner: &Inner<R>, failed: &ContainerId) {
     let Some((pod, others)) = scene(inner, failed) else { return };
     let ports = container::find(&pod, &failed.container).map(ports).unwrap_or_default();
     if ports.is_empty() {

@@ -83,7 +83,7 @@ pub(crate) struct Due {
     pub(crate) next: Option<Timestamp>,
 }
 
-/// Brings the probes of a pod in line with its containers, and tells which are due.
+/// Brings the probes of a pod in line with its containers, and returns those that are due.
 pub(crate) fn schedule(
     probes: &mut Vec<Probe>,
     pod: &Pod,

@@ -95,7 +95,7 @@ impl ProcessRuntime {
         Ok(LocalPod { pod, hostname, volumes, processes: Mutex::default() })
     }
 
-    /// What the process crate is told to start.
+    /// What the process crate is asked to start.
     fn process_spec(&self, pod: &LocalPod, spec: &ContainerSpec) -> Result<ProcessSpec, Refusal> {
         let image = self.images.get(&spec.image);
         let command = command(spec, image).ok_or_else(|| refusal("CreateContainerError", message::no_command(spec)))?;

@@ -28,7 +28,7 @@ async fn refresh<R: Runtime>(inner: &Inner<R>, uid: &str) {
         Some((Arc::clone(&record.pod), Arc::clone(record.mounted.as_ref().filter(|_| shown)?)))
     });
     let Some((pod, before)) = known else { return };
-    // What is gone or cannot be read now stays as it was; the pod was told of what it needs when it started.
+    // What is gone or cannot be read now stays as it was; what the pod needs was checked when it started.
     let Ok(after) = volumes::mount(&inner.config, &pod, &before, true).await else { return };
     for volume in volumes::changed(&before, &after) {
         if let Err(error) = inner.runtime.update_volume(uid, volume.clone()).await {

@@ -23,7 +23,7 @@ const REPORT_PERIOD: Duration = Duration::from_mins(5);
 /// Between attempts to be registered.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Each condition of a healthy node: type, status, reason, message, and the event that tells of it.
+/// Each condition of a healthy node: type, status, reason, message, and the event that reports it.
 const CONDITIONS: [(&str, &str, &str, &str, &str); 4] = [
     (
         "MemoryPressure",

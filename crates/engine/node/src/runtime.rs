@@ -14,7 +14,7 @@ use pillion_lifecycle::Marked;
 use pillion_process::Session;
 use tokio::sync::mpsc;
 
-/// Runs containers. The node decides when; a runtime only does as it is told and reports what happened.
+/// Runs containers. The node decides when; a runtime only carries it out and reports what happened.
 ///
 /// Nothing survives a runtime: when the program ends, all its containers have ended.
 pub trait Runtime: Send + Sync + 'static {

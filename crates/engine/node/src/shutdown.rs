@@ -1,4 +1,4 @@
-//! The end of a node: every container is stopped, and nobody is told.
+//! The end of a node: every container is stopped, and nothing is reported.
 
 use std::sync::Arc;
 use std::time::Duration;

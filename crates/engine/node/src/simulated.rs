@@ -1,5 +1,6 @@
 //! Containers that are nothing but times and exit codes.
 
+mod load;
 mod script;
 
 use std::collections::{BTreeSet, HashMap};
@@ -22,6 +23,7 @@ use crate::runtime::{
     ContainerId, ContainerSpec, ExecError, ExecOutput, Exit, Limits, LogOptions, Refusal, Runtime, Sandbox, Signal,
     Started, Usage, Volume,
 };
+use load::Load;
 use script::{Behaviour, Ends};
 
 /// The first address that a simulated pod gets: 10.244.0.2.
@@ -31,7 +33,8 @@ const FIRST_ADDRESS: u32 = 0x0af4_0002;
 /// the annotation `pillion.dev/simulate` says otherwise:
 ///
 /// ```text
-/// main: 30s exit 1, proxy: forever ignores TERM, worker: 5m OOMKilled, web: forever uses 250m 64Mi, proxy: 1s exit 1 with envoy:bad
+/// main: 30s exit 1, proxy: forever ignores TERM, worker: 5m OOMKilled, web: forever uses 250m 64Mi, proxy: 1s exit 1 with envoy:bad,
+/// log: forever uses 50m..400m 64Mi..256Mi over 1h
 /// ```
 pub struct SimulatedRuntime {
     clock: Clock,
@@ -56,8 +59,7 @@ struct SimulatedPod {
 struct Running {
     since: Timestamp,
     ignores_term: bool,
-    cpu_millis: u64,
-    memory: u64,
+    load: Load,
     /// Ends it when its time has come; one that runs for ever has none.
     timer: Option<AbortHandle>,
 }
@@ -134,13 +136,8 @@ impl Runtime for SimulatedRuntime {
         let behaviour =
             behaviour.map_err(|error| Refusal { reason: "CreateContainerError".into(), message: error.to_string() })?;
         let timer = self.timer(&id, behaviour.ends);
-        let running = Running {
-            since: self.clock.now(),
-            ignores_term: behaviour.ignores_term,
-            cpu_millis: behaviour.cpu_millis,
-            memory: behaviour.memory,
-            timer,
-        };
+        let running =
+            Running { since: self.clock.now(), ignores_term: behaviour.ignores_term, load: behaviour.load, timer };
         let name = format!("pillion://{}/{}/{}", id.pod_uid, id.container, id.attempt);
         state.running.insert(id, running);
         Ok(Started { id: name, image_id: format!("pillion://{}", container.image) })
@@ -175,8 +172,8 @@ impl Runtime for SimulatedRuntime {
         let state = self.state();
         let running = state.running.get(container)?;
         let ran = Duration::try_from(now.duration_since(running.since)).unwrap_or_default();
-        let millis = u64::try_from(ran.as_millis()).unwrap_or(u64::MAX).saturating_mul(running.cpu_millis) / 1000;
-        Some(Usage { cpu: Duration::from_millis(millis), working_set: running.memory, since: running.since, at: now })
+        let load = &running.load;
+        Some(Usage { cpu: load.cpu(ran), working_set: load.memory(ran), since: running.since, at: now })
     }
 
     async fn logs(&self, _container: &ContainerId, _options: LogOptions) -> Result<BoxStream<'static, Bytes>, Refusal> {

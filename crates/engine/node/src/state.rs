@@ -15,7 +15,7 @@ pub(crate) struct Inner<R> {
     pub(crate) runtime: R,
     pub(crate) samples: Samples,
     pods: Mutex<Pods>,
-    /// Exits of containers: read by whoever runs the node or shuts it down.
+    /// Exits of containers: read by the task that runs the node or shuts it down.
     pub(crate) exits: tokio::sync::Mutex<mpsc::UnboundedReceiver<Exit>>,
     /// Set when the node is to stop and leave its pods as they are.
     pub(crate) closing: watch::Sender<bool>,

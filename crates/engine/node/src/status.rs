@@ -1,4 +1,4 @@
-//! What the API server is told of a pod: only what has changed, and never that an ended pod lives again.
+//! What is reported to the API server about a pod: only what has changed, and never that an ended pod lives again.
 
 use k8s_openapi::api::core::v1::{Pod, PodStatus};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};

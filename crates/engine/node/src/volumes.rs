@@ -170,7 +170,7 @@ fn bytes(quantity: Option<&k8s_openapi::apimachinery::pkg::api::resource::Quanti
     u64::try_from(quantity.value()).ok().filter(|bytes| *bytes > 0)
 }
 
-/// The message of the event that tells of a volume that cannot be made.
+/// The message of the event for a volume that cannot be set up.
 pub(crate) fn message((volume, error): &Failure) -> String {
     format!("MountVolume.SetUp failed for volume \"{volume}\" : {error}")
 }

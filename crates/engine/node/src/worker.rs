@@ -64,8 +64,8 @@ pub(crate) async fn run<R: Runtime>(
     }
 }
 
-/// Ends pods as if they were deleted: hooks, then the app, then its native sidecars. Returns when they have ended. The API server is
-/// told nothing.
+/// Ends pods as if they were deleted: hooks, then the app, then its native sidecars. Returns when they have ended. Nothing is reported to
+/// the API server.
 pub(crate) async fn end_all<R: Runtime>(inner: &Arc<Inner<R>>, within: Duration) {
     let mut exits = inner.exits.lock().await;
     let (news, mut received) = mpsc::unbounded_channel();
@@ -188,7 +188,7 @@ impl<R: Runtime> Worker<R> {
         let (id, now) = (exit.id.clone(), self.inner.config.clock.now());
         if exit.code != 0 && !R::SIMULATED {
             let (inner, id) = (Arc::clone(&self.inner), id.clone());
-            self.tasks.spawn(async move { ports::tell_clash(&inner, &id).await });
+            self.tasks.spawn(async move { ports::report_clash(&inner, &id).await });
         }
         self.happened(&id, Fact::Ended(exit), now);
     }
@@ -228,7 +228,7 @@ impl<R: Runtime> Worker<R> {
         self.dirty.insert(uid);
     }
 
-    /// A pod that the API server has no more ends as one that is deleted; nothing is told about it.
+    /// A pod that the API server has no more ends as one that is deleted; nothing is reported about it.
     fn gone(&mut self, uid: &str, now: Timestamp) {
         let mut pods = self.inner.pods();
         let Some(record) = pods.get_mut(uid) else { return };
@@ -254,7 +254,7 @@ impl<R: Runtime> Worker<R> {
                 record.mounted = (!R::SIMULATED).then(|| Arc::new(mounted));
             }
             Err(why) => {
-                let pause = self.inner.tell_unprepared(&record.pod, &why, tries);
+                let pause = self.inner.report_unprepared(&record.pod, &why, tries);
                 let until = now.checked_add(pause).unwrap_or(Timestamp::MAX);
                 record.sandbox = Sandbox::Waiting { tries, until };
             }
@@ -298,7 +298,7 @@ impl<R: Runtime> Worker<R> {
                 self.dirty.insert(uid.to_owned());
                 None
             }
-            // The watch tells the rest.
+            // The rest comes with the watch.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => None,
             Err(error) => Some(error),
         };
@@ -332,8 +332,8 @@ fn version(pod: &Pod) -> u64 {
 }
 
 impl<R: Runtime> Inner<R> {
-    /// Tells why a pod has no sandbox, and how long to wait before the next attempt.
-    fn tell_unprepared(&self, pod: &Pod, why: &Unprepared, tries: u32) -> SignedDuration {
+    /// Records why a pod has no sandbox, and returns how long to wait before the next attempt.
+    fn report_unprepared(&self, pod: &Pod, why: &Unprepared, tries: u32) -> SignedDuration {
         let about = crate::events::pod(pod);
         match why {
             Unprepared::Volumes(failures) => {

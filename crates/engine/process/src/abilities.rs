@@ -17,7 +17,7 @@ pub struct Abilities {
 }
 
 impl Abilities {
-    /// Whether something can be told apart at all.
+    /// Whether it can be detected at all.
     pub(crate) fn any(self) -> bool {
         self.pid_namespaces || self.mounts || self.hostnames
     }

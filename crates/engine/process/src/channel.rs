@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::io::{IoSlice, IoSliceMut, Write as _};
+use std::net::Shutdown;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
@@ -15,6 +16,7 @@ use serde::de::DeserializeOwned;
 const DESCRIPTORS: usize = 3;
 
 /// A supervisor's end of a socket. It blocks.
+#[derive(Debug)]
 pub(crate) struct Channel {
     socket: UnixStream,
     received: Vec<u8>,
@@ -76,11 +78,18 @@ impl Channel {
         self.socket.write_all(&line(message)?)
     }
 
-    /// Sends a message with a descriptor.
-    pub(crate) fn send_with(&mut self, message: &impl Serialize, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    /// Sends a message with descriptors.
+    pub(crate) fn send_with(&mut self, message: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let bytes = line(message)?;
-        let sent = send_with_descriptors(self.socket.as_fd(), &bytes, &[descriptor])?;
+        let sent = send_with_descriptors(self.socket.as_fd(), &bytes, descriptors)?;
         self.socket.write_all(bytes.get(sent..).unwrap_or_default())
+    }
+}
+
+impl Channel {
+    /// Ends the conversation: the other side sees that nothing will come any more.
+    pub(crate) fn close(&self) -> io::Result<()> {
+        self.socket.shutdown(Shutdown::Both)
     }
 }
 

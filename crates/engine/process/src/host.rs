@@ -16,6 +16,7 @@ use crate::message::{PodConfig, User};
 use crate::pod::{GUARD, Pod, PodSpec, VOLUMES};
 use crate::role::Role;
 use crate::role::probe::Probe;
+use crate::starter::Starter;
 
 /// Pods of a program that was killed end within this.
 const LONGEST_END: Duration = Duration::from_secs(20);
@@ -25,7 +26,7 @@ const LONGEST_END: Duration = Duration::from_secs(20);
 pub struct Host {
     folder: PathBuf,
     leftovers: Vec<String>,
-    program: PathBuf,
+    starter: Starter,
     abilities: Abilities,
     caller: User,
     _lock: Flock<File>,
@@ -52,7 +53,7 @@ impl Host {
         let caller = User { uid: Uid::effective().as_raw(), gid: Gid::effective().as_raw() };
         let abilities = probe(&program, &Probe { caller, staging })?;
         tracing::debug!(?abilities, "what this machine allows");
-        Ok(Host { folder, leftovers, program, abilities, caller, _lock: lock })
+        Ok(Host { folder, leftovers, starter: Starter::new(program), abilities, caller, _lock: lock })
     }
 
     /// What this machine allows.
@@ -93,7 +94,7 @@ impl Host {
             caller: self.caller,
             staging: self.folder.join("staging"),
         };
-        Pod::new(self.folder.join("pods").join(&spec.id), &self.program, config)
+        Pod::new(self.folder.join("pods").join(&spec.id), &self.starter, config)
     }
 }
 

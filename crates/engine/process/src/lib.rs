@@ -35,20 +35,21 @@
 //!  the program (Host, Pod, Process) ◀─────────────── output ────────────────────┐
 //!   │ a socket, one to a pod        ╲ a socket, one to a container               │
 //!   ▼                                ▼                                           │
-//!  guard ─▶ pod, process 1 ─▶ container, its supervisor ─▶ command ─▶ becomes the container's process 1
-//!   │         │                 │                       └▶ command ─▶ a probe or a hook, in the same namespaces
-//!   │         │                 └ its own mounts; children in a process namespace of their own
-//!   │         └ process namespace and /proc of the pod
-//!   └ user, mount and host name namespaces of the pod
+//!  starter ─▶ guard ─▶ pod, process 1 ─▶ container, its supervisor ─▶ command ─▶ becomes the container's process 1
+//!              │         │                 │                       └▶ command ─▶ a probe or a hook, in the same namespaces
+//!              │         │                 └ its own mounts; children in a process namespace of their own
+//!              │         └ process namespace and /proc of the pod
+//!              └ user, mount and host name namespaces of the pod
 //! ```
 //!
 //! # Invariants
 //! - **Never an orphan.** When the program ends in whatever way, SIGKILL included, the socket of each pod closes, its
 //!   process 1 ends, and the kernel ends everything in its namespace. Where the machine allows no namespaces, supervisors
 //!   are the parents of orphans, and end all that is below them.
-//! - A container ends with its first process; whatever else is in it is killed before its end is told, and all it has
+//! - A container ends with its first process; whatever else is in it is killed before its end is reported, and all it has
 //!   written is in its log by then.
-//! - The supervisors have one thread and start nothing but this program again: there is no `fork` in this code.
+//! - The supervisors have one thread. The starter, of which there is one, is this program started again; guards, pods and containers are
+//!   forked from it and share its memory, so that a pod costs little more than its own processes.
 //! - Volumes outlive the program until their pod is removed. Nothing of an earlier run is alive when a [`Host`] is there.
 //! - A command gets the environment that is given, and no descriptor but its input, which is empty unless somebody holds
 //!   its streams, and its two outputs.
@@ -67,6 +68,7 @@ mod pod;
 mod process;
 mod role;
 mod start_error;
+mod starter;
 mod tree;
 mod usage;
 pub mod volume;

@@ -10,7 +10,7 @@ use crate::mounts::Mount;
 use crate::start_error::StartError;
 use crate::usage::Usage;
 
-/// What every supervisor of a pod knows. It is an argument of theirs, and no secret.
+/// What every supervisor of a pod knows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct PodConfig {
     pub(crate) abilities: Abilities,
@@ -112,7 +112,7 @@ pub(crate) enum Request {
     },
 }
 
-/// Told by the supervisor of a container.
+/// Reported by the supervisor of a container.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Report {
     Started,

@@ -1,7 +1,7 @@
 //! Volumes over the machine's own files.
 //!
 //! A container's root is the machine's. A volume may be mounted where the machine has nothing: then the folder that
-//! would have to hold the mount point is built anew in memory, each of its entries bound to the machine's, and the mount
+//! would have to hold the mount point is rebuilt in memory, each of its entries bound to the machine's, and the mount
 //! point is made in there. What such a folder gets later the container does not see, and what the container writes
 //! right into it is gone with the container, as with the writable layer of an image.
 
@@ -170,7 +170,7 @@ impl Place {
 /// The machine's files, as this mount namespace shows them.
 struct Machine<'a> {
     staging: &'a Path,
-    /// What was made in folders that were built anew.
+    /// What was made in folders that were rebuilt.
     made: Vec<PathBuf>,
     rebuilt: Vec<PathBuf>,
 }

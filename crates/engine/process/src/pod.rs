@@ -2,13 +2,13 @@
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream as BlockingStream;
-use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::{Mutex, watch};
@@ -17,8 +17,8 @@ use crate::folder::{check_name, remove_all};
 use crate::message::{CommandSpec, Container, Part, PodConfig, Stdin, User};
 use crate::mounts::Mount;
 use crate::process::{Process, send};
-use crate::role::Role;
 use crate::start_error::StartError;
+use crate::starter::Starter;
 
 /// What the names of files begin with that guards of a pod have locked, each as long as anything of its own runs.
 pub(crate) const GUARD: &str = "guard-";
@@ -73,7 +73,7 @@ pub struct Pod {
 }
 
 impl Pod {
-    pub(crate) fn new(folder: PathBuf, program: &Path, config: PodConfig) -> io::Result<Pod> {
+    pub(crate) fn new(folder: PathBuf, starter: &Starter, config: PodConfig) -> io::Result<Pod> {
         for part in [VOLUMES, "logs", "termination"] {
             DirBuilder::new().recursive(true).mode(0o700).create(folder.join(part))?;
         }
@@ -81,13 +81,14 @@ impl Pod {
         lock.try_lock()?;
         let (near, far) = BlockingStream::pair()?;
         near.set_nonblocking(true)?;
-        let mut command = Role::Guard.of(program, &config)?;
-        // A Ctrl-C is for the program, which ends the pods in its own order. The lock is the guard's alone: it holds until the guard ends.
-        command.stdin(OwnedFd::from(far)).stdout(OwnedFd::from(lock)).process_group(0);
-        let mut guard = tokio::process::Command::from(command).spawn()?;
+        let (guard, mut alive) = pipe::pipe()?;
+        let guard = guard.into_blocking_fd()?;
+        // The lock and the pipe are the guard's alone: they close when it ends.
+        starter.start(&config, [far.as_fd(), lock.as_fd(), guard.as_fd()])?;
         let (ended, gone) = watch::channel(false);
         tokio::spawn(async move {
-            let _ = guard.wait().await;
+            // Nothing is ever written to it.
+            let _ = alive.read(&mut [0]).await;
             ended.send_replace(true);
         });
         Ok(Pod { folder, config, control: Mutex::new(Some(UnixStream::from_std(near)?)), gone })

@@ -131,17 +131,17 @@ impl Process {
     /// Sends a signal to its first process. In a process namespace of its own that is process 1, which the kernel
     /// protects: a signal that it has no handler for does nothing, unless it is SIGKILL. One that has ended gets none.
     pub async fn signal(&self, signal: Signal) {
-        self.tell(&Request::Signal(signal as i32)).await;
+        self.send(&Request::Signal(signal as i32)).await;
     }
 
     /// SIGKILL to everything in it.
     pub async fn kill(&self) {
-        self.tell(&Request::Kill).await;
+        self.send(&Request::Kill).await;
     }
 
     /// Gives it another limit of memory, in bytes.
     pub async fn set_memory_limit(&self, limit: Option<u64>) {
-        self.tell(&Request::MemoryLimit(limit)).await;
+        self.send(&Request::MemoryLimit(limit)).await;
     }
 
     /// Runs a command in it, with its environment and its user.
@@ -150,7 +150,7 @@ impl Process {
         let (writer, mut reader) = pipe::pipe().map_err(failed)?;
         let writer = writer.into_blocking_fd().map_err(failed)?;
         let (id, mut answer) = self.shared.questions.ask().ok_or(StartError::Ended)?;
-        self.send(&Request::Exec { id, command: command.to_vec() }, &[writer.as_fd()]).await;
+        self.send_with(&Request::Exec { id, command: command.to_vec() }, &[writer.as_fd()]).await;
         drop(writer);
         let mut output = Vec::new();
         let ended = async {
@@ -164,7 +164,7 @@ impl Process {
         if let Ok(code) = tokio::time::timeout(timeout, ended).await {
             return Ok(ExecOutput { code: code?, output });
         }
-        self.tell(&Request::KillExec { id }).await;
+        self.send(&Request::KillExec { id }).await;
         read_until(&mut reader, &mut output, &mut answer).await;
         Err(ExecError::TimedOut(timeout))
     }
@@ -179,13 +179,13 @@ impl Process {
         let (streams, far) =
             SessionStreams::new(terminal).map_err(|error| StartError::other("cannot make a pipe", error))?;
         let far: Vec<BorrowedFd<'_>> = far.iter().map(OwnedFd::as_fd).collect();
-        self.send(&Request::Open { id, command: command.to_vec(), terminal }, &far).await;
+        self.send_with(&Request::Open { id, command: command.to_vec(), terminal }, &far).await;
         Ok(Session { streams, exit: SessionExit::new(self.clone(), id, answer) })
     }
 
     /// Ends a command that was opened.
     async fn kill_exec(&self, id: u64) {
-        self.tell(&Request::KillExec { id }).await;
+        self.send(&Request::KillExec { id }).await;
     }
 
     /// What it uses; `None` when it has ended.
@@ -211,16 +211,16 @@ impl Process {
 
     async fn ask(&self, request: impl FnOnce(u64) -> Request) -> Option<Answer> {
         let (id, answer) = self.shared.questions.ask()?;
-        self.tell(&request(id)).await;
+        self.send(&request(id)).await;
         answer.await.ok()
     }
 
-    async fn tell(&self, request: &Request) {
-        self.send(request, &[]).await;
+    async fn send(&self, request: &Request) {
+        self.send_with(request, &[]).await;
     }
 
-    /// A container that has ended hears nothing: its end is told elsewhere.
-    async fn send(&self, request: &Request, descriptors: &[BorrowedFd<'_>]) {
+    /// A container that has ended gets no signal: its end is reported elsewhere.
+    async fn send_with(&self, request: &Request, descriptors: &[BorrowedFd<'_>]) {
         let control = self.shared.control.lock().await;
         let _ = send((*control).as_ref(), request, descriptors).await;
     }

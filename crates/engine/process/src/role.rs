@@ -2,18 +2,24 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::AsFd as _;
 use std::process::{Command, ExitCode, Stdio};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::channel::Channel;
+
+mod child;
 mod command;
 mod container;
 mod guard;
 mod pod;
 pub(crate) mod probe;
+mod starter;
 
 /// The hidden first argument.
 const ASKED: &str = "supervise-pillion-pods";
@@ -25,26 +31,20 @@ pub(crate) enum Role {
     Probe,
     /// Is in a process namespace of its own, and sees whether that gets a `/proc`.
     ProbeProc,
-    /// Makes the namespaces of a pod, and takes away what is left of it.
-    Guard,
-    /// Process 1 of a pod: starts the supervisors of containers.
-    Pod,
-    /// Supervises one container.
-    Container,
+    /// Starts the supervisors of pods, which are children of its own.
+    Starter,
     /// Becomes the command of a container.
     Command,
 }
 
 impl Role {
-    const ALL: [Role; 6] = [Role::Probe, Role::ProbeProc, Role::Guard, Role::Pod, Role::Container, Role::Command];
+    const ALL: [Role; 4] = [Role::Probe, Role::ProbeProc, Role::Starter, Role::Command];
 
     fn name(self) -> &'static str {
         match self {
             Role::Probe => "probe",
             Role::ProbeProc => "probe-proc",
-            Role::Guard => "guard",
-            Role::Pod => "pod",
-            Role::Container => "container",
+            Role::Starter => "starter",
             Role::Command => "command",
         }
     }
@@ -78,9 +78,7 @@ fn run(role: Role, configuration: &str) -> io::Result<()> {
     match role {
         Role::Probe => probe::probe(&parse(configuration)?),
         Role::ProbeProc => Ok(crate::namespaces::mount_proc()?),
-        Role::Guard => guard::guard(&parse(configuration)?),
-        Role::Pod => pod::supervise(&parse(configuration)?),
-        Role::Container => container::supervise(&parse(configuration)?),
+        Role::Starter => starter::start_pods(),
         Role::Command => command::become_command(),
     }
 }
@@ -92,4 +90,19 @@ fn children_ended() -> io::Result<SignalFd> {
     signals.add(Signal::SIGCHLD);
     signals.thread_block()?;
     Ok(SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
+}
+
+/// Why a supervisor has woken up.
+struct Woken {
+    /// Something has come through its socket, or nothing will come any more.
+    asked: bool,
+    child_ended: bool,
+}
+
+/// Waits until a supervisor is asked for something, or a child has ended; or for the timeout.
+fn wait(channel: &Channel, ended: &SignalFd, timeout: PollTimeout) -> io::Result<Woken> {
+    let mut sources = [PollFd::new(channel.as_fd(), PollFlags::POLLIN), PollFd::new(ended.as_fd(), PollFlags::POLLIN)];
+    poll(&mut sources, timeout)?;
+    let [asked, child_ended] = sources.map(|source| source.any().unwrap_or(true));
+    Ok(Woken { asked, child_ended })
 }

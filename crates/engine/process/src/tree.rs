@@ -112,7 +112,7 @@ pub(crate) fn end(proc: &Path, pid: Pid) {
     let _ = kill(pid, Signal::SIGKILL);
 }
 
-/// Ends everything below this process, which has to be the one that orphans come to, and tells of each child.
+/// Ends everything below this process, which has to be the one that orphans come to, and reports each child.
 pub(crate) fn end_all(proc: &Path, mut ended: impl FnMut(WaitStatus)) {
     loop {
         let table = Table::read(proc);

@@ -70,7 +70,7 @@ pub fn validate_schema(schema: &Value, path: &Path, context: Context) -> Vec<Err
     let mut total = cost::Total::default();
     let rules = rules_matter.then(|| cost::Scope::root(&root, &mut total, context.is_unchanged));
     errors.extend(keywords::validate(&root, &schema_path, rules));
-    // What cannot be converted has been told before in better words, if there are any.
+    // What cannot be converted has been reported before with a better message, if there is one.
     if let (Err(reason), true) = (convertible, errors.is_empty()) {
         errors.push(Error::invalid(&schema_path, "", reason));
     }

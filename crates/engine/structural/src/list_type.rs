@@ -1,4 +1,4 @@
-//! `x-kubernetes-list-type`: items of a set, and keys of the items of a map, are there once.
+//! `x-kubernetes-list-type`: items of a set, and keys of the items of a map, are unique.
 
 use std::collections::HashMap;
 
@@ -60,7 +60,7 @@ fn validate_keys(schema: &Schema, items: &[Value], path: &Path, errors: &mut Vec
     }
 }
 
-/// Where values come for the second time; later repetitions are not told.
+/// Where values come for the second time; later repetitions are not reported.
 fn repeated<'a>(values: impl Iterator<Item = &'a Value>) -> Vec<usize> {
     let mut seen: HashMap<String, usize> = HashMap::new();
     let mut second = Vec::new();

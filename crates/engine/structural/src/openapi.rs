@@ -5,6 +5,8 @@
 mod number;
 mod outcome;
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use pillion_kinds::field;
@@ -203,8 +205,10 @@ fn check_text(schema: &Schema, text: &str, at: &At<'_>) -> Outcome {
 fn check_items(schema: &Schema, items: &[Value], at: &At<'_>, link: Option<Correlated<'_>>) -> Outcome {
     let mut result = Outcome::default();
     if let Some(item_schema) = &schema.items {
+        let links = link.and_then(Correlated::items);
         for (index, item) in items.iter().enumerate() {
-            result.merge(child(item_schema, item, &at.index(index), link.and_then(|link| link.index(index))));
+            let link = links.as_ref().and_then(|links| links.get(item));
+            result.merge(child(item_schema, item, &at.index(index), link));
         }
     }
     let size = i64::try_from(items.len()).unwrap_or(i64::MAX);
@@ -214,8 +218,7 @@ fn check_items(schema: &Schema, items: &[Value], at: &At<'_>, link: Option<Corre
     if let Some(most) = schema.max_items.filter(|most| size > *most) {
         result.fail(Failure::new(at, Kind::TooMany(size, most), &format!("should have at most {most} items")));
     }
-    if schema.unique_items && items.iter().enumerate().any(|(i, item)| items.iter().take(i).any(|other| other == item))
-    {
+    if schema.unique_items && items.iter().collect::<HashSet<_>>().len() < items.len() {
         result.fail(Failure::new(at, Kind::Invalid("".into()), "shouldn't contain duplicates"));
     }
     result.count();

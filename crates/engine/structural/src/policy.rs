@@ -73,13 +73,13 @@ impl Decision {
         }
     }
 
-    /// What a binding with the action `Warn` tells the client.
+    /// The warning of a binding with the action `Warn`.
     pub fn warning(&self, policy: &str, binding: &str) -> String {
         format!("Validation failed for ValidatingAdmissionPolicy '{policy}' with binding '{binding}': {}", self.message)
     }
 }
 
-/// What the client is told of a refusal.
+/// The message of a refusal.
 pub fn denial(policy: &str, binding: Option<&str>, message: &str) -> String {
     match binding {
         Some(binding) => {

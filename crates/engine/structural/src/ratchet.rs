@@ -1,6 +1,8 @@
 //! Which part of an old object belongs to a part of the new one, and whether the two are the same. An update is not refused for what was
 //! wrong before and has not changed (`CRDValidationRatcheting`).
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use crate::schema::Schema;
@@ -20,14 +22,10 @@ impl<'a> Correlated<'a> {
         Some(Correlated { schema: self.schema.field(key)?, new, old })
     }
 
-    /// The new item at `index`, and the old one with the same keys. Only items of a list of type `map` can be told apart.
-    pub(crate) fn index(self, index: usize) -> Option<Correlated<'a>> {
-        let new = self.new.as_array()?.get(index)?;
-        if !self.schema.is_list_type("map") {
-            return None;
-        }
-        let old = same_item(self.schema, self.old.as_array()?, new)?;
-        Some(Correlated { schema: self.schema.items.as_deref()?, new, old })
+    /// The items of both; `None` where the old value has none, or they cannot be told apart.
+    pub(crate) fn items(self) -> Option<CorrelatedItems<'a>> {
+        let schema = self.schema.items.as_deref()?;
+        Some(CorrelatedItems { schema, old: OldItems::of(self.schema, self.old)? })
     }
 
     /// Whether nothing changed. Fields that the schema does not know count as a change, as in the API server.
@@ -37,16 +35,54 @@ impl<'a> Correlated<'a> {
                 new.len() == old.len() && new.keys().all(|key| self.key(key).is_some_and(Correlated::unchanged))
             }
             (Value::Array(new), Value::Array(old)) if self.schema.is_list_type("map") => {
-                new.len() == old.len() && (0..new.len()).all(|i| self.index(i).is_some_and(Correlated::unchanged))
+                let Some(items) = self.items() else { return false };
+                new.len() == old.len() && new.iter().all(|new| items.get(new).is_some_and(Correlated::unchanged))
             }
             (new, old) => new == old,
         }
     }
 }
 
-/// The first of `items` that has the keys of `item`.
-pub(crate) fn same_item<'a>(list: &Schema, items: &'a [Value], item: &Value) -> Option<&'a Value> {
-    let keys: Option<Vec<&Value>> = list.list_map_keys.iter().map(|key| item.get(key)).collect();
-    let keys = keys?;
-    items.iter().find(|old| list.list_map_keys.iter().zip(&keys).all(|(name, key)| old.get(name) == Some(*key)))
+/// Items of a list, each with the old one of the same keys.
+pub(crate) struct CorrelatedItems<'a> {
+    schema: &'a Schema,
+    old: OldItems<'a>,
+}
+
+impl<'a> CorrelatedItems<'a> {
+    /// An item of the new list, and the old one with the same keys.
+    pub(crate) fn get(&self, new: &'a Value) -> Option<Correlated<'a>> {
+        Some(Correlated { schema: self.schema, new, old: self.old.get(new)? })
+    }
+}
+
+/// The items of an old list by their keys. Only items of a list of type `map` can be told apart.
+pub(crate) struct OldItems<'a> {
+    list: &'a Schema,
+    by_keys: HashMap<Vec<&'a Value>, &'a Value>,
+}
+
+impl<'a> OldItems<'a> {
+    /// `None` where `old` is not such a list.
+    pub(crate) fn of(list: &'a Schema, old: &'a Value) -> Option<OldItems<'a>> {
+        if !list.is_list_type("map") {
+            return None;
+        }
+        let mut by_keys = HashMap::new();
+        for item in old.as_array()? {
+            if let Some(keys) = keys(list, item) {
+                by_keys.entry(keys).or_insert(item);
+            }
+        }
+        Some(OldItems { list, by_keys })
+    }
+
+    /// The first one that has the keys of `item`.
+    pub(crate) fn get(&self, item: &Value) -> Option<&'a Value> {
+        self.by_keys.get(&keys(self.list, item)?).copied()
+    }
+}
+
+fn keys<'v>(list: &Schema, item: &'v Value) -> Option<Vec<&'v Value>> {
+    list.list_map_keys.iter().map(|key| item.get(key)).collect()
 }

@@ -10,7 +10,7 @@ use crate::cel::value::Value;
 use crate::cel::{Bindings, Environment, Evaluation, Fault, Program, no_composed};
 use crate::declared::Declared;
 use crate::field_path;
-use crate::ratchet::{Correlated, same_item};
+use crate::ratchet::{Correlated, CorrelatedItems, OldItems};
 use crate::schema::{Rule, Schema};
 
 /// What one evaluation may cost, and all of one object together.
@@ -131,7 +131,7 @@ pub(crate) fn evaluate(rules: &Rules, schema: &Schema, new: &Json, old: Option<&
 /// The budget ran out, or something else forbids to go on.
 struct Stop;
 
-/// Where in the old object a value came from; if that cannot be told, the nearest thing around it of which it can.
+/// Where in the old object a value came from; if that is not known, the nearest value around it for which it is.
 #[derive(Clone, Copy)]
 struct Link<'a> {
     current: Option<Correlated<'a>>,
@@ -149,10 +149,11 @@ impl<'a> Link<'a> {
         }
     }
 
-    fn index(self, index: usize) -> Link<'a> {
+    /// The link of an item of the list, whose items are `items`.
+    fn item(self, items: Option<&CorrelatedItems<'a>>, item: &'a Json) -> Link<'a> {
         match self.current {
             None => self,
-            Some(current) => Link { current: current.index(index), nearest: Some(current) },
+            Some(current) => Link { current: items.and_then(|items| items.get(item)), nearest: Some(current) },
         }
     }
 
@@ -167,13 +168,13 @@ struct Run {
 }
 
 impl Run {
-    fn value(
+    fn value<'a>(
         &mut self,
         rules: &Rules,
-        schema: &Schema,
-        new: &Json,
-        old: Option<&Json>,
-        link: Link<'_>,
+        schema: &'a Schema,
+        new: &'a Json,
+        old: Option<&'a Json>,
+        link: Link<'a>,
         path: &Path,
     ) -> Result<(), Stop> {
         if new.is_null() {
@@ -183,10 +184,12 @@ impl Run {
         match new {
             Json::Array(items) => {
                 let (Some(rules), Some(item_schema)) = (&rules.items, &schema.items) else { return Ok(()) };
-                let old_items = old.and_then(Json::as_array).filter(|_| schema.is_list_type("map"));
+                let old_items = old.and_then(|old| OldItems::of(schema, old));
+                let links = link.current.and_then(Correlated::items);
                 for (index, item) in items.iter().enumerate() {
-                    let old = old_items.and_then(|old| same_item(schema, old, item));
-                    self.value(rules, item_schema, item, old, link.index(index), &path.index(index))?;
+                    let old = old_items.as_ref().and_then(|old| old.get(item));
+                    let link = link.item(links.as_ref(), item);
+                    self.value(rules, item_schema, item, old, link, &path.index(index))?;
                 }
             }
             Json::Object(entries) => {

@@ -46,7 +46,7 @@ impl Structural {
     }
 
     /// Reads an object as it was sent: metadata is read as that of any object, unknown fields and forbidden nulls are dropped. Returns the
-    /// paths of the dropped fields, in the order in which strict field validation tells them.
+    /// paths of the dropped fields, in the order in which strict field validation reports them.
     ///
     /// # Errors
     /// Metadata of the object, or of one embedded in it, has the wrong type.

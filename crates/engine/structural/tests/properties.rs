@@ -62,7 +62,7 @@ proptest! {
         let schema = Structural::compile(&schema()).unwrap();
         let mut object = object;
         schema.prune(&mut object);
-        // Metadata of embedded objects is checked anew each time, as in the API server.
+        // Metadata of embedded objects is checked again each time, as in the API server.
         object.as_object_mut().unwrap().remove("f");
         object.as_object_mut().unwrap().remove("e");
         prop_assert_eq!(schema.validate(&object, Some(&object)), Vec::new());

@@ -52,8 +52,8 @@ async fn reconcile(
     let jobs = context.jobs.owned_by(&cron_job.uid().unwrap_or_default());
     let plan = plan::plan(&cron_job, &jobs, context.clock.now());
     let about = write::reference(cron_job.as_ref());
-    for told in &plan.told {
-        told.tell(&recorder, &about);
+    for event in &plan.events {
+        event.record(&recorder, &about);
     }
     let controller = Shell { context: &context, recorder: &recorder, about: &about, cron_job: &cron_job };
     let mut status = plan.status;

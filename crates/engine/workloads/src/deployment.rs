@@ -79,7 +79,7 @@ async fn execute(
     for change in &plan.changes {
         let changed = apply(&context.client, &namespace, change).await?;
         context.replica_sets.written(changed);
-        tell(recorder, deployment, change);
+        record(recorder, deployment, change);
     }
     for name in &plan.delete {
         let api: Api<ReplicaSet> = Api::namespaced(context.client.clone(), &namespace);
@@ -110,7 +110,7 @@ async fn apply(client: &Client, namespace: &str, change: &SetChange) -> Result<R
     Ok(api.patch(&change.name, &PatchParams::default(), &Patch::Merge(patch)).await?)
 }
 
-fn tell(recorder: &Recorder, deployment: &Deployment, change: &SetChange) {
+fn record(recorder: &Recorder, deployment: &Deployment, change: &SetChange) {
     let SetChange { name, from, to, .. } = change;
     let direction = match from.cmp(to) {
         std::cmp::Ordering::Less => "up",

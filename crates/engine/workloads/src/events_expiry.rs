@@ -116,7 +116,7 @@ mod tests {
     use crate::test_cluster::{TestCluster, settle};
 
     #[tokio::test(start_paused = true)]
-    async fn an_event_goes_an_hour_after_it_was_last_told() {
+    async fn an_event_goes_an_hour_after_it_was_last_recorded() {
         let cluster = TestCluster::start().await;
         let about = json!({"kind": "Pod", "name": "p", "namespace": "default"});
         let event = |name: &str, last: &str| {

@@ -6,13 +6,13 @@ mod orphans;
 mod plan;
 #[cfg(test)]
 mod plan_tests;
+mod planned_event;
 mod pods;
 mod policy;
 mod removal;
 mod template;
 #[cfg(test)]
 mod tests;
-mod told;
 mod track;
 mod tracked;
 
@@ -25,7 +25,7 @@ use pillion_informer::Controller;
 
 use self::backoff::Backoff;
 use self::plan::Snapshot;
-pub(crate) use self::told::Told;
+pub(crate) use self::planned_event::PlannedEvent;
 use crate::claim;
 use crate::context::Context;
 use crate::error::Error;
@@ -80,8 +80,8 @@ async fn reconcile(state: Arc<State>, job: Arc<JobView>) -> Result<Option<Durati
     let (done, failure) = pods::perform(&state, &job, &plan.action).await;
     let tracking = track::track(&snapshot, &plan, done);
     let about = write::reference(job.as_ref());
-    for told in &tracking.told {
-        told.tell(&state.control.recorder, &about);
+    for event in &tracking.events {
+        event.record(&state.control.recorder, &about);
     }
 
     let mut current = JobView::clone(&job);
@@ -95,8 +95,8 @@ async fn reconcile(state: Arc<State>, job: Arc<JobView>) -> Result<Option<Durati
     if status != current.status {
         write_status(&state, current, status).await?;
     }
-    for told in &news {
-        told.tell(&state.control.recorder, &about);
+    for event in &news {
+        event.record(&state.control.recorder, &about);
     }
     match failure.or(not_released) {
         Some(error) => Err(error),

@@ -44,7 +44,7 @@ async fn reconcile(context: Context, namespace: Arc<Namespace>) -> Result<Option
     Ok(None)
 }
 
-/// Asks everything in the namespace to go, and tells what is left.
+/// Deletes everything in the namespace, and returns what is left.
 async fn empty(client: &Client, namespace: &str) -> Findings {
     let mut findings = Findings::default();
     let served = match resources::discover(client).await {

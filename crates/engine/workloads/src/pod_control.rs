@@ -37,7 +37,7 @@ impl PodControl {
         }
     }
 
-    /// Creates a pod and tells of it. Where the namespace goes nothing can be created, and nobody need be told.
+    /// Creates a pod and records an event. In a namespace that is being deleted nothing can be created, and no event is recorded.
     pub(crate) async fn create(&self, owner: &ObjectReference, pod: &Value) -> Result<(), Error> {
         match self.create_quietly(owner.namespace.as_deref().unwrap_or_default(), pod).await {
             Ok(name) => {
@@ -60,7 +60,7 @@ impl PodControl {
         Ok(name)
     }
 
-    /// Deletes a pod and tells of it; one that is gone already is fine.
+    /// Deletes a pod and records an event; one that is gone already is fine.
     pub(crate) async fn delete(&self, owner: &ObjectReference, pod: &PodView) -> Result<(), Error> {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
         match self.delete_quietly(pod).await {

@@ -47,7 +47,7 @@ pub(crate) async fn run(context: Context) {
         let retry_at = scheduler.retry_at.unwrap_or(scheduler.retried);
         let new = tokio::select! {
             biased;
-            // Nodes first: a pod that comes with its node is not to be told that there is none.
+            // Nodes first: a pod that comes with its node must not be reported as unschedulable.
             Some(change) = nodes.next() => {
                 scheduler.node_changed(change);
                 Vec::new()

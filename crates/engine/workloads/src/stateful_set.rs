@@ -134,7 +134,7 @@ impl Worker<'_> {
             }
             Action::Delete(pod) => {
                 let outcome = self.control.delete_quietly(pod).await;
-                self.tell("Delete", &pod.name_any(), outcome.as_ref().err());
+                self.record("Delete", &pod.name_any(), outcome.as_ref().err());
                 outcome.or_else(|error| if error.is_not_found() { Ok(()) } else { Err(error) })
             }
             Action::Identify(pod) => {
@@ -142,7 +142,7 @@ impl Worker<'_> {
                 let api = pods(self.context, set);
                 let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
                 let outcome = api.patch(&pod.name_any(), &PatchParams::default(), &patch).await.map_err(Error::from);
-                self.tell("Update", &pod.name_any(), outcome.as_ref().err());
+                self.record("Update", &pod.name_any(), outcome.as_ref().err());
                 self.context.pods.written(outcome?);
                 Ok(())
             }
@@ -157,14 +157,14 @@ impl Worker<'_> {
         let namespace = self.set.namespace().unwrap_or_default();
         let name = identity::pod_name(self.set, ordinal);
         if let Err(error) = self.ensure_claims(ordinal).await {
-            self.tell("Create", &name, Some(&error));
+            self.record("Create", &name, Some(&error));
             return Err(error);
         }
         let outcome = self.control.create_quietly(&namespace, pod).await;
         match &outcome {
             // Another's pod is in the way; it is no news each time.
             Err(Error::Api(kube::Error::Api(refusal))) if refusal.is_already_exists() => {}
-            outcome => self.tell("Create", &name, outcome.as_ref().err()),
+            outcome => self.record("Create", &name, outcome.as_ref().err()),
         }
         outcome.map(drop)
     }
@@ -173,7 +173,7 @@ impl Worker<'_> {
         claims::ensure(&self.context.client, &self.control.recorder, self.set, ordinal).await
     }
 
-    fn tell(&self, verb: &str, pod: &str, error: Option<&Error>) {
+    fn record(&self, verb: &str, pod: &str, error: Option<&Error>) {
         let about = reference(self.set);
         let words = format!("{verb} Pod {pod} in StatefulSet {}", self.set.name_any());
         match error {

@@ -1,4 +1,4 @@
-//! A kubelet for tests: every pod runs and is ready a second after it was created, and goes as long after it was told to.
+//! A kubelet for tests: every pod runs and is ready a second after it was created, and is gone a second after its deletion.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,6 +1,5 @@
 //! Writes that kube's `Api` has no words for, and what refusals mean.
 
-use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::PostParams;
 use kube::core::Request;
@@ -9,6 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::kinds::Cached;
+
+/// How an event names an object.
+pub(crate) use pillion_events::reference;
 
 /// Creates an object from JSON, with all fields that it has, and reads of the answer what `K` wants.
 pub(crate) async fn create<K: Cached>(client: &Client, namespace: &str, object: &Value) -> kube::Result<K> {
@@ -29,19 +31,6 @@ pub(crate) async fn replace_status<K: Cached + Serialize>(client: &Client, objec
         .replace_subresource("status", &object.name_any(), &PostParams::default(), body)
         .map_err(kube::Error::BuildRequest)?;
     client.request(request).await
-}
-
-/// How an event names an object.
-pub(crate) fn reference<K: Cached>(object: &K) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(K::api_version(&()).into_owned()),
-        kind: Some(K::kind(&()).into_owned()),
-        namespace: object.namespace(),
-        name: Some(object.name_any()),
-        uid: object.uid(),
-        resource_version: object.resource_version(),
-        field_path: None,
-    }
 }
 
 /// How a child names its controller.

@@ -58,7 +58,7 @@ pub const SIDECARSET_VERSION_ALT: &str = "SIDECARSET_VERSION_ALT";
 
 /// The label that every Namespace carries with its own name.
 pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
-/// Namespace where ControllerRevisions of SidecarSets live unless the manager is told otherwise.
+/// Namespace where ControllerRevisions of SidecarSets live unless the manager is configured otherwise.
 pub const DEFAULT_SYSTEM_NAMESPACE: &str = "kruise-system";
 /// ConfigMap in that namespace with the whitelist of annotations that `patchPodMetadata` may touch.
 pub const CONFIGURATION_CONFIG_MAP: &str = "kruise-configuration";

@@ -262,7 +262,7 @@ impl<'a> Parser<'a> {
         self.next.as_ref().map_or(self.source.len(), |(_, span)| span.start)
     }
 
-    /// Takes the next token and tells where it was.
+    /// Takes the next token and returns its position.
     fn advance(&mut self) -> Result<usize, Fault> {
         let position = self.position();
         self.next = self.lexer.next()?;

@@ -26,20 +26,26 @@ pub enum Gate {
     InPlace,
     /// The autoscaler's: fields of a VerticalPodAutoscaler override flags.
     PerVPAConfig,
+    /// A VerticalPodAutoscaler in the manager's namespace may target a SidecarSet.
+    SidecarSetTarget,
+    /// Injected sidecars with a `resourcesPolicy` are resized when the app is resized in place.
+    SidecarFollowsApp,
     /// Sidecars that are marked by the pod's author end when the work is done (KEP-0008).
     SidecarField,
 }
 
 impl Gate {
     /// Every gate, in the order of help texts.
-    pub const ALL: [Gate; 7] = [
+    pub const ALL: [Gate; 9] = [
         Gate::CPUStartupBoost,
         Gate::EnableSortSidecarContainerByName,
         Gate::InPlace,
         Gate::NativeSidecar,
         Gate::PerVPAConfig,
         Gate::SidecarField,
+        Gate::SidecarFollowsApp,
         Gate::SidecarSetPatchPodMetadataDefaultsAllowed,
+        Gate::SidecarSetTarget,
     ];
 
     /// The name in `--feature-gates`.
@@ -52,6 +58,8 @@ impl Gate {
             Gate::InPlace => "InPlace",
             Gate::PerVPAConfig => "PerVPAConfig",
             Gate::SidecarField => "SidecarField",
+            Gate::SidecarSetTarget => "SidecarSetTarget",
+            Gate::SidecarFollowsApp => "SidecarFollowsApp",
         }
     }
 
@@ -64,6 +72,8 @@ impl Gate {
             | Gate::CPUStartupBoost
             | Gate::InPlace
             | Gate::PerVPAConfig
+            | Gate::SidecarSetTarget
+            | Gate::SidecarFollowsApp
             | Gate::SidecarField => Stage::Alpha,
         }
     }

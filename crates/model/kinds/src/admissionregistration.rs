@@ -1,4 +1,4 @@
-//! The kinds of `admissionregistration.k8s.io/v1`. Expressions are checked by whoever evaluates them.
+//! The kinds of `admissionregistration.k8s.io/v1`. Expressions are checked where they are evaluated.
 
 pub(crate) mod policy;
 pub(crate) mod policy_binding;

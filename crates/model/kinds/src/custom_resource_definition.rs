@@ -1,4 +1,4 @@
-//! `CustomResourceDefinitions`: everything but the schemas, which are checked by whoever reads them.
+//! `CustomResourceDefinitions`: everything but the schemas, which are checked where they are compiled.
 
 use serde_json::{Value, json};
 

@@ -193,7 +193,7 @@ pub fn keep_times(live: &Value, new: &mut Value) {
     }
 }
 
-/// The list for `new`; empty if nobody is known to own anything, or if it cannot be told.
+/// The list for `new`; empty if no owner is known, or if it cannot be computed.
 fn updated(context: &Context<'_>, live: Option<&Value>, new: &Value, sent: &Value) -> Vec<Slot> {
     // A subresource does not set it.
     let sent = if context.manager.subresource.is_empty() { sent } else { &Value::Null };

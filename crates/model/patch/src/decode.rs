@@ -152,7 +152,7 @@ pub fn type_meta(value: &Value) -> Result<TypeMeta, TypeError> {
             Err(TypeError(format!("json: cannot unmarshal {kind} into Go struct field .{name} of type string")))
         }
     };
-    // Go tells the first in the order of the text.
+    // Go reports the first in the order of the text.
     for (key, value) in object {
         if key == "apiVersion" || key == "kind" {
             text(key, Some(value))?;

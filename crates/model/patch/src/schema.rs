@@ -33,7 +33,7 @@ struct Go {
 /// Values that read themselves in a way that their [`Node`] does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// The node tells it all.
+    /// The node is the whole schema.
     #[default]
     Plain,
     /// `metav1.Duration`

@@ -2,11 +2,12 @@
 
 use k8s_openapi::api::apps::v1::Deployment;
 use pillion_install::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER, Part, SERVICE, is_available};
+use pillion_manager::conversion_service;
 use serde_json::Value;
 
 use crate::certificate;
 use crate::finding::Finding;
-use crate::snapshot::{Snapshot, is_ours, is_renewed, webhooks};
+use crate::snapshot::{Snapshot, is_ours, is_renewed, name, webhooks};
 
 /// The entries that a manager registers, beside those of single SidecarSets.
 const MUTATING: [&str; 2] = ["pods.pillion.dev", "sidecarsets.pillion.dev"];
@@ -17,13 +18,17 @@ pub(crate) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     if !snapshot.is_installed() {
         return findings;
     }
+    match &snapshot.separate {
+        Ok(separate) => findings.extend(separate.iter().map(|live| replicas(live, name(live), &snapshot.namespace))),
+        Err(why) => findings.push(Finding::unread("deployment", why)),
+    }
     findings.push(registration("MutatingWebhookConfiguration", &snapshot.mutating, &MUTATING));
     findings.push(registration("ValidatingWebhookConfiguration", &snapshot.validating, &VALIDATING));
     findings.extend(conversion(snapshot));
     let deployment = snapshot.deployment.as_ref().ok().and_then(Option::as_ref);
     findings.extend(certificate::findings(snapshot, certificate_secret(deployment), &bundles(snapshot)));
-    if let Some(deployment) = deployment {
-        findings.extend(leaders(snapshot, deployment));
+    for live in deployment.into_iter().chain(snapshot.separate.iter().flatten()) {
+        findings.extend(leaders(snapshot, live));
     }
     findings
 }
@@ -45,15 +50,22 @@ fn deployment(snapshot: &Snapshot) -> Finding {
         Ok(None) => return Finding::ok(CHECK, format!("Pillion is not installed in namespace {namespace}")),
         Err(why) => return Finding::unread(CHECK, why),
     };
-    let typed: Deployment = serde_json::from_value(value.clone()).unwrap_or_default();
+    replicas(value, MANAGER, namespace)
+}
+
+/// Whether a Deployment has the replicas that it should have.
+fn replicas(live: &Value, deployment: &str, namespace: &str) -> Finding {
+    const CHECK: &str = "deployment";
+    let typed: Deployment = serde_json::from_value(live.clone()).unwrap_or_default();
     let wanted = typed.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
     let available = typed.status.as_ref().and_then(|status| status.available_replicas).unwrap_or_default();
-    let message = format!("{available} of {wanted} replicas of the manager are available");
+    let what = deployment.trim_start_matches("pillion-");
+    let message = format!("{available} of {wanted} replicas of the {what} are available");
     if wanted > 0 && is_available(&typed) {
         return Finding::ok(CHECK, message);
     }
     let remedy = format!(
-        "see `kubectl --namespace={namespace} describe pods` and `kubectl --namespace={namespace} logs deployment/{MANAGER}`"
+        "see `kubectl --namespace={namespace} describe pods` and `kubectl --namespace={namespace} logs deployment/{deployment}`"
     );
     Finding::error(CHECK, message, remedy)
 }
@@ -81,7 +93,8 @@ fn conversion(snapshot: &Snapshot) -> Option<Finding> {
     let definition = snapshot.definition.as_ref().ok()?.as_ref()?;
     let conversion = &definition["spec"]["conversion"];
     let client = &conversion["webhook"]["clientConfig"];
-    let is_service = client["service"]["name"] == SERVICE && client["service"]["namespace"] == snapshot.namespace;
+    let is_service = client["service"]["name"] == conversion_service(SERVICE).as_str()
+        && client["service"]["namespace"] == snapshot.namespace;
     let is_ours = conversion["strategy"] == "Webhook" && (is_service || client["url"].is_string());
     Some(if is_ours {
         Finding::ok(CHECK, "SidecarSets are converted between versions by the manager")
@@ -131,7 +144,8 @@ fn leaders(snapshot: &Snapshot, deployment: &Value) -> Vec<Finding> {
             Finding::ok(CHECK, format!("the controller {part} has a leader"))
         } else {
             let message = format!("the controller {part} has no leader: {lease} is not renewed");
-            let remedy = format!("see `kubectl --namespace={} logs deployment/{MANAGER}`", snapshot.namespace);
+            let program = if name(deployment).is_empty() { MANAGER } else { name(deployment) };
+            let remedy = format!("see `kubectl --namespace={} logs deployment/{program}`", snapshot.namespace);
             Finding::error(CHECK, message, remedy)
         });
     }
@@ -171,7 +185,7 @@ mod tests {
 
     /// Everything in place, but for the certificate, which has tests of its own.
     fn healthy() -> Snapshot {
-        let service = json!({"namespace": "pillion-system", "name": "pillion-webhook"});
+        let service = json!({"namespace": "pillion-system", "name": "pillion-webhook-conversion"});
         let conversion = json!({"strategy": "Webhook", "webhook": {"clientConfig": {"service": service}}});
         let lease = json!({
             "metadata": {},
@@ -241,6 +255,24 @@ mod tests {
     fn only_the_controllers_that_run_need_a_leader() {
         let options = Options { controllers: vec![Part::Webhook], ..Options::default() };
         assert_eq!(parts(&manager(&options, 2)), [Part::Webhook]);
+    }
+
+    #[test]
+    fn parts_that_run_apart_are_checked_each() {
+        let options = Options { separate: true, ..Options::default() };
+        let mut deployments = manifests(&options).into_iter().filter(|object| object["kind"] == "Deployment");
+        let status = json!({"replicas": 2, "updatedReplicas": 2, "availableReplicas": 2});
+        let manager = json!({"status": status, "spec": deployments.next().unwrap()["spec"]});
+        let separate: Vec<Value> = deployments.collect();
+        let snapshot = Snapshot { deployment: Ok(Some(manager)), separate: Ok(separate), ..healthy() };
+        let found = text(&snapshot, Severity::Ok);
+        assert!(found.contains("ok       2 of 2 replicas of the manager are available"), "{found}");
+        let dead = "error    0 of 2 replicas of the updater are available; see `kubectl --namespace=pillion-system describe pods` \
+                    and `kubectl --namespace=pillion-system logs deployment/pillion-updater`";
+        assert!(found.contains(dead), "{found}");
+        for part in Part::ALL {
+            assert!(found.contains(&format!("the controller {part} has a leader")), "{found}");
+        }
     }
 
     #[test]

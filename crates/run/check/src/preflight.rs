@@ -94,7 +94,7 @@ fn kruise(snapshot: &Snapshot) -> Finding {
         Standing::Absent => Finding::ok(CHECK, "no OpenKruise serves SidecarSets"),
         Standing::Serving if is_ours => Finding::error(
             CHECK,
-            "OpenKruise and Pillion both serve SidecarSets",
+            "OpenKruise serves SidecarSets, and Pillion stands by",
             format!("stop one of them: `{stop}`, or `pillion uninstall`"),
         ),
         Standing::Serving => Finding::error(

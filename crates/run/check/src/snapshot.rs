@@ -38,6 +38,8 @@ pub struct Snapshot {
     pub definition: Answer<Option<Value>>,
     /// The Deployment of the manager.
     pub deployment: Answer<Option<Value>>,
+    /// The Deployments of the parts that run apart.
+    pub separate: Answer<Vec<Value>>,
     /// The Secret of the webhooks' certificate.
     pub secret: Answer<Option<Value>>,
     /// The manager's Leases, by name.
@@ -64,6 +66,7 @@ impl Snapshot {
             vpa_leases: Ok(BTreeMap::new()),
             definition: Ok(None),
             deployment: Ok(None),
+            separate: Ok(Vec::new()),
             secret: Ok(None),
             leases: Ok(BTreeMap::new()),
             sets: Ok(Vec::new()),

@@ -5,7 +5,9 @@
 
 mod check;
 mod install;
+mod prometheus;
 mod reading;
+mod recommend;
 mod rightsizing;
 mod rollout;
 
@@ -17,7 +19,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use pillion_expr::{Amount, Resource};
 use pillion_gates::{Gates, Settings};
 use pillion_manager::{Part, Peer};
@@ -26,9 +28,11 @@ use pillion_quantity::Quantity;
 use self::check::CLUSTER_CHECK_EXAMPLES;
 pub use self::check::ClusterCheckArgs;
 pub use self::install::{InstallArgs, ToClusterArgs, UninstallArgs};
+pub use self::prometheus::PrometheusArgs;
 use self::reading::{PREVIEW_EXAMPLES, WHY_EXAMPLES};
 pub use self::reading::{PreviewArgs, RevisionsArgs, WhyArgs};
-pub use self::rightsizing::{RecommendArgs, RecommendOutput, RightsizingArgs, UsageSourceArg};
+pub use self::recommend::{RecommendArgs, RecommendOutput};
+pub use self::rightsizing::{RecommenderArgs, RightsizingArgs, ScopeArgs, StorageArg, UpdaterArgs, UsageSourceArg};
 pub use self::rollout::{HistoryArgs, PlanArgs, RestartArgs, RolloutCommand, SetArgs, StatusArgs, UndoArgs};
 
 /// Sidecars done properly on Kubernetes
@@ -289,14 +293,8 @@ pub struct UpArgs {
 /// `pillion manager`
 #[derive(Debug, Args)]
 pub struct ManagerArgs {
-    /// The kubeconfig file [default: the service account of the pod, or $KUBECONFIG, or ~/.kube/config]
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig [default: its current context]
-    #[arg(long, value_name = "NAME")]
-    pub context: Option<String>,
     /// The manager's own namespace, where its Secret and its Leases are
-    #[arg(long, value_name = "NAME", default_value = pillion_manager::NAMESPACE)]
+    #[arg(short, long, value_name = "NAME", default_value = pillion_manager::NAMESPACE)]
     pub namespace: String,
     /// The namespace of the ControllerRevisions of SidecarSets and of the ConfigMap kruise-configuration
     #[arg(long, value_name = "NAME", default_value = pillion_api::names::DEFAULT_SYSTEM_NAMESPACE)]
@@ -310,6 +308,9 @@ pub struct ManagerArgs {
     /// A folder has tls.crt, tls.key and ca.crt in it, such as a mounted Secret of cert-manager, and is read again when it changes.
     #[arg(long, value_name = "SOURCE", default_value = "self")]
     pub certificates: String,
+    /// How long a certificate that the manager makes is valid; it is renewed when a third of that is left
+    #[arg(long, value_name = "TIME", default_value = "2160h", value_parser = lifetime)]
+    pub certificate_lifetime: SignedDuration,
     /// The Service through which API servers reach the webhooks; it is in the manager's own namespace
     #[arg(long, value_name = "NAME", default_value = "pillion-webhook", conflicts_with = "webhook_url")]
     pub service_name: String,
@@ -324,8 +325,8 @@ pub struct ManagerArgs {
     pub health_address: SocketAddr,
     /// Serve the objects of an installed OpenKruise (kruise) or VerticalPodAutoscaler (vpa), once it has stopped
     ///
-    /// While an OpenKruise runs, or is registered for SidecarSets, the manager does nothing but wait: /readyz and the log say for what.
-    /// While a component of the VerticalPodAutoscaler project runs, or is installed, the same controller of the manager waits.
+    /// While an OpenKruise runs, or is registered for SidecarSets, the manager does nothing about SidecarSets and their pods: /readyz and the
+    /// log say why. While a component of the VerticalPodAutoscaler project runs, or is installed, the same controller of the manager waits.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub take_over: Vec<Peer>,
     /// How long webhooks are still served after SIGTERM, in seconds, while API servers notice that this replica ends
@@ -348,6 +349,17 @@ pub struct ManagerArgs {
     /// Features to switch on or off.
     #[command(flatten)]
     pub gates: GateArgs,
+    /// What is managed.
+    #[command(flatten)]
+    pub cluster: ToClusterArgs,
+}
+
+/// Shorter than this a certificate may expire before API servers have learned of the next one.
+const SHORTEST_LIFETIME: SignedDuration = SignedDuration::from_secs(10);
+
+fn lifetime(text: &str) -> Result<SignedDuration, String> {
+    let time: SignedDuration = text.parse().map_err(|error| format!("write a time such as 2160h: {error}"))?;
+    if time >= SHORTEST_LIFETIME { Ok(time) } else { Err("10s is the shortest lifetime".to_owned()) }
 }
 
 /// How log lines are written.

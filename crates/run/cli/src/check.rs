@@ -86,6 +86,7 @@ async fn read(
         let deployment = snapshot.deployment.as_ref().ok().and_then(Option::as_ref);
         let secret = get::<Secret>(reader, Some(namespace), certificate_secret(deployment)).await;
         snapshot.secret = secret;
+        snapshot.separate = separate(reader, namespace).await;
         snapshot.leases = leases(reader, namespace, &Part::ALL.map(Part::lease)).await;
         sidecar_sets(reader, revisions_namespace, &mut snapshot).await;
     } else {
@@ -97,6 +98,15 @@ async fn read(
         snapshot.rights = reviewed(&client, rights(&options)).await;
     }
     Ok(snapshot)
+}
+
+/// The Deployments of parts that run apart.
+async fn separate(reader: &Reader, namespace: &str) -> Answer<Vec<Value>> {
+    let mut found = Vec::new();
+    for part in Part::ALL.into_iter().filter(|part| *part != Part::Webhook) {
+        found.extend(get::<Deployment>(reader, Some(namespace), &format!("pillion-{part}")).await?);
+    }
+    Ok(found)
 }
 
 async fn get<K>(reader: &Reader, namespace: Option<&str>, name: &str) -> Answer<Option<Value>>

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use kube::Client;
-use pillion_install::manifests;
+use pillion_install::{Part, manifests};
 
 use crate::args::{ClusterArgs, InstallArgs, ToClusterArgs, UninstallArgs};
 use crate::confirm::confirm;
@@ -14,6 +14,10 @@ use crate::{Failure, chain, print, render, say};
 /// Prints or installs.
 pub(crate) fn install(args: &InstallArgs) -> Result<(), Failure> {
     let options = args.options();
+    if options.separate && !options.controllers.contains(&Part::Webhook) {
+        let reason = "--separate needs the controller webhook: the others are installed beside it";
+        return Err(Failure::misuse(reason));
+    }
     if args.print {
         return print(&render::yaml_stream(&manifests(&options))?);
     }

@@ -1,21 +1,20 @@
 //! `pillion manager`: the webhooks and controllers of a cluster, as a process.
 
+mod rightsizing;
+
 use std::io::{self, IsTerminal as _};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kube::client::ClientBuilder;
 use pillion_manager::{Certificates, Config, Manager, Metrics, Part, WebhookAddress};
-use pillion_rightsizer::{UpdateRate, UsageSource};
 use pillion_serve::Server;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{ClusterArgs, LogFormat, ManagerArgs, RightsizingArgs, UsageSourceArg};
+use crate::args::{ClusterArgs, LogFormat, ManagerArgs};
 use crate::{Failure, chain, connect};
 
 /// The port of the Service.
@@ -88,9 +87,9 @@ async fn manage(args: &ManagerArgs) -> Result<(), Failure> {
 }
 
 async fn config(args: &ManagerArgs, metrics: Metrics) -> Result<Config, Failure> {
-    let cluster = ClusterArgs { kubeconfig: args.kubeconfig.clone(), context: args.context.clone(), namespace: None };
-    let connection = connect::config(&cluster).await?;
-    let usage = usage_source(&args.rightsizing, &connection)?;
+    let connection = connect::config(&ClusterArgs::from(&args.cluster)).await?;
+    let usage = rightsizing::usage_source(&args.rightsizing.recommender, &connection)?;
+    let history = rightsizing::history_source(&args.rightsizing)?;
     let client = ClientBuilder::try_from(connection)
         .map_err(|error| Failure::misuse(chain(&error)))?
         .with_layer(&metrics.count_requests())
@@ -104,13 +103,18 @@ async fn config(args: &ManagerArgs, metrics: Metrics) -> Result<Config, Failure>
         },
     };
     let certificates = match args.certificates.as_str() {
-        "self" => Certificates::default(),
+        "self" => Certificates::SelfSigned { lifetime: args.certificate_lifetime },
         folder => Certificates::Folder(folder.into()),
     };
     let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
     let config = Config::new(client, Arc::new(Timestamp::now), address);
     Ok(Config {
-        rightsizing: rightsizing(&args.rightsizing, usage, config.rightsizing.clone()),
+        rightsizing: pillion_rightsizer::Config {
+            usage,
+            history,
+            ..rightsizing::config(&args.rightsizing, config.rightsizing.clone())
+        },
+        max_cpu_boost: args.rightsizing.scope.max_allowed_cpu_boost,
         namespace: args.namespace.clone(),
         revisions_namespace: args.revisions_namespace.clone(),
         certificates,
@@ -124,59 +128,6 @@ async fn config(args: &ManagerArgs, metrics: Metrics) -> Result<Config, Failure>
         metrics,
         ..config
     })
-}
-
-/// Where usage comes from: kubelets are asked as the API server is, with certificates of their own if need be.
-fn usage_source(args: &RightsizingArgs, connection: &kube::Config) -> Result<UsageSource, Failure> {
-    if args.usage_source == UsageSourceArg::MetricsApi {
-        return Ok(UsageSource::MetricsApi);
-    }
-    let mut config = connection.clone();
-    if let Some(path) = &args.kubelet_certificate_authority {
-        let refuse =
-            |reason: String| Failure::misuse(format!("--kubelet-certificate-authority {}: {reason}", path.display()));
-        let certificates = CertificateDer::pem_file_iter(path).map_err(|error| refuse(error.to_string()))?;
-        let certificates: Result<Vec<_>, _> = certificates.map(|der| der.map(|der| der.to_vec())).collect();
-        let certificates = certificates.map_err(|error| refuse(error.to_string()))?;
-        if certificates.is_empty() {
-            return Err(refuse("there is no certificate in it".to_owned()));
-        }
-        config.root_cert = Some(certificates);
-    }
-    Ok(UsageSource::Kubelets(Box::new(config)))
-}
-
-fn rightsizing(
-    args: &RightsizingArgs,
-    usage: UsageSource,
-    defaults: pillion_rightsizer::Config,
-) -> pillion_rightsizer::Config {
-    let pause = |time: SignedDuration| Duration::try_from(time).unwrap_or(Duration::from_mins(1));
-    let mut config = pillion_rightsizer::Config {
-        usage,
-        recommender_name: args.recommender_name.clone(),
-        recommender_interval: pause(args.recommender_interval),
-        updater_interval: pause(args.updater_interval),
-        rate: UpdateRate {
-            evictions: args.eviction_rate_limit,
-            resizes: args.resize_rate_limit,
-            burst: args.eviction_rate_burst,
-        },
-        ..defaults
-    };
-    config.estimator.margin_fraction = args.recommendation_margin_fraction;
-    config.estimator.cpu.target = args.target_cpu_percentile;
-    config.estimator.memory.target = args.target_memory_percentile;
-    config.estimator.pod_min_millicores = args.pod_recommendation_min_cpu_millicores;
-    config.estimator.pod_min_bytes = args.pod_recommendation_min_memory_mb.saturating_mul(1024 * 1024);
-    config.samples.memory.oom_bump_up_ratio = args.oom_bump_up_ratio;
-    config.samples.memory.oom_min_bump_up = args.oom_min_bump_up_bytes;
-    config.updater.min_replicas = args.min_replicas;
-    config.updater.eviction_tolerance = args.eviction_tolerance;
-    config.updater.in_place_skips_budget = args.in_place_skip_disruption_budget;
-    config.updater.update_threshold = args.pod_update_threshold;
-    config.updater.evict_after_oom = args.evict_after_oom_threshold;
-    config
 }
 
 fn bind(flag: &str, address: SocketAddr) -> Result<TcpListener, Failure> {

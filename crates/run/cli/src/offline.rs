@@ -1,21 +1,24 @@
 //! From the documents that a user gave to what stands in for a cluster.
 //!
-//! SidecarSets and their ControllerRevisions are read; LimitRanges, Namespaces and Kruise's ConfigMap are read and passed
-//! on; pods and workloads are what the commands are about; everything else is only passed on.
+//! SidecarSets and their ControllerRevisions are read; LimitRanges, Namespaces, VerticalPodAutoscalers and Kruise's ConfigMap are
+//! read and passed on; pods and workloads are what the commands are about; everything else is only passed on.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use imbl::OrdMap;
-use pillion_admission::{Offline, Snapshot};
+use pillion_admission::{Autoscalers, Offline, Snapshot};
 use pillion_api::field::{self, Path};
 use pillion_api::names;
 use pillion_api::sidecarset::validation::{Context, Neighbours, Revision, Whitelist};
 use pillion_api::sidecarset::{self, DecodeError, SidecarSet, revision, validate, validate_update};
+use pillion_api::vpa::{self, VerticalPodAutoscaler};
 use pillion_gates::{Gate, Gates};
 use pillion_inject::{Catalog, Namespace, Revisions};
+use pillion_manager::NAMESPACE;
 use pillion_note::Draw;
 use pillion_quantity::Quantity;
+use pillion_rightsize::{LimitRanges, sized_set, targeted_set};
 use serde_json::Value;
 
 use crate::manifest::Document;
@@ -69,9 +72,11 @@ pub fn load(
         // Whatever does not compile was refused by validation already, with a better message.
         catalog.insert(Arc::clone(set), &known).map_err(|error| vec![format!("{error}: {}", error.reason)])?;
     }
+    let limit_ranges = limit_ranges(&objects, namespace);
+    let autoscalers = autoscalers(&objects, namespace, gates, &limit_ranges)?;
     let offline = Offline {
-        snapshot: Snapshot { catalog, namespaces: namespaces(&objects), ..Snapshot::default() },
-        limit_ranges: limit_ranges(&objects, namespace),
+        snapshot: Snapshot { catalog, namespaces: namespaces(&objects), autoscalers, ..Snapshot::default() },
+        limit_ranges,
         excluded_namespaces: BTreeSet::new(),
         gates,
         draw,
@@ -279,6 +284,47 @@ fn limit_ranges(objects: &[Document], namespace: &str) -> BTreeMap<String, Vec<V
         by_namespace.entry(own.unwrap_or(namespace).to_owned()).or_default().push(document.value.clone());
     }
     by_namespace
+}
+
+/// The autoscalers among documents. What they recommend is in their status.
+fn autoscalers(
+    objects: &[Document],
+    namespace: &str,
+    gates: Gates,
+    limit_ranges: &BTreeMap<String, Vec<Value>>,
+) -> Result<Autoscalers, Vec<String>> {
+    let mut errors = Vec::new();
+    let mut found = Vec::new();
+    let is_autoscaler =
+        |document: &&Document| document.kind() == names::VPA_KIND && document.api_version() == names::AUTOSCALING_V1;
+    for document in objects.iter().filter(is_autoscaler) {
+        let mut value = document.value.clone();
+        let own = value["metadata"]["namespace"].as_str().filter(|name| !name.is_empty());
+        if own.is_none() {
+            value["metadata"]["namespace"] = namespace.into();
+        }
+        match vpa::decode(value) {
+            Ok(autoscaler) => found.push(autoscaler),
+            Err(error) => errors.push(format!("{}: {error}", document.locate(&Path::root()))),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    Ok(sorted_autoscalers(found, gates, limit_ranges))
+}
+
+/// Autoscalers by what they target.
+pub(crate) fn sorted_autoscalers(
+    all: Vec<VerticalPodAutoscaler>,
+    gates: Gates,
+    limit_ranges: &BTreeMap<String, Vec<Value>>,
+) -> Autoscalers {
+    let all = all.into_iter().map(Arc::new);
+    let (of_sets, list): (Vec<_>, Vec<_>) = all.partition(|it| targeted_set(it).is_some());
+    let of_sets = of_sets.into_iter().filter(|it| sized_set(it, NAMESPACE, gates.into()).is_some()).collect();
+    let merged = |(namespace, ranges): (&String, &Vec<Value>)| (namespace.clone(), LimitRanges::merge(ranges));
+    Autoscalers { list, of_sets, ranges: limit_ranges.iter().map(merged).collect(), max_boost: None }
 }
 
 fn namespaces(objects: &[Document]) -> OrdMap<String, Namespace> {

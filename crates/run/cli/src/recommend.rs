@@ -5,8 +5,9 @@
 //!  checkpoints of one autoscaler ─▶ histogram, explain
 //! ```
 
-mod explain;
+pub(crate) mod explain;
 mod histogram;
+mod picture;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -34,13 +35,22 @@ pub(crate) fn run(args: &RecommendArgs) -> Result<(), Failure> {
         let reader = Reader::new(connection.client.clone());
         let found = read(&reader, namespace, args.name.as_deref()).await?;
         if args.histogram {
-            return print(&histogram::text(&found.checkpoints).map_err(Failure::no)?);
+            let drawn = match args.output {
+                RecommendOutput::Svg => {
+                    histogram::read(&found.checkpoints).map(|read| picture::svg(&histogram::histograms(&read)))
+                }
+                RecommendOutput::Table => histogram::text(&found.checkpoints),
+                _ => return Err(Failure::misuse("--histogram is drawn in the terminal, or as a picture with -o svg")),
+            };
+            return print(&drawn.map_err(Failure::no)?);
         }
         if args.explain {
             let mut text = String::new();
             for autoscaler in &found.autoscalers {
                 let target = target(&reader, autoscaler).await?;
-                text.push_str(&explain::text(autoscaler, &found.checkpoints, &target).map_err(Failure::no)?);
+                text.push_str(
+                    &explain::text(autoscaler, &found.checkpoints, &target.containers()).map_err(Failure::no)?,
+                );
             }
             return print(&text);
         }
@@ -123,6 +133,7 @@ fn shown(rows: &[Row], output: RecommendOutput) -> Result<String, Failure> {
         RecommendOutput::Json => render::json_text(&serde_json::to_value(rows).map_err(io::Error::from)?),
         RecommendOutput::Csv => csv(rows),
         RecommendOutput::Patch => render::yaml_stream(&patches(rows))?,
+        RecommendOutput::Svg => return Err(Failure::misuse("-o svg draws a histogram: add --histogram")),
     })
 }
 

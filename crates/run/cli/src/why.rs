@@ -29,12 +29,25 @@ pub struct Explanation {
     /// The explanation.
     #[serde(flatten)]
     pub why: Why,
+    /// How the numbers of the autoscalers that size it were computed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub derivations: Vec<Derivation>,
     /// For a running pod, what it has beside what it would get today.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift: Option<Drift>,
     /// For a workload of a cluster, the same of each of its pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<Vec<PodDrift>>,
+}
+
+/// How the numbers of an autoscaler were computed.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Derivation {
+    /// The autoscaler.
+    pub vertical_pod_autoscaler: String,
+    /// One step or result each.
+    pub lines: Vec<String>,
 }
 
 /// One pod of a workload.
@@ -51,7 +64,15 @@ pub struct PodDrift {
 impl Explanation {
     /// That of a manifest.
     fn of_manifest(object: String, why: Why) -> Explanation {
-        Explanation { object, namespace: None, remarks: Vec::new(), why, drift: None, pods: None }
+        Explanation {
+            object,
+            namespace: None,
+            remarks: Vec::new(),
+            why,
+            derivations: Vec::new(),
+            drift: None,
+            pods: None,
+        }
     }
 }
 
@@ -70,4 +91,64 @@ pub fn explain(inputs: &Inputs, now: Timestamp) -> Result<Vec<Explanation>, Vec<
         }
     }
     if errors.is_empty() { Ok(explanations) } else { Err(errors) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pillion_gates::Gates;
+    use pillion_note::Draw;
+
+    use super::*;
+    use crate::manifest::parse;
+    use crate::offline::load;
+
+    const MANIFEST: &str = r"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: app, image: x, resources: {requests: {cpu: 1}, limits: {cpu: 2}}}]}
+---
+apiVersion: autoscaling.k8s.io/v1
+kind: VerticalPodAutoscaler
+metadata: {name: web}
+spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}
+status: {recommendation: {containerRecommendations: [{containerName: app, target: {cpu: 250m}}]}}
+---
+apiVersion: autoscaling.k8s.io/v1
+kind: VerticalPodAutoscaler
+metadata: {name: api}
+spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: api}}
+";
+
+    fn inputs() -> Inputs {
+        let (documents, broken) = parse(&Arc::from("web.yaml"), MANIFEST);
+        assert!(broken.is_empty());
+        load(documents, "default", Draw::default(), Gates::default(), &mut Vec::new()).unwrap()
+    }
+
+    #[test]
+    fn autoscalers_of_a_manifest_are_explained() {
+        let explanations = explain(&inputs(), Timestamp::UNIX_EPOCH).unwrap();
+        let text = text(&explanations[0]);
+        let has = |words: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").contains(words);
+        assert!(has("web yes it targets Deployment/web"), "{text}");
+        assert!(has("api no it targets Deployment/api, and the pod is of another workload"), "{text}");
+        assert!(has("web/app: requests.cpu = 250m, limits.cpu = 500m as recommended"), "{text}");
+    }
+
+    #[test]
+    fn what_they_recommend_is_injected() {
+        let inputs = inputs();
+        let deployment = inputs.objects.iter().find(|it| it.kind() == "Deployment").unwrap();
+        let injected = inputs.offline.inject(&deployment.value, Timestamp::UNIX_EPOCH).unwrap().unwrap();
+        let template = &injected.object["spec"]["template"];
+        assert_eq!(template["spec"]["containers"][0]["resources"]["requests"]["cpu"], "250m");
+        assert!(template["metadata"].get("ownerReferences").is_none());
+    }
 }

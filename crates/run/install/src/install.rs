@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::manifests::{MANAGER, manifests};
+use crate::manifests::manifests;
 use crate::objects::{Manager, Place, Say, installed, manager_of};
 use crate::options::Options;
 use crate::{check, ready, take_over};
@@ -66,9 +66,9 @@ async fn check_what_is_there(client: &Client, options: &Options, wanted: &[Value
 
 /// The webhook configurations and the roles of the cluster exist once.
 async fn elsewhere(client: &Client, options: &Options) -> Result<(), Error> {
-    let here = Place::new("apps/v1", "Deployment", Some(&options.namespace), MANAGER);
-    let other = installed(client).await?.into_iter().find(|place| place.is("Deployment") && *place != here);
-    match other.and_then(|other| other.namespace) {
+    let installed = installed(client).await?.into_iter().filter(|place| place.is("Deployment"));
+    let mut namespaces = installed.filter_map(|place| place.namespace);
+    match namespaces.find(|namespace| *namespace != options.namespace) {
         Some(namespace) => Err(Error::Elsewhere { namespace }),
         None => Ok(()),
     }

@@ -6,6 +6,7 @@ mod removal;
 mod workload;
 
 use pillion_api::names::MANAGED_BY;
+use pillion_manager::Part;
 use serde_json::{Value, json};
 
 use crate::options::Options;
@@ -24,15 +25,42 @@ pub(crate) const OURS: &str = "pillion";
 /// Finds everything that is installed.
 pub(crate) const SELECTOR: &str = "app.kubernetes.io/name=pillion,app.kubernetes.io/managed-by=pillion";
 
+/// Finds every pod that is installed, except one that removes the others.
+pub(crate) const PODS: &str = "app.kubernetes.io/name=pillion,app.kubernetes.io/component!=removal";
+
 /// The component of the revisions' namespace, which outlives an installation.
 pub(crate) const REVISIONS: &str = "revisions";
 
 /// The objects of an installation, in the order in which they are applied.
 pub fn manifests(options: &Options) -> Vec<Value> {
-    let mut objects = definitions::objects(options);
-    objects.extend(access::objects(options));
-    objects.extend(workload::objects(options));
+    let options = options.clone().with_what_gates_need();
+    let programs = programs(&options);
+    let mut objects = definitions::objects(&options);
+    objects.extend(access::objects(&options, &programs));
+    objects.extend(workload::objects(&options, &programs));
     objects
+}
+
+/// Parts that run in one Deployment, with one account.
+struct Program {
+    /// The name of the Deployment, the account and what belongs to them.
+    name: String,
+    /// The component of its pods.
+    component: &'static str,
+    parts: Vec<Part>,
+}
+
+/// What runs. The webhooks run in what is called the manager, so that Services and commands find it under one name.
+fn programs(options: &Options) -> Vec<Program> {
+    let manager = |parts| Program { name: MANAGER.to_owned(), component: "manager", parts };
+    if !options.separate {
+        return vec![manager(options.controllers.clone())];
+    }
+    let of = |part: &Part| match part {
+        Part::Webhook => manager(vec![Part::Webhook]),
+        part => Program { name: format!("pillion-{part}"), component: part.name(), parts: vec![*part] },
+    };
+    options.controllers.iter().map(of).collect()
 }
 
 /// The objects with which a Helm release prepares its own removal: a Job that runs `pillion uninstall --prepare`, and its rights.
@@ -54,15 +82,13 @@ fn metadata(name: &str, namespace: Option<&str>, component: &str) -> Value {
     metadata
 }
 
-/// The labels by which the manager's pods are found.
-pub(crate) fn pod_labels() -> Value {
-    json!({"app.kubernetes.io/name": "pillion", "app.kubernetes.io/component": "manager"})
+/// The labels by which the pods of a component are found.
+fn pod_labels(component: &str) -> Value {
+    json!({"app.kubernetes.io/name": "pillion", "app.kubernetes.io/component": component})
 }
 
 #[cfg(test)]
 mod tests {
-    use pillion_manager::Part;
-
     use super::*;
     use crate::options::Certificates;
 
@@ -105,7 +131,7 @@ mod tests {
     fn the_phase_of_pods_can_be_written_only_where_the_gate_is_on() {
         let of = |feature_gates: &str| {
             let feature_gates = feature_gates.to_owned();
-            manifests(&Options { feature_gates, ..Options::default() }.with_what_gates_need())
+            manifests(&Options { feature_gates, ..Options::default() })
         };
         // Rollouts write a condition of pods, whatever the gate is.
         let writes = |objects: &[Value]| {
@@ -114,11 +140,43 @@ mod tests {
         };
         let (off, on) = (of(""), of("SidecarField=true"));
         assert_eq!((writes(&off), writes(&on)), (false, true));
+        let rows = [("AllAlpha=true", true), ("AllAlpha=true,SidecarField=false", false), ("AllBeta=true", false)];
+        for (gates, expected) in rows {
+            assert_eq!(writes(&of(gates)), expected, "{gates}");
+        }
         let args = |objects: &[Value]| {
             find(objects, "Deployment", MANAGER)[0]["spec"]["template"]["spec"]["containers"][0]["args"].clone()
         };
         assert!(!args(&off).to_string().contains("--wrap-image"));
         assert!(args(&on).as_array().unwrap().contains(&json!(format!("--wrap-image={}", Options::default().image))));
+    }
+
+    #[test]
+    fn parts_that_run_apart_have_accounts_with_their_own_rights() {
+        let objects = manifests(&Options { separate: true, ..Options::default() });
+        let of_kind = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
+        let account = |part: Part| if part == Part::Webhook { MANAGER.to_owned() } else { format!("pillion-{part}") };
+        for part in Part::ALL {
+            let deployment = find(&objects, "Deployment", &account(part))[0];
+            let pod = &deployment["spec"]["template"]["spec"];
+            assert_eq!(pod["serviceAccountName"], account(part));
+            let arguments = pod["containers"][0]["args"].as_array().unwrap();
+            assert!(arguments.contains(&json!(format!("--controllers={part}"))));
+            assert_eq!(find(&objects, "ServiceAccount", &account(part)).len(), 1);
+            assert_ne!(deployment["spec"]["selector"], Value::Null);
+        }
+        assert_eq!(of_kind("Deployment").len(), Part::ALL.len());
+        // What every part reads is granted to all, and everything else to one.
+        for binding in of_kind("ClusterRoleBinding").into_iter().chain(of_kind("RoleBinding")) {
+            let (name, subjects) = (binding["metadata"]["name"].as_str().unwrap(), &binding["subjects"]);
+            let shared = ["pillion-manager", "pillion-revisions"].contains(&name);
+            let expected = if shared { Part::ALL.len() } else { 1 };
+            assert_eq!(subjects.as_array().unwrap().len(), expected, "{name}");
+        }
+        let leader = &find(&objects, "RoleBinding", "pillion-updater-leader")[0]["subjects"];
+        assert_eq!(leader[0]["name"], "pillion-updater");
+        let service = find(&objects, "Service", SERVICE)[0];
+        assert_eq!(service["spec"]["selector"]["app.kubernetes.io/component"], "manager");
     }
 
     #[test]

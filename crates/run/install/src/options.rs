@@ -27,17 +27,21 @@ pub struct Options {
     pub take_over: String,
     /// The manager's `--wrap-image`; none when empty.
     pub wrap_image: String,
-    /// Whether the gate `SidecarField` is on, and with it the right to write the phase of pods.
+    /// Whether the gate `SidecarField` is on, and with it the right to write the phase of pods. [`manifests`](crate::manifests) sets it as
+    /// `feature_gates` says, where that can be read.
     pub sidecar_field: bool,
+    /// Whether each part runs in a Deployment of its own, with an account that has its rights only. The webhooks keep the names of the manager.
+    pub separate: bool,
 }
 
 impl Options {
     /// The same with what the feature gates need: rights, and the image with `pillion-wrap`, which is the manager's own unless another is given.
     #[must_use]
-    pub fn with_what_gates_need(mut self) -> Options {
-        let settings: Result<Settings, _> = self.feature_gates.parse();
-        self.sidecar_field =
-            settings.is_ok_and(|settings| Gates::default().with(&settings).is_enabled(Gate::SidecarField));
+    pub(crate) fn with_what_gates_need(mut self) -> Options {
+        // The chart has an expression in its place.
+        if let Ok(settings) = self.feature_gates.parse::<Settings>() {
+            self.sidecar_field = Gates::default().with(&settings).is_enabled(Gate::SidecarField);
+        }
         if !self.sidecar_field {
             self.wrap_image.clear();
         } else if self.wrap_image.is_empty() {
@@ -66,6 +70,7 @@ impl Default for Options {
             take_over: String::new(),
             wrap_image: String::new(),
             sidecar_field: false,
+            separate: false,
         }
     }
 }

@@ -9,11 +9,11 @@ use kube::{Client, ResourceExt as _};
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::manifests::{MANAGER, pod_labels};
-use crate::objects::{Say, TICK};
+use crate::manifests::{PODS, manifests};
+use crate::objects::{Place, Say, TICK};
 use crate::options::Options;
 
-/// Returns when every replica runs the current template and is available.
+/// Returns when every replica of every Deployment runs the current template and is available.
 pub(crate) async fn wait(
     client: &Client,
     options: &Options,
@@ -21,17 +21,25 @@ pub(crate) async fn wait(
     timeout: Duration,
     say: Say<'_>,
 ) -> Result<(), Error> {
-    let deployments: Api<Deployment> = Api::namespaced(client.clone(), &options.namespace);
+    let all: Api<Deployment> = Api::namespaced(client.clone(), &options.namespace);
+    let wanted: Vec<String> = manifests(options)
+        .iter()
+        .map(Place::of)
+        .filter(|place| place.is("Deployment"))
+        .map(|place| place.name)
+        .collect();
     let mut said = String::new();
     loop {
-        let deployment = deployments.get(MANAGER).await.map_err(Error::api("read the Deployment of the manager"))?;
-        let is_available = is_available(&deployment);
-        let state = state(client, &options.namespace, &deployment).await?;
+        let mut deployments = Vec::new();
+        for name in &wanted {
+            deployments.push(all.get(name).await.map_err(Error::api(format!("read Deployment {name:?}")))?);
+        }
+        let state = state(client, &options.namespace, &deployments).await?;
         if state != said {
             say(&state);
             said = state;
         }
-        if is_available {
+        if deployments.iter().all(is_available) {
             return Ok(());
         }
         if Instant::now() >= deadline {
@@ -53,9 +61,12 @@ pub fn is_available(deployment: &Deployment) -> bool {
 }
 
 /// How far it is, and which containers cannot start.
-async fn state(client: &Client, namespace: &str, deployment: &Deployment) -> Result<String, Error> {
-    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
-    let available = deployment.status.as_ref().and_then(|status| status.available_replicas).unwrap_or_default();
+async fn state(client: &Client, namespace: &str, deployments: &[Deployment]) -> Result<String, Error> {
+    let replicas = |live: &Deployment| live.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    let is_there =
+        |live: &Deployment| live.status.as_ref().and_then(|status| status.available_replicas).unwrap_or_default();
+    let wanted: i32 = deployments.iter().map(replicas).sum();
+    let available: i32 = deployments.iter().map(is_there).sum();
     let mut state = format!("{available} of {wanted} replicas of the manager are available");
     for pod in pods(client, namespace).await? {
         let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
@@ -71,14 +82,7 @@ async fn state(client: &Client, namespace: &str, deployment: &Deployment) -> Res
 
 /// The pods of the manager.
 pub(crate) async fn pods(client: &Client, namespace: &str) -> Result<Vec<Pod>, Error> {
-    let labels = pod_labels();
-    let labels: Vec<String> = labels
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()))
-        .collect();
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let listed = pods.list(&ListParams::default().labels(&labels.join(","))).await;
+    let listed = pods.list(&ListParams::default().labels(PODS)).await;
     Ok(listed.map_err(Error::api(format!("list the pods of the manager in namespace {namespace}")))?.items)
 }

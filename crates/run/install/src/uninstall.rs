@@ -4,6 +4,7 @@
 //!  configurations ─▶ SidecarSets in one stored version ─▶ manager ─▶ conversion ─▶ the rest ─▶ (all: SidecarSets, revisions, definition)
 //! ```
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -44,7 +45,8 @@ pub async fn uninstall(client: &Client, all: bool, timeout: Duration, say: Say<'
         deployment.delete(client, say).await?;
     }
     let accounts = installed.iter().filter(|place| place.is("ServiceAccount"));
-    for home in accounts.filter_map(|account| account.namespace.as_deref()) {
+    let homes: BTreeSet<&str> = accounts.filter_map(|account| account.namespace.as_deref()).collect();
+    for home in homes {
         stopped(client, home, timeout).await?;
         // The manager made these itself.
         Place::new("v1", "Secret", Some(home), CERTIFICATE_SECRET).delete(client, say).await?;

@@ -1,11 +1,14 @@
 //! The autoscalers of new pods.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pillion_admission::Autoscalers;
+use pillion_api::vpa::{Gates, VerticalPodAutoscaler};
+use pillion_quantity::Quantity;
 use pillion_rightsize::{Owner, Workload, is_target, workload_of};
-use pillion_rightsizer::{Cluster, Now, PeerPart, defined, until_alone};
+use pillion_rightsizer::{Cluster, Namespaces, Now, PeerPart, defined, until_alone, until_there};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -22,6 +25,11 @@ pub(crate) struct Rightsizing {
     client: kube::Client,
     now: Now,
     may_take_over: bool,
+    /// The manager's namespace, where the autoscalers of SidecarSets are.
+    home: String,
+    gates: Gates,
+    namespaces: Namespaces,
+    max_boost: Option<Quantity>,
     /// Whether autoscalers are known and nobody else applies them to new pods.
     served: watch::Sender<bool>,
 }
@@ -33,6 +41,10 @@ impl Rightsizing {
             client: config.client.clone(),
             now: config.now.clone(),
             may_take_over: config.take_over.contains(&Peer::Vpa),
+            home: config.namespace.clone(),
+            gates: config.gates.into(),
+            namespaces: config.rightsizing.namespaces.clone(),
+            max_boost: config.max_cpu_boost,
             served: watch::Sender::new(false),
         }
     }
@@ -43,12 +55,20 @@ impl Rightsizing {
         until_alone(&self.client, &self.now, part, self.may_take_over).await;
     }
 
-    /// Waits for VerticalPodAutoscalers, and for upstream's admission controller to end; serves them for ever then.
+    /// Returns when a part of upstream's autoscaler has come that was not there.
+    pub(crate) async fn not_alone(&self, part: PeerPart) {
+        until_there(&self.client, &self.now, part, self.may_take_over).await;
+    }
+
+    /// Serves VerticalPodAutoscalers, once they are defined, whenever upstream's admission controller does not.
     pub(crate) async fn serve(self) {
-        self.alone(PeerPart::Admission).await;
-        self.cluster.synced().await;
-        self.served.send_replace(true);
-        std::future::pending::<()>().await;
+        loop {
+            self.alone(PeerPart::Admission).await;
+            self.cluster.synced().await;
+            self.served.send_replace(true);
+            self.not_alone(PeerPart::Admission).await;
+            self.served.send_replace(false);
+        }
     }
 
     pub(crate) fn is_served(&self) -> bool {
@@ -59,25 +79,39 @@ impl Rightsizing {
         self.served.subscribe()
     }
 
-    /// The autoscalers of a namespace, and the workload of a new pod in it. `None` if no autoscaler can control it.
-    pub(crate) async fn of_pod(&self, namespace: &str, pod: &Value) -> Option<(Autoscalers, (String, String))> {
+    /// The autoscalers of a new pod, and its workload if one of them targets that. `None` if no autoscaler can control it or a part of it.
+    pub(crate) async fn of_pod(&self, namespace: &str, pod: &Value) -> Option<(Autoscalers, Option<(String, String)>)> {
         if !self.is_served() {
             return None;
         }
-        let views = self.cluster.autoscalers().in_namespace(namespace);
-        if views.is_empty() {
+        let of_sets = self.cluster.autoscalers_of_sets(&self.home, self.gates);
+        let views = if self.namespaces.has(namespace) {
+            self.cluster.autoscalers().in_namespace(namespace)
+        } else {
+            Vec::new()
+        };
+        if views.is_empty() && of_sets.is_empty() {
             return None;
         }
+        let list: Vec<_> = views.iter().map(|view| Arc::clone(&view.0)).collect();
+        let workload = if list.is_empty() { None } else { self.workload(namespace, pod, &list).await };
+        if workload.is_none() && of_sets.is_empty() {
+            return None;
+        }
+        let ranges = BTreeMap::from([(namespace.to_owned(), self.cluster.limit_ranges(namespace))]);
+        let autoscalers = Autoscalers { list, of_sets, ranges, max_boost: self.max_boost };
+        Some((autoscalers, workload.map(|workload| (workload.kind, workload.name))))
+    }
+
+    /// The workload of a new pod, if an autoscaler targets it.
+    async fn workload(&self, namespace: &str, pod: &Value, list: &[Arc<VerticalPodAutoscaler>]) -> Option<Workload> {
         let owners = pod["metadata"]["ownerReferences"].as_array().into_iter().flatten();
         let owner = owners.into_iter().find(|owner| owner["controller"] == true)?;
         let text = |field: &str| owner[field].as_str().map(str::to_owned);
         let owner = Owner { kind: text("kind")?, name: text("name")? };
         let reading = self.cluster.owners().chain_of_new_pod(&self.client, namespace, &owner);
         let chain = tokio::time::timeout(LONGEST_READ, reading).await.unwrap_or_else(|_| vec![owner.clone()]);
-        let list: Vec<_> = views.iter().map(|view| std::sync::Arc::clone(&view.0)).collect();
         let is_targeted = |workload: &Workload| list.iter().any(|autoscaler| is_target(autoscaler, workload));
-        let workload = workload_of(namespace, &chain, is_targeted).filter(is_targeted)?;
-        let ranges = BTreeMap::from([(namespace.to_owned(), self.cluster.limit_ranges(namespace))]);
-        Some((Autoscalers { list, ranges, max_boost: None }, (workload.kind, workload.name)))
+        workload_of(namespace, &chain, is_targeted).filter(is_targeted)
     }
 }

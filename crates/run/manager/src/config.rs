@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use pillion_api::names;
 use pillion_gates::Gates;
+use pillion_quantity::Quantity;
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -49,7 +50,9 @@ pub struct Config {
     pub take_over: Vec<Peer>,
     /// The image with `pillion-wrap`, for sidecars with the mode Strict.
     pub wrap_image: Option<String>,
-    /// Settings of the recommender and the updater; their gates and metrics are those of the manager.
+    /// `--max-allowed-cpu-boost`: no boost gives a container more CPU than this.
+    pub max_cpu_boost: Option<Quantity>,
+    /// Settings of the recommender and the updater; their gates, metrics and namespace are those of the manager.
     pub rightsizing: pillion_rightsizer::Config,
     /// What is counted.
     pub metrics: Metrics,
@@ -72,6 +75,7 @@ impl Config {
             installs_definition: true,
             take_over: Vec::new(),
             wrap_image: None,
+            max_cpu_boost: None,
             metrics: Metrics::default(),
         }
     }

@@ -19,18 +19,21 @@ pub(crate) fn router(inner: Arc<Inner>) -> Router {
         .with_state(inner)
 }
 
-/// Ready while nobody else serves SidecarSets, the caches are synced, their watches run, and the manager is not about to end.
+/// Ready while the caches are synced, their watches run, and the manager is not about to end. A manager that stands by because somebody else
+/// serves SidecarSets meanwhile still answers: API servers call it until it is not registered any more.
 async fn readyz(State(inner): State<Arc<Inner>>) -> Response {
     let not_ready = |reason: &str| (StatusCode::SERVICE_UNAVAILABLE, reason.to_owned()).into_response();
     if *inner.stopping.borrow() {
         return not_ready("shutting down");
     }
-    if let Some(obstacle) = &*inner.waiting.borrow() {
-        return not_ready(&format!("waiting: {obstacle}"));
-    }
-    match inner.caches.state() {
-        pillion_informer::State::Synced if inner.views.borrow().is_filled => "ok".into_response(),
-        pillion_informer::State::Stopped => not_ready("a watch has stopped"),
+    let (waiting, is_filled) = (inner.waiting.borrow().clone(), inner.views.borrow().is_filled);
+    match (inner.caches.state(), waiting) {
+        (pillion_informer::State::Synced, None) if is_filled => "ok".into_response(),
+        (pillion_informer::State::Synced, Some(obstacle)) if is_filled => {
+            format!("ok, but standing by: {obstacle}").into_response()
+        }
+        (_, Some(obstacle)) => not_ready(&format!("waiting: {obstacle}")),
+        (pillion_informer::State::Stopped, None) => not_ready("a watch has stopped"),
         _ => not_ready("caches are not synced yet"),
     }
 }

@@ -52,7 +52,8 @@
 //! - Each step of a pod is one write under the version that was read. No more pods have a place of a partition than there are places, however
 //!   many replicas admit pods.
 //! - Only the replica that leads a part writes for it. A watch that ends, ends the manager.
-//! - Objects that an OpenKruise serves are left alone: nothing is registered, served or written before it has stopped.
+//! - Objects that an OpenKruise serves are left alone: nothing is registered, served or written before it has stopped. One that comes later is
+//!   found within seconds, and what it serves is left to it from then on.
 //! - Time comes from [`Config::now`] and tokio's clock.
 #![forbid(unsafe_code)]
 
@@ -65,6 +66,7 @@ mod condition;
 mod config;
 mod enforced;
 mod error;
+mod follow;
 mod health;
 mod kruise;
 mod leader;
@@ -88,6 +90,7 @@ mod rollout;
 mod secret;
 mod serve;
 mod sidecar_field;
+mod standing_by;
 mod state;
 mod touched;
 mod wait;

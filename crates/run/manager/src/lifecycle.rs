@@ -12,14 +12,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::{ObjectReference, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
 use kube::{Client, ResourceExt as _};
 use pillion_api::names;
 use pillion_api::record::sidecars::SidecarRecord;
-use pillion_events::Recorder;
+use pillion_events::{Recorder, reference};
 use pillion_gates::Gate;
 use pillion_informer::{Cache, Change, NamespacedName};
 use pillion_lifecycle::marks::record_of_kruise;
@@ -162,16 +162,5 @@ impl Lifecycle<'_> {
         });
         let parameters = PatchParams { field_manager: Some("pillion-lifecycle".to_owned()), ..PatchParams::default() };
         pods.patch_status(&pod.name_any(), &parameters, &Patch::Strategic(patch)).await.map(drop)
-    }
-}
-
-fn reference(pod: &Pod) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Pod".to_owned()),
-        namespace: pod.namespace(),
-        name: Some(pod.name_any()),
-        uid: pod.uid(),
-        ..ObjectReference::default()
     }
 }

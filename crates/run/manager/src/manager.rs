@@ -23,10 +23,13 @@ use crate::error::Error;
 use crate::leader::lead;
 use crate::pace::Pace;
 use crate::part::Part;
+use crate::registration::Registered;
+use crate::standing_by::StandingBy;
 use crate::state::Inner;
 use crate::touched::touched;
 use crate::{
-    enforced, health, lifecycle, registration, repair, rightsizing, rollout, serve, sidecar_field, wait, webhook,
+    enforced, follow, health, lifecycle, registration, repair, rightsizing, rollout, serve, sidecar_field, wait,
+    webhook,
 };
 
 /// A new definition is served within a second or two, if at all.
@@ -136,9 +139,17 @@ impl Manager {
         });
         let parts =
             try_join_all(inner.config.parts.iter().map(|part| lead(inner, *part, || self.work_of(*part)).boxed()));
+        // Who installs the definition itself is the only one there.
+        let others = Box::pin(async {
+            if inner.config.installs_definition {
+                std::future::pending::<()>().await;
+            }
+            wait::look_on(inner).await;
+        });
         tokio::select! {
             ended = parts => ended.map(drop).map_err(Error::Lease),
             () = certificates => Ok(()),
+            () = others => Ok(()),
             () = inner.pods.run(&inner.config.client) => Err(Error::WatchEnded),
             () = inner.caches.stopped() => Err(Error::WatchEnded),
         }
@@ -150,11 +161,13 @@ impl Manager {
             Part::Webhook => {
                 futures::future::join(self.keep_registered(), rightsizing::keep_lease(&self.inner)).map(drop).boxed()
             }
-            Part::Rollout => rollout::run(&self.inner).boxed(),
-            Part::Repair => repair::run(&self.inner).boxed(),
+            Part::Rollout => wait::while_alone(&self.inner, || rollout::run(&self.inner).boxed()).boxed(),
+            Part::Repair => wait::while_alone(&self.inner, || repair::run(&self.inner).boxed()).boxed(),
             Part::Lifecycle => lifecycle::run(&self.inner).boxed(),
             Part::Recommender => rightsizing::recommend(&self.inner).boxed(),
-            Part::Updater => rightsizing::update(&self.inner).boxed(),
+            Part::Updater => {
+                futures::future::join(rightsizing::update(&self.inner), follow::run(&self.inner)).map(drop).boxed()
+            }
         }
     }
 
@@ -169,15 +182,20 @@ impl Manager {
     }
 
     async fn register_conversion(&self) -> Result<bool, Error> {
+        // Whoever else serves SidecarSets converts them.
+        if !self.inner.is_alone() {
+            return Ok(false);
+        }
         let Some(bundle) = self.inner.bundle.borrow().clone() else { return Ok(false) };
         registration::register_conversion(&self.inner.config, &bundle).await
     }
 
     async fn register_admission(&self) -> Result<bool, Error> {
         let Some(bundle) = self.inner.bundle.borrow().clone() else { return Ok(false) };
-        let failing = Arc::clone(&self.inner.views.borrow().failing);
-        let with_autoscalers = self.inner.rightsizing.is_served();
-        registration::register_admission(&self.inner.config, &bundle, &failing, with_autoscalers).await
+        let is_alone = self.inner.is_alone();
+        let failing = if is_alone { Arc::clone(&self.inner.views.borrow().failing) } else { Arc::default() };
+        let served = Registered { sidecar_sets: is_alone, autoscalers: self.inner.rightsizing.is_served() };
+        registration::register_admission(&self.inner.config, &bundle, &failing, served).await
     }
 
     /// Keeps the webhooks registered, whatever others do to the registration.
@@ -185,17 +203,21 @@ impl Manager {
         let inner = &*self.inner;
         let (mut bundles, mut views) = (inner.bundle.subscribe(), inner.views.subscribe());
         let mut rightsizing = inner.rightsizing.subscribe();
+        let mut waiting = inner.waiting.subscribe();
+        let mut standing_by = StandingBy::new(&inner.config);
         let mut changes = self.changes();
         let mut pace = Pace::default();
         let mut wanted = None;
         loop {
             bundles.mark_unchanged();
             rightsizing.mark_unchanged();
+            let obstacle = waiting.borrow_and_update().clone();
+            standing_by.report(obstacle.as_deref());
             let (bundle, failing, is_filled) = {
                 let view = views.borrow_and_update();
                 (inner.bundle.borrow().clone(), Arc::clone(&view.failing), view.is_filled)
             };
-            let want = Some((bundle, failing, is_filled));
+            let want = Some((bundle, failing, is_filled, obstacle.is_none()));
             let pause = match self.register_what_is_known(is_filled).await {
                 Ok(false) => Duration::ZERO,
                 Ok(true) => {
@@ -211,7 +233,7 @@ impl Manager {
             wanted = want.clone();
             tokio::time::sleep(pause).await;
             let is_wanted = |view: &Arc<crate::cluster::View>| {
-                want.as_ref().is_some_and(|(_, failing, is_filled)| {
+                want.as_ref().is_some_and(|(_, failing, is_filled, _)| {
                     !Arc::ptr_eq(&view.failing, failing) || view.is_filled != *is_filled
                 })
             };
@@ -219,6 +241,7 @@ impl Manager {
                 _ = changes.next() => {}
                 _ = bundles.changed() => {}
                 _ = rightsizing.changed() => {}
+                _ = waiting.changed() => {}
                 _ = views.wait_for(is_wanted) => {}
                 () = tokio::time::sleep(RETRY), if pause == RETRY => {}
             }
@@ -233,7 +256,9 @@ impl Manager {
         }
         let failing = Arc::clone(&self.inner.views.borrow().failing);
         let admission = self.register_admission().await?;
-        enforced::report(&self.inner, &failing).await?;
+        if self.inner.is_alone() {
+            enforced::report(&self.inner, &failing).await?;
+        }
         Ok(admission || conversion)
     }
 

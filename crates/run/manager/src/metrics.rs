@@ -337,6 +337,8 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -358,12 +360,21 @@ mod tests {
     }
 
     #[test]
-    fn every_metric_is_documented() {
-        let documented = include_str!("../../../../docs/metrics.md");
+    fn every_metric_is_documented_with_its_type_and_no_other_is() {
         let metrics = Metrics::default().text();
-        let names = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
-        for name in names {
-            assert!(documented.contains(&format!("`{name}")), "{name} is not in docs/metrics.md");
-        }
+        let described = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+        let served: BTreeSet<String> = described
+            .map(|(name, kind)| format!("{name}{} {kind}", if kind == "counter" { "_total" } else { "" }))
+            .collect();
+        let rows =
+            include_str!("../../../../docs/metrics.md").lines().filter_map(|line| line.strip_prefix("| `pillion_"));
+        let documented: BTreeSet<String> = rows
+            .filter_map(|row| {
+                let (name, rest) = row.split_once("` | ")?;
+                Some(format!("pillion_{name} {}", rest.split(" |").next()?))
+            })
+            .filter(|row| ["counter", "gauge", "histogram"].iter().any(|kind| row.ends_with(kind)))
+            .collect();
+        assert_eq!(documented, served);
     }
 }

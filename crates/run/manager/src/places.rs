@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pillion_api::sidecarset::SidecarSet;
-use pillion_rollout::{Grant, Places};
+use pillion_rollout::{Grant, Limit, Origin, Places};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -25,6 +25,8 @@ use crate::config::{Config, Now};
 const LONGEST: Duration = Duration::from_secs(1);
 /// What failed is tried again after this time.
 const RETRY: Duration = Duration::from_millis(50);
+/// Whoever finds no place waits this long and looks again: the successor of a pod that was deleted may come before the leader has counted.
+const SETTLE: Duration = Duration::from_millis(100);
 
 /// The lines of all sets, by the name of their objects.
 #[derive(Default)]
@@ -37,10 +39,12 @@ pub(crate) struct Lines {
 pub(crate) struct Ask {
     /// The place, by the id that is written on the pod.
     pub(crate) id: String,
+    /// Whose successor the pod may be.
+    pub(crate) origin: Option<Origin>,
     /// The revision that is pinned.
     pub(crate) revision: String,
     /// How many places there are.
-    pub(crate) limit: usize,
+    pub(crate) limit: Limit,
     /// A dry run takes no place.
     pub(crate) is_dry_run: bool,
 }
@@ -118,7 +122,7 @@ impl Line {
     /// Answers wishes with one write. Those that cannot be answered in time are dropped, which their admissions notice.
     async fn commit(&self, mut wishes: Vec<Wish>, mut known: Option<Stored>) -> Option<Stored> {
         let until = Instant::now() + LONGEST;
-        let mut is_fresh = false;
+        let (mut is_fresh, mut has_settled) = (false, false);
         loop {
             // Whoever has given up must not get a place.
             wishes.retain(|wish| !matches!(wish, Wish::Ask(_, answer) if answer.is_closed()));
@@ -141,15 +145,17 @@ impl Line {
             let mut places = before.places.clone();
             let answers: Vec<Option<Grant>> =
                 wishes.iter().map(|wish| granted(wish, &mut places, (self.now)())).collect();
-            let is_refused = |answer: &Option<Grant>| *answer != Some(Grant::Place);
-            let asks = wishes.iter().zip(&answers).filter(|(wish, _)| matches!(wish, Wish::Ask(..)));
-            let is_settled = is_fresh || !asks.map(|(_, answer)| answer).any(is_refused);
-            let is_counted = places.taken().is_some();
-            if !is_settled || !is_counted || wishes.iter().any(|wish| is_of_another(wish, &places)) {
+            let mut asks = wishes.iter().zip(&answers).filter(|(wish, _)| matches!(wish, Wish::Ask(..)));
+            let is_refused = asks.any(|(_, answer)| *answer != Some(Grant::Place));
+            if wishes.iter().any(|wish| !is_counted_for(wish, &places)) || is_refused && !is_fresh {
                 // What is known may be old; and the leader may be about to count.
                 if is_fresh {
                     tokio::time::sleep(RETRY).await;
                 }
+                continue;
+            }
+            if is_refused && !std::mem::replace(&mut has_settled, true) {
+                tokio::time::sleep(SETTLE).await;
                 continue;
             }
             let stored = if places.is_same(&before.places) {
@@ -181,8 +187,8 @@ impl Line {
 fn granted(wish: &Wish, places: &mut Places, now: jiff::Timestamp) -> Option<Grant> {
     match wish {
         Wish::Ask(ask, _) if places.revision() != ask.revision => None,
-        Wish::Ask(ask, _) if ask.is_dry_run => Some(places.peek(&ask.id, ask.limit)),
-        Wish::Ask(ask, _) => Some(places.grant(&ask.id, ask.limit, now)),
+        Wish::Ask(ask, _) if ask.is_dry_run => Some(places.peek(&ask.id, ask.origin.as_ref(), &ask.limit)),
+        Wish::Ask(ask, _) => Some(places.grant(&ask.id, ask.origin.as_ref(), &ask.limit, now)),
         Wish::GiveBack(id) => {
             places.give_back(id);
             None
@@ -190,8 +196,12 @@ fn granted(wish: &Wish, places: &mut Places, now: jiff::Timestamp) -> Option<Gra
     }
 }
 
-fn is_of_another(wish: &Wish, places: &Places) -> bool {
-    matches!(wish, Wish::Ask(ask, _) if places.revision() != ask.revision)
+/// Whether what is asked for was counted.
+fn is_counted_for(wish: &Wish, places: &Places) -> bool {
+    match wish {
+        Wish::Ask(ask, _) => places.revision() == ask.revision && places.is_counted(&ask.limit),
+        Wish::GiveBack(_) => true,
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

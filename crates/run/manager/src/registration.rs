@@ -31,6 +31,15 @@ const DOMAIN: &str = ".pillion.dev";
 /// How many SidecarSets may have an entry of their own. Each is one more call for its pods, and the API server reads all of them for every pod.
 pub(crate) const MOST_FAILING: usize = 100;
 
+/// For which kinds API servers are to call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Registered {
+    /// SidecarSets: not while somebody else serves them.
+    pub(crate) sidecar_sets: bool,
+    /// VerticalPodAutoscalers.
+    pub(crate) autoscalers: bool,
+}
+
 /// Name of the definition.
 pub(crate) fn definition_name() -> String {
     format!("sidecarsets.{}", names::GROUP)
@@ -53,7 +62,7 @@ fn mutating(
     namespace: &str,
     bundle: &str,
     failing: &[Arc<SidecarSet>],
-    with_autoscalers: bool,
+    served: Registered,
 ) -> Value {
     let excluded = json!({"key": names::NAMESPACE_NAME, "operator": "NotIn", "values": ["kube-system", namespace]});
     let pods = |name: String| {
@@ -88,8 +97,10 @@ fn mutating(
         own["timeoutSeconds"] = 10.into();
         webhooks.push(own);
     }
-    webhooks.push(sidecarsets("sidecarsets.pillion.dev", address, paths::MUTATE_SIDECARSET, bundle));
-    if with_autoscalers {
+    if served.sidecar_sets {
+        webhooks.push(sidecarsets("sidecarsets.pillion.dev", address, paths::MUTATE_SIDECARSET, bundle));
+    }
+    if served.autoscalers {
         webhooks.push(autoscalers(address, paths::MUTATE_AUTOSCALER, bundle));
     }
     json!({
@@ -101,9 +112,12 @@ fn mutating(
 }
 
 /// SidecarSets are checked, and so are VerticalPodAutoscalers where they are served.
-fn validating(address: &WebhookAddress, bundle: &str, with_autoscalers: bool) -> Value {
-    let mut webhooks = vec![sidecarsets("sidecarsets.pillion.dev", address, paths::VALIDATE_SIDECARSET, bundle)];
-    if with_autoscalers {
+fn validating(address: &WebhookAddress, bundle: &str, served: Registered) -> Value {
+    let mut webhooks = Vec::new();
+    if served.sidecar_sets {
+        webhooks.push(sidecarsets("sidecarsets.pillion.dev", address, paths::VALIDATE_SIDECARSET, bundle));
+    }
+    if served.autoscalers {
         webhooks.push(autoscalers(address, paths::VALIDATE_AUTOSCALER, bundle));
     }
     json!({
@@ -188,7 +202,32 @@ pub(crate) async fn register_conversion(config: &Config, bundle: &str) -> Result
             "metadata": {"name": definition_name()}, "spec": {}})
     };
     definition["spec"]["conversion"] = conversion;
+    replace_address(config, &definition).await?;
     apply::<CustomResourceDefinition>(config, &definition).await
+}
+
+/// A conversion webhook has a Service or a URL. What somebody else has written of the other kind would stay beside what is applied, and the API
+/// server would refuse both together: it is replaced in one write.
+async fn replace_address(config: &Config, definition: &Value) -> Result<(), Error> {
+    const CLIENT: &str = "/spec/conversion/webhook/clientConfig";
+    let live = live::<CustomResourceDefinition>(config, &definition_name()).await?;
+    let is_both = |wanted: &str, other: &str| {
+        let has = |object: &Value, key: &str| object.pointer(CLIENT).is_some_and(|client| !client[key].is_null());
+        has(definition, wanted) && has(&live, other)
+    };
+    let Some(other) =
+        [("url", "service"), ("service", "url")].into_iter().find(|(wanted, other)| is_both(wanted, other))
+    else {
+        return Ok(());
+    };
+    let mut change = json!({"spec": {"conversion": definition["spec"]["conversion"]}});
+    if let Some(client) = change.pointer_mut(CLIENT) {
+        client[other.1] = Value::Null;
+    }
+    let api: Api<CustomResourceDefinition> = Api::all(config.client.clone());
+    let parameters = PatchParams { field_manager: Some(NAME.to_owned()), ..PatchParams::default() };
+    let replaced = api.patch(&definition_name(), &parameters, &Patch::Merge(change)).await;
+    replaced.map(drop).map_err(Error::api(format!("replace the conversion of {:?}", definition_name())))
 }
 
 /// Has API servers call the webhooks. Returns whether something was written.
@@ -196,10 +235,10 @@ pub(crate) async fn register_admission(
     config: &Config,
     bundle: &str,
     failing: &[Arc<SidecarSet>],
-    with_autoscalers: bool,
+    served: Registered,
 ) -> Result<bool, Error> {
-    let mutating = mutating(&config.address, &config.namespace, bundle, failing, with_autoscalers);
-    let validating = validating(&config.address, bundle, with_autoscalers);
+    let mutating = mutating(&config.address, &config.namespace, bundle, failing, served);
+    let validating = validating(&config.address, bundle, served);
     let wrote_mutating = apply::<MutatingWebhookConfiguration>(config, &mutating).await?;
     let wrote_validating = apply::<ValidatingWebhookConfiguration>(config, &validating).await?;
     Ok(wrote_mutating || wrote_validating)
@@ -277,13 +316,16 @@ fn contains(live: &Value, wanted: &Value) -> bool {
 mod tests {
     use super::*;
 
+    const SETS: Registered = Registered { sidecar_sets: true, autoscalers: false };
+    const BOTH: Registered = Registered { sidecar_sets: true, autoscalers: true };
+
     fn address() -> WebhookAddress {
         WebhookAddress::Service { namespace: "pillion-system".into(), name: "pillion-webhook".into(), port: 443 }
     }
 
     #[test]
     fn pods_fail_open_and_those_of_the_system_are_never_asked_about() {
-        let configuration = mutating(&address(), "pillion-system", "PEM", &[], false);
+        let configuration = mutating(&address(), "pillion-system", "PEM", &[], SETS);
         insta::assert_json_snapshot!(configuration["webhooks"][0], @r#"
         {
           "name": "pods.pillion.dev",
@@ -353,9 +395,9 @@ mod tests {
 
     #[test]
     fn configurations_are_objects_of_their_kinds() {
-        let mutating = mutating(&address(), "pillion-system", "PEM", &[], true);
+        let mutating = mutating(&address(), "pillion-system", "PEM", &[], BOTH);
         serde_json::from_value::<MutatingWebhookConfiguration>(mutating).unwrap();
-        let validating = validating(&address(), "PEM", true);
+        let validating = validating(&address(), "PEM", BOTH);
         assert_eq!(validating["webhooks"].as_array().unwrap().len(), 2);
         serde_json::from_value::<ValidatingWebhookConfiguration>(validating).unwrap();
         let mut definition = crd::sidecarset(&Conversion::None);
@@ -369,7 +411,7 @@ mod tests {
         let gold = json!({"matchLabels": {"tier": "gold"}});
         let spec = json!({"namespaceSelector": gold, "injectionStrategy": {"failurePolicy": "Fail"}});
         let set = Arc::new(pillion_testkit::mk_set("mesh", json!({"app": "web"}), spec));
-        let configuration = mutating(&address(), "pillion-system", "PEM", &[set], false);
+        let configuration = mutating(&address(), "pillion-system", "PEM", &[set], SETS);
         serde_json::from_value::<MutatingWebhookConfiguration>(configuration.clone()).unwrap();
         let entry = &configuration["webhooks"][1];
         assert_eq!((&entry["name"], &entry["failurePolicy"]), (&json!("mesh.pods.pillion.dev"), &json!("Fail")));

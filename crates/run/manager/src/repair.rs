@@ -5,6 +5,7 @@
 //!                                                    └─▶ repair::Evictions ─▶ evictions
 //! ```
 
+mod answering;
 mod missed;
 
 use std::collections::{BTreeSet, HashMap};
@@ -24,6 +25,7 @@ use pillion_repair::{Candidate, Evictions};
 use serde_json::{Map, json};
 use tokio::time::Instant;
 
+use self::answering::{Answering, SETTLING};
 use self::missed::Missed;
 use crate::cluster::View;
 use crate::condition::{condition, write};
@@ -49,9 +51,15 @@ pub(crate) async fn run(inner: &Inner) {
     let ((), pods) = tokio::join!(inner.filled(), inner.pods.watched());
     let now = inner.config.now.clone();
     let recorder = Recorder::new(inner.config.client.clone(), move || now(), "pillion");
-    Repair { inner, recorder, missed: Missed::default(), evictions: HashMap::new(), reported: HashMap::new() }
-        .run(pods.cache())
-        .await;
+    let repair = Repair {
+        inner,
+        recorder,
+        missed: Missed::default(),
+        evictions: HashMap::new(),
+        answering: Answering::default(),
+        reported: HashMap::new(),
+    };
+    repair.run(pods.cache()).await;
 }
 
 struct Repair<'a> {
@@ -60,6 +68,7 @@ struct Repair<'a> {
     missed: Missed,
     /// By SidecarSet.
     evictions: HashMap<String, Evictions>,
+    answering: Answering,
     /// What was last written about a set.
     reported: HashMap<String, String>,
 }
@@ -172,6 +181,9 @@ impl Repair<'_> {
         let evictions = self.evictions.entry(set.name().to_owned()).or_default();
         let next = evictions.next(set, pods, (config.now)());
         let mut again = next.again;
+        if !next.evict.is_empty() && !self.answering.has_settled(config).await {
+            return (config.now)().checked_add(SETTLING).ok();
+        }
         for pod in next.evict.iter().filter_map(|i| pods.get(*i)) {
             let api: Api<Pod> = Api::namespaced(config.client.clone(), &pod.namespace);
             let this_one = Preconditions { uid: Some(pod.uid.to_string()), resource_version: None };

@@ -1,28 +1,104 @@
 //! The recommender and the updater, and the Lease of the admission controller.
 
-use pillion_rightsizer::{PeerPart, admission_lease};
+use std::time::Duration;
 
+use k8s_openapi::api::coordination::v1::Lease as KubeLease;
+use kube::Api;
+use pillion_rightsizer::{PeerPart, admission_lease};
+use tokio::sync::watch;
+
+use crate::part::Part;
 use crate::state::Inner;
 
 /// Renews the Lease of the admission controller while new pods are sized.
 pub(crate) async fn keep_lease(inner: &Inner) {
     let mut served = inner.rightsizing.subscribe();
-    // The sender is in `inner`: there is no error.
-    let _ = served.wait_for(|served| *served).await;
     let (cluster, config) = (&inner.rightsizing.cluster, &inner.config);
-    admission_lease::keep(cluster, &config.client, &config.now, config.identity.as_deref()).await;
+    // The sender is in `inner`: there is no error.
+    while served.wait_for(|served| *served).await.is_ok() {
+        tokio::select! {
+            () = admission_lease::keep(cluster, &config.client, &config.now, config.identity.as_deref()) => {}
+            _ = served.wait_for(|served| !*served) => {}
+        }
+    }
 }
 
-/// The recommender, until the manager is to end.
+/// After its Lease was lost, the recommender has this long to store what it knows: nobody else may lead before the Lease has expired, five
+/// seconds after this replica has given it up.
+const STORING: Duration = Duration::from_secs(3);
+
+/// The recommender, until the manager is to end. Dropped, because its Lease is lost, it first stores what it knows. One of upstream that
+/// comes meanwhile has what was stored before, and goes on with that.
 pub(crate) async fn recommend(inner: &Inner) {
-    let Some(config) = alone(inner, PeerPart::Recommender).await else { return };
-    pillion_rightsizer::recommend(&inner.rightsizing.cluster, &config, inner.stopped()).await;
+    while let Some(config) = alone(inner, PeerPart::Recommender).await {
+        // A task of its own outlives this future, whose end drops the sender.
+        let (_dropped, is_dropped) = watch::channel(());
+        let mut recommending = tokio::spawn(recommend_until_dropped(inner, config, is_dropped));
+        tokio::select! {
+            _ = &mut recommending => return,
+            () = inner.rightsizing.not_alone(PeerPart::Recommender) => recommending.abort(),
+        }
+    }
+}
+
+fn recommend_until_dropped(
+    inner: &Inner,
+    config: pillion_rightsizer::Config,
+    mut is_dropped: watch::Receiver<()>,
+) -> impl Future<Output = ()> + use<> {
+    let cluster = inner.rightsizing.cluster.clone();
+    let lease = Lease { client: inner.config.client.clone(), namespace: inner.config.namespace.clone() };
+    let identity = inner.config.identity.clone();
+    let mut stopping = inner.stopping.subscribe();
+    async move {
+        let (lost, is_lost) = watch::channel(false);
+        let mut ending = is_lost.clone();
+        let ended = async move {
+            tokio::select! {
+                // The senders end together with what is waited for: no error is one.
+                _ = stopping.wait_for(|stopping| *stopping) => {}
+                _ = ending.wait_for(|lost| *lost) => {}
+            }
+        };
+        let given_up = async {
+            let _ = is_dropped.changed().await;
+            if lease.is_held_by(identity.as_deref()).await {
+                lost.send_replace(true);
+                tokio::time::sleep(STORING).await;
+            }
+        };
+        tokio::select! {
+            () = pillion_rightsizer::recommend(&cluster, &config, ended) => {}
+            () = given_up => {}
+        }
+    }
+}
+
+/// The Lease of the recommender.
+struct Lease {
+    client: kube::Client,
+    namespace: String,
+}
+
+impl Lease {
+    /// Whether nobody else has it yet.
+    async fn is_held_by(&self, identity: Option<&str>) -> bool {
+        let leases: Api<KubeLease> = Api::namespaced(self.client.clone(), &self.namespace);
+        let read = tokio::time::timeout(STORING, leases.get_opt(Part::Recommender.lease())).await;
+        let Ok(Ok(Some(lease))) = read else { return false };
+        let holder = lease.spec.and_then(|spec| spec.holder_identity);
+        holder.as_deref() == identity
+    }
 }
 
 /// The updater, until dropped.
 pub(crate) async fn update(inner: &Inner) {
-    let Some(config) = alone(inner, PeerPart::Updater).await else { return };
-    pillion_rightsizer::update(&inner.rightsizing.cluster, &config).await;
+    while let Some(config) = alone(inner, PeerPart::Updater).await {
+        tokio::select! {
+            () = pillion_rightsizer::update(&inner.rightsizing.cluster, &config) => return,
+            () = inner.rightsizing.not_alone(PeerPart::Updater) => {}
+        }
+    }
 }
 
 /// The settings of a part, when upstream's does not act any more. `None` if the manager is to end before.
@@ -35,6 +111,7 @@ async fn alone(inner: &Inner, part: PeerPart) -> Option<pillion_rightsizer::Conf
     Some(pillion_rightsizer::Config {
         gates: config.gates.into(),
         metrics: config.metrics.rightsizing().clone(),
+        home: config.namespace.clone(),
         ..config.rightsizing.clone()
     })
 }

@@ -55,9 +55,9 @@ pub(crate) async fn run(inner: &Inner) {
     let ((), pods) = tokio::join!(inner.filled(), inner.pods.watched());
     let now = inner.config.now.clone();
     let recorder = Recorder::new(inner.config.client.clone(), move || now(), "pillion");
-    Rollout { inner, pods: pods.cache(), recorder, refusals: Mutex::default(), collisions: Mutex::default() }
-        .run()
-        .await;
+    let rollout =
+        Rollout { inner, pods: pods.cache(), recorder, refusals: Mutex::default(), collisions: Mutex::default() };
+    tokio::join!(rollout.run(), rollout.count_when_pods_go());
 }
 
 struct Rollout<'a> {
@@ -78,7 +78,7 @@ impl Drop for Rollout<'_> {
 }
 
 impl Rollout<'_> {
-    async fn run(self) {
+    async fn run(&self) {
         let (held, mut touched) = triggers::triggers(&self.inner.caches, self.pods);
         let mut pace = Pace::default();
         pace.touch(held);
@@ -180,7 +180,7 @@ impl Rollout<'_> {
         for write in &plan.revisions {
             self.write_revision(set, write).await?;
         }
-        let count_again = self.count_places(set).await.unwrap_or_else(|error| {
+        let count_again = self.count_places(target).await.unwrap_or_else(|error| {
             // Running pods do not depend on it.
             tracing::warn!(%error, cause = error.cause(), "places are not counted; trying again");
             Some(RETRY)

@@ -41,7 +41,9 @@ pub(crate) async fn serve(
     };
     let stop = async {
         inner.stopped().await;
-        // Until every node has noticed that this replica is no longer ready, it is still called.
+        // Until every node has noticed that this replica is no longer ready, it is still called. API servers call over HTTP/1.1, and would not
+        // repeat a call whose connection is closed under it.
+        handle.drain();
         tokio::time::sleep(delay).await;
         handle.stop(grace);
         std::future::pending::<()>().await;

@@ -31,7 +31,7 @@ pub(crate) struct Inner {
     pub(crate) served: watch::Sender<Option<Arc<Served>>>,
     /// What API servers are to trust, once that is known.
     pub(crate) bundle: watch::Sender<Option<Arc<str>>>,
-    /// What has to happen before the manager does anything.
+    /// What has to happen before the manager does anything about SidecarSets.
     pub(crate) waiting: watch::Sender<Option<String>>,
     /// Whether the manager is to end.
     pub(crate) stopping: watch::Sender<bool>,
@@ -68,6 +68,11 @@ impl Inner {
     pub(crate) async fn filled(&self) {
         // The sender is in `self`: there is no error.
         let _ = self.views.subscribe().wait_for(|view| view.is_filled).await;
+    }
+
+    /// Whether nobody else serves SidecarSets.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.waiting.borrow().is_none()
     }
 
     /// Returns when the manager is to end.

@@ -60,7 +60,8 @@ async fn mutate_pod(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Bod
 }
 
 async fn mutate_sidecarset(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {
-    desk.review(MUTATE_SIDECARSET, &headers, body, async |request| sidecarset::mutate(&request)).await
+    let inner = &desk.inner;
+    desk.review(MUTATE_SIDECARSET, &headers, body, async |request| sidecarset::mutate(inner, &request)).await
 }
 
 async fn validate_sidecarset(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {

@@ -1,22 +1,26 @@
 //! The cluster as the recommender, the updater and admission see it: watched once, in compact views.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::StreamExt as _;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt as _, future};
 use k8s_openapi::api::core::v1::{LimitRange, Pod as KubePod};
 use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt as _};
 use pillion_api::names;
 use pillion_api::pod::Pod;
-use pillion_api::vpa::{self, VerticalPodAutoscaler};
+use pillion_api::vpa::{self, Gates, VerticalPodAutoscaler};
 use pillion_informer::{Cache, State};
-use pillion_rightsize::{LimitRanges, PodView, Workload, target_of, workload_of};
+use pillion_rightsize::{
+    LimitRanges, PodView, Workload, admits, is_target, sized_set, target_of, targeted_set, workload_of, workload_of_set,
+};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
+use crate::config::Config;
 use crate::owners::Owners;
 use crate::resources::autoscalers;
 
@@ -102,6 +106,7 @@ struct Inner {
     pods: Cache<CachedPod>,
     watches: AtomicBool,
     watches_pods: AtomicBool,
+    watches_owners: AtomicBool,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -117,6 +122,7 @@ impl Cluster {
                 pods: Cache::new(),
                 watches: AtomicBool::new(false),
                 watches_pods: AtomicBool::new(false),
+                watches_owners: AtomicBool::new(false),
                 tasks: Mutex::default(),
             }),
         }
@@ -130,7 +136,9 @@ impl Cluster {
             self.spawn(inner.autoscalers.clone().run(all, watcher::Config::default()));
             let all = Api::all_with(inner.client.clone(), &ApiResource::erase::<LimitRange>(&()));
             self.spawn(inner.ranges.clone().run(all, watcher::Config::default()));
-            self.spawn(inner.owners.clone().run(inner.client.clone()));
+            if !inner.watches_owners.swap(true, Ordering::Relaxed) {
+                self.spawn(inner.owners.clone().run(inner.client.clone()));
+            }
         }
         tokio::join!(inner.autoscalers.synced(), inner.ranges.synced(), inner.owners.synced());
     }
@@ -138,11 +146,26 @@ impl Cluster {
     /// The same with pods.
     pub async fn synced_with_pods(&self) {
         let inner = &self.inner;
+        self.watch_pods();
+        tokio::join!(self.synced(), inner.pods.synced());
+    }
+
+    /// Pods and their controllers, without autoscalers: where VerticalPodAutoscalers are not served, nobody waits for them.
+    pub async fn pods_synced(&self) {
+        let inner = &self.inner;
+        self.watch_pods();
+        if !inner.watches_owners.swap(true, Ordering::Relaxed) {
+            self.spawn(inner.owners.clone().run(inner.client.clone()));
+        }
+        tokio::join!(inner.pods.synced(), inner.owners.synced());
+    }
+
+    fn watch_pods(&self) {
+        let inner = &self.inner;
         if !inner.watches_pods.swap(true, Ordering::Relaxed) {
             let all = Api::all_with(inner.client.clone(), &ApiResource::erase::<KubePod>(&()));
             self.spawn(inner.pods.clone().run(all, watcher::Config::default()));
         }
-        tokio::join!(self.synced(), inner.pods.synced());
     }
 
     /// How far what is known can be relied on, without pods.
@@ -184,10 +207,11 @@ impl Cluster {
     }
 
     /// The autoscalers by the workload that they target.
-    pub(crate) fn targets(&self, is_wanted: impl Fn(&VerticalPodAutoscaler) -> bool) -> Targets {
+    pub(crate) fn targets(&self, config: &Config, is_wanted: impl Fn(&VerticalPodAutoscaler) -> bool) -> Targets {
         let mut targets = Targets::new();
         for AutoscalerView(autoscaler) in self.inner.autoscalers.list().iter().map(AsRef::as_ref) {
-            if is_wanted(autoscaler)
+            if config.namespaces.has(autoscaler.namespace())
+                && is_wanted(autoscaler)
                 && let Some(workload) = target_of(autoscaler)
             {
                 targets.entry(workload).or_default().push(Arc::clone(autoscaler));
@@ -196,11 +220,26 @@ impl Cluster {
         targets
     }
 
-    /// The pods of the workloads that are targeted. Each controller is looked up once, however many pods it has.
-    pub(crate) fn pods_of(&self, targets: &Targets) -> Vec<(Arc<CachedPod>, Workload)> {
+    /// The pods of the workloads that are targeted, and those that targeted SidecarSets are injected into. Each controller is looked up
+    /// once, however many pods it has.
+    pub(crate) fn pods_of(&self, targets: &Targets, config: &Config) -> Vec<Followed> {
+        let of_sets: BTreeSet<&str> = targets
+            .values()
+            .flatten()
+            .filter_map(|autoscaler| sized_set(autoscaler, &config.home, config.gates))
+            .collect();
+        let sets_apart = Arc::new(self.sets_apart(config));
         let mut workloads: HashMap<(String, pillion_rightsize::Owner), Option<Workload>> = HashMap::new();
         let mut found = Vec::new();
         for pod in self.inner.pods.list() {
+            for (set, _) in pod.view.injected.iter().filter(|(set, _)| of_sets.contains(set.as_str())) {
+                found.push(Followed {
+                    pod: Arc::clone(&pod),
+                    workload: workload_of_set(&config.home, set),
+                    set: Some(set.clone()),
+                    sets_apart: Arc::clone(&sets_apart),
+                });
+            }
             let Some(owner) = &pod.view.owner else { continue };
             let key = (pod.view.namespace.clone(), owner.clone());
             let workload = workloads.entry(key).or_insert_with(|| {
@@ -209,10 +248,64 @@ impl Cluster {
                 targets.contains_key(&workload).then_some(workload)
             });
             if let Some(workload) = workload.clone() {
-                found.push((pod, workload));
+                found.push(Followed { pod, workload, set: None, sets_apart: Arc::clone(&sets_apart) });
             }
         }
         found
+    }
+
+    /// The pods whose containers were resized in place, and first every pod with sidecars of a SidecarSet: it may have been resized
+    /// before.
+    pub fn resized_pods(&self) -> BoxStream<'static, (String, String)> {
+        let (held, changes) = self.inner.pods.subscribe();
+        let resized = stream::iter(held).chain(changes).filter_map(|change| {
+            let new = change.new.filter(|new| !new.view.injected.is_empty() && !new.has_ended && !new.is_being_deleted);
+            let is_meant = new.as_ref().is_some_and(|new| {
+                new.is_bound && change.old.as_ref().is_none_or(|old| !has_same_resources(&old.view, &new.view))
+            });
+            let name = new.filter(|_| is_meant).map(|new| (new.view.namespace.clone(), new.view.name.clone()));
+            future::ready(name)
+        });
+        resized.boxed()
+    }
+
+    /// A pod with a controller, as the cache knows it.
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<PodView> {
+        self.inner.pods.get(namespace, name).map(|pod| pod.view.clone())
+    }
+
+    /// The containers of a pod that some autoscaler sizes.
+    pub fn sized_containers(&self, pod: &PodView, home: &str, gates: Gates) -> Vec<String> {
+        let mut of_pod = self.autoscalers_of_sets(home, gates);
+        of_pod.retain(|autoscaler| targeted_set(autoscaler).is_some_and(|set| !pod.injected_by(set).is_empty()));
+        if let Some(owner) = &pod.owner {
+            let views = self.inner.autoscalers.in_namespace(&pod.namespace);
+            let is_targeted = |workload: &Workload| views.iter().any(|view| is_target(&view.0, workload));
+            let chain = self.inner.owners.chain(&pod.namespace, owner);
+            let workload = workload_of(&pod.namespace, &chain, is_targeted);
+            let targeting = views.iter().filter(|view| workload.as_ref().is_some_and(|it| is_target(&view.0, it)));
+            of_pod.extend(targeting.map(|view| Arc::clone(&view.0)));
+        }
+        let sizing = of_pod.iter().filter(|autoscaler| admits(autoscaler));
+        let recommended = sizing.flat_map(|it| &it.status.recommendation).flat_map(|it| &it.container_recommendations);
+        recommended.map(|it| it.container_name.clone()).collect()
+    }
+
+    /// The autoscalers of SidecarSets.
+    pub fn autoscalers_of_sets(&self, home: &str, gates: Gates) -> Vec<Arc<VerticalPodAutoscaler>> {
+        if !gates.sidecar_set_target {
+            return Vec::new();
+        }
+        let views = self.inner.autoscalers.in_namespace(home);
+        let of_sets = views.iter().filter(|view| sized_set(&view.0, home, gates).is_some());
+        of_sets.map(|view| Arc::clone(&view.0)).collect()
+    }
+
+    /// The SidecarSets whose sidecars an autoscaler of their own sizes.
+    fn sets_apart(&self, config: &Config) -> BTreeSet<String> {
+        let of_sets = self.autoscalers_of_sets(&config.home, config.gates);
+        let apart = of_sets.iter().filter(|autoscaler| admits(autoscaler));
+        apart.filter_map(|autoscaler| targeted_set(autoscaler).map(str::to_owned)).collect()
     }
 
     fn spawn(&self, watching: impl Future<Output = ()> + Send + 'static) {
@@ -220,5 +313,46 @@ impl Cluster {
     }
 }
 
+fn has_same_resources(old: &PodView, new: &PodView) -> bool {
+    let spec = |pod: &PodView| pod.containers.iter().map(|container| container.spec).collect::<Vec<_>>();
+    spec(old) == spec(new)
+}
+
 /// Autoscalers by the workload that they target.
 pub(crate) type Targets = HashMap<Workload, Vec<Arc<VerticalPodAutoscaler>>>;
+
+/// A pod that an autoscaler follows, or the part of it that it follows.
+pub(crate) struct Followed {
+    pub(crate) pod: Arc<CachedPod>,
+    pub(crate) workload: Workload,
+    /// The SidecarSet whose containers are followed; without one, the containers that no other autoscaler sizes.
+    pub(crate) set: Option<String>,
+    /// The SidecarSets that have an autoscaler of their own.
+    sets_apart: Arc<BTreeSet<String>>,
+}
+
+impl Followed {
+    /// The same of the pod as it is now.
+    pub(crate) fn with(&self, pod: Arc<CachedPod>) -> Followed {
+        Followed {
+            pod,
+            workload: self.workload.clone(),
+            set: self.set.clone(),
+            sets_apart: Arc::clone(&self.sets_apart),
+        }
+    }
+
+    /// Whether the same containers are meant.
+    pub(crate) fn has_same_parts(&self, other: &Followed) -> bool {
+        Arc::ptr_eq(&self.sets_apart, &other.sets_apart) || self.sets_apart == other.sets_apart
+    }
+
+    /// Whether a container of the pod is meant.
+    pub(crate) fn has(&self, container: &str) -> bool {
+        let injects = |set: &str| self.pod.view.injected_by(set).iter().any(|it| it == container);
+        match &self.set {
+            Some(set) => injects(set),
+            None => !self.sets_apart.iter().any(|set| injects(set)),
+        }
+    }
+}

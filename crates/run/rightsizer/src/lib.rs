@@ -52,11 +52,11 @@ mod resources;
 mod updater;
 
 pub use cluster::{AutoscalerView, Cluster, RangeView};
-pub use config::{Config, Now, UpdateRate, UsageSource};
+pub use config::{Config, HistorySource, Namespaces, Now, Prometheus, PrometheusLogin, UpdateRate, UsageSource};
 pub use definition::defined;
 pub use metrics::Metrics;
 pub use owners::Owners;
-pub use peer::{Peer, PeerPart, Standing, until_alone};
+pub use peer::{Peer, PeerPart, Standing, until_alone, until_there};
 pub use recommender::recommend;
 pub use resources::{autoscalers, checkpoints};
 pub use updater::update;

@@ -11,6 +11,7 @@ use k8s_openapi::api::core::v1::ReplicationController;
 use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
 use kube::{Api, Client};
+use pillion_api::names;
 use pillion_informer::{Cache, State, controller_of};
 use pillion_rightsize::Owner;
 use serde_json::Value;
@@ -135,6 +136,15 @@ impl Owners {
         cache.get(namespace, &owner.name)
     }
 
+    /// The controller itself. `None` for a kind that Kubernetes does not bring, or if it cannot be read.
+    pub(crate) async fn object(&self, client: &Client, namespace: &str, owner: &Owner) -> Option<Value> {
+        let (kind, _) = self.kinds.iter().find(|(kind, _)| kind.kind == owner.kind)?;
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, kind);
+        let mut object = api.get_opt(&owner.name).await.ok().flatten()?;
+        object.types = Some(kube::core::TypeMeta { api_version: kind.api_version.clone(), kind: kind.kind.clone() });
+        serde_json::to_value(object).ok()
+    }
+
     async fn read(&self, client: &Client, namespace: &str, owner: &Owner) -> Option<Controller> {
         let (kind, _) = self.kinds.iter().find(|(kind, _)| kind.kind == owner.kind)?;
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, kind);
@@ -146,7 +156,7 @@ impl Owners {
     }
 }
 
-/// Whether a custom resource can be scaled, remembered for a while: it is asked about in every pass.
+/// Whether a custom resource can be scaled, or a SidecarSet exists, remembered for a while: it is asked about in every pass.
 #[derive(Debug, Default)]
 pub(crate) struct Scales {
     /// By namespace, kind and name.
@@ -174,6 +184,35 @@ impl Scales {
             return known.clone();
         }
         let read = scale(client, namespace, target).await;
+        self.known.insert(key, (read.clone(), now));
+        read
+    }
+
+    /// Whether the SidecarSet exists.
+    pub(crate) async fn check_set(
+        &mut self,
+        client: &Client,
+        target: &pillion_api::vpa::CrossVersionObjectReference,
+        now: Timestamp,
+    ) -> Result<(), String> {
+        /// It may have been created in the same minute.
+        const FRESH: jiff::SignedDuration = jiff::SignedDuration::from_mins(1);
+        let key = (String::new(), target.kind.clone(), target.name.clone());
+        if let Some((known, at)) = self.known.get(&key)
+            && now.duration_since(*at) < FRESH
+        {
+            return known.clone();
+        }
+        let version = target.api_version.as_deref().unwrap_or(names::V1BETA1);
+        let path = format!("/apis/{version}/sidecarsets/{}", target.name);
+        let request = axum::http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+        let read = match client.request::<Value>(request).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() => {
+                Err(format!("SidecarSet {} does not exist", target.name))
+            }
+            Err(error) => Err(format!("SidecarSet {} cannot be read: {error}", target.name)),
+        };
         self.known.insert(key, (read.clone(), now));
         read
     }

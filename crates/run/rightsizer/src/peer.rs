@@ -16,6 +16,8 @@ use crate::config::Now;
 
 /// How often it is looked for while it is in the way.
 const LOOK: Duration = Duration::from_secs(10);
+/// How often it is looked for while it is not.
+const LOOK_ON: Duration = Duration::from_secs(15);
 /// How often the log repeats what is waited for.
 const REMIND: Duration = Duration::from_mins(5);
 /// How long a Lease is valid that does not say so.
@@ -130,6 +132,21 @@ fn is_held(lease: &Lease, now: Timestamp) -> bool {
     let seconds = u64::try_from(spec.lease_duration_seconds.unwrap_or(LEASE_SECONDS)).unwrap_or_default();
     let renewed = spec.renew_time.as_ref().map(|time| time.0);
     is_named && renewed.is_some_and(|renewed| now < renewed + Duration::from_secs(seconds))
+}
+
+/// Returns when upstream's part, which did not act so far, is there.
+pub async fn until_there(client: &Client, now: &Now, part: PeerPart, may_take_over: bool) {
+    loop {
+        tokio::time::sleep(LOOK_ON).await;
+        match Peer::find(client, part, now()).await.map(|peer| peer.obstacle(may_take_over)) {
+            Ok(None) => {}
+            Ok(Some(obstacle)) => {
+                tracing::warn!("standing by, and leaving VerticalPodAutoscalers alone: {obstacle}");
+                return;
+            }
+            Err(error) => tracing::debug!(%error, part = part.deployment(), "cannot read whether it runs"),
+        }
+    }
 }
 
 /// Returns when upstream's part does not act any more. Until then the log says what is waited for.

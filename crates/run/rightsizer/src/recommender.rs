@@ -1,31 +1,35 @@
 //! The recommender: samples of usage and OOM kills become recommendations and checkpoints.
 //!
 //! ```text
-//!  a pass: checkpoints of new autoscalers ▸ pods ▸ usage ▸ recommendations ▸ statuses that moved ▸ checkpoints that are due
-//!  an OOM kill, at once: recommendation, status and checkpoint of its workload
+//!  a pass: checkpoints of new autoscalers, or their history in Prometheus ▸ pods ▸ usage ▸ recommendations ▸ statuses that moved ▸ checkpoints that are due
+//!  an OOM kill or an eviction for memory, at once: recommendation, status and checkpoint of its workload
 //! ```
 
 mod checkpoints;
+mod evictions;
 mod history;
 mod horizontal;
 mod kubelets;
 mod metrics_api;
+mod past;
+mod prometheus;
 mod samples;
 mod status;
+mod support;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use futures::{FutureExt as _, StreamExt as _, stream};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use pillion_api::vpa::{
     RecommendedPodResources, VerticalPodAutoscaler, VerticalPodAutoscalerCheckpointStatus, VerticalPodAutoscalerStatus,
     checkpoint_name,
 };
 use pillion_informer::Change;
 use pillion_rightsize::{
-    Owner, Stored, WELL_KNOWN_CONTROLLERS, Workload, controlling, has_caught_up, is_checkpoint_due, is_status_due,
-    keep_bounds, new_ooms, target_of,
+    MemoryEviction, Stored, Workload, controlling, is_checkpoint_due, is_status_due, keep_bounds, new_ooms,
+    release_bounds, target_of,
 };
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -33,7 +37,7 @@ use self::history::History;
 use self::horizontal::Horizontal;
 use self::kubelets::Kubelets;
 use crate::cluster::{AutoscalerView, CachedPod, Cluster, Targets};
-use crate::config::{Config, UsageSource};
+use crate::config::{Config, HistorySource, UsageSource};
 use crate::definition::defined;
 use crate::metrics::Written;
 use crate::owners::Scales;
@@ -42,10 +46,6 @@ use crate::owners::Scales;
 const AT_ONCE: usize = 10;
 /// How many changes of pods are looked at together.
 const BATCH: usize = 1000;
-/// How often orphaned checkpoints are looked for, and old history is forgotten.
-const CLEANING: SignedDuration = SignedDuration::from_mins(10);
-/// Bounds are kept no longer than this after a start: by then there is as much history as ever.
-const CATCHING_UP: SignedDuration = SignedDuration::from_hours(24);
 
 /// Recommends until `stopping`; what is not stored yet is stored then.
 pub async fn recommend(cluster: &Cluster, config: &Config, stopping: impl Future<Output = ()>) {
@@ -61,12 +61,14 @@ pub async fn recommend(cluster: &Cluster, config: &Config, stopping: impl Future
     let mut recommender = Recommender::new(cluster, config);
     let (_, changes) = cluster.pods().subscribe();
     let mut changes = changes.ready_chunks(BATCH).boxed();
+    let mut evictions = evictions::evictions(&config.client);
     let mut passes = interval(config.recommender_interval);
     passes.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             _ = passes.tick() => recommender.pass().await,
             Some(batch) = changes.next() => recommender.follow(batch).await,
+            Some(evicted) = evictions.next() => recommender.learn(&evicted).await,
             () = &mut stopping => break,
         }
     }
@@ -94,7 +96,7 @@ struct Recommender<'a> {
     stored: HashMap<Key, Stored>,
     /// The workloads whose checkpoints have been read.
     loaded: HashSet<Workload>,
-    /// What was recommended before this start, until history has caught up.
+    /// What was recommended before this start, until history has caught up: after a whole memory window at most.
     before: HashMap<Key, (RecommendedPodResources, Timestamp)>,
     scales: Scales,
     horizontal: Horizontal,
@@ -130,13 +132,13 @@ impl<'a> Recommender<'a> {
         self.load(&targets).await;
         let now = (self.config.now)();
         let ready: Targets = targets.iter().filter(|(it, _)| self.loaded.contains(it)).map(clone).collect();
-        for (workload, oom) in self.history.bind(self.cluster.pods_of(&ready), &ready, now) {
+        for (workload, oom) in self.history.bind(self.cluster.pods_of(&ready, self.config), &ready, now) {
             self.config.metrics.oom();
             tracing::info!(?workload, container = oom.container, "a container was OOM killed");
         }
         let sampled = self.sample().await;
         self.settle(&ready, &HashSet::new(), false).await;
-        if self.cleaned.is_none_or(|cleaned| now.duration_since(cleaned) >= CLEANING) {
+        if self.cleaned.is_none_or(|cleaned| now.duration_since(cleaned) >= self.config.checkpoints_gc_interval) {
             self.cleaned = Some(now);
             self.clean(now).await;
             self.horizontal.look(&self.config.client, ready.values().flatten()).await;
@@ -161,6 +163,21 @@ impl<'a> Recommender<'a> {
                 urgent.insert(workload);
             }
         }
+        self.settle_now(urgent).await;
+    }
+
+    /// Pods were evicted for the memory that they used.
+    async fn learn(&mut self, evicted: &[MemoryEviction]) {
+        let learned: HashSet<Workload> = evicted.iter().flat_map(|it| self.history.evicted(it)).collect();
+        for workload in &learned {
+            self.config.metrics.oom();
+            tracing::info!(?workload, "a pod was evicted for its use of memory");
+        }
+        self.settle_now(learned).await;
+    }
+
+    /// Writes what these workloads have learned, at once.
+    async fn settle_now(&mut self, urgent: HashSet<Workload>) {
         if !urgent.is_empty() {
             let targets: Targets = self.targets().iter().filter(|(it, _)| urgent.contains(*it)).map(clone).collect();
             self.settle(&targets, &urgent, false).await;
@@ -168,11 +185,39 @@ impl<'a> Recommender<'a> {
     }
 
     fn targets(&self) -> Targets {
-        self.cluster.targets(|autoscaler| autoscaler.is_for_recommender(&self.config.recommender_name))
+        let name = &self.config.recommender_name;
+        self.cluster.targets(self.config, |autoscaler| autoscaler.is_for_recommender(name))
     }
 
-    /// Reads the checkpoints of autoscalers that are new. Without them nothing is recommended or stored.
+    /// Reads the history of autoscalers that are new. Without it nothing is recommended or stored.
     async fn load(&mut self, targets: &Targets) {
+        match &self.config.history {
+            HistorySource::Checkpoints => self.load_checkpoints(targets).await,
+            HistorySource::Prometheus(prometheus) => {
+                let new: Targets = targets.iter().filter(|(it, _)| !self.loaded.contains(*it)).map(clone).collect();
+                if new.is_empty() {
+                    return;
+                }
+                let history = &mut self.history;
+                let loaded = past::load(self.cluster, self.config, prometheus, &new, history).await;
+                for workload in loaded {
+                    let autoscaler = new.get(&workload).and_then(|it| controlling(it.iter().map(AsRef::as_ref)));
+                    self.begin(workload, autoscaler);
+                }
+            }
+        }
+    }
+
+    /// A workload has its history. What was recommended before this start bounds what is recommended now.
+    fn begin(&mut self, workload: Workload, autoscaler: Option<&VerticalPodAutoscaler>) {
+        let before = autoscaler.and_then(|it| Some((it.name().to_owned(), it.status.recommendation.clone()?)));
+        if let Some((name, before)) = before {
+            self.before.insert((workload.namespace.clone(), name), (before, (self.config.now)()));
+        }
+        self.loaded.insert(workload);
+    }
+
+    async fn load_checkpoints(&mut self, targets: &Targets) {
         let new: Vec<(&Workload, &VerticalPodAutoscaler)> = targets
             .iter()
             .filter(|(workload, _)| !self.loaded.contains(*workload))
@@ -208,13 +253,8 @@ impl<'a> Recommender<'a> {
                 Err(error) => tracing::warn!(checkpoint = name, namespace = key.0, %error, "a checkpoint is left out"),
             }
         }
-        let now = (self.config.now)();
         for (workload, autoscaler) in new {
-            self.loaded.insert(workload.clone());
-            if let Some(before) = &autoscaler.status.recommendation {
-                let key = (workload.namespace.clone(), autoscaler.name().to_owned());
-                self.before.insert(key, (before.clone(), now));
-            }
+            self.begin(workload.clone(), Some(autoscaler));
         }
     }
 
@@ -253,13 +293,18 @@ impl<'a> Recommender<'a> {
             let is_urgent = urgent.contains(workload);
             for autoscaler in autoscalers {
                 if !only_checkpoints {
-                    let unsupported = self.unsupported(autoscaler, workload, now).await;
+                    let scales = &mut self.scales;
+                    let unsupported =
+                        support::unsupported(self.cluster, self.config, scales, autoscaler, workload, now).await;
                     let recommendation = self.recommendation(autoscaler, workload, now);
                     let has_pods = self.history.has_pods(workload);
                     let status = status::status(autoscaler, recommendation, has_pods, unsupported.as_deref(), now);
                     if is_status_due(&autoscaler.status, &status) {
                         statuses.push((Arc::clone(autoscaler), status));
                     }
+                }
+                if matches!(self.config.history, HistorySource::Prometheus(_)) {
+                    continue;
                 }
                 for container in self.history.usage.containers(workload) {
                     let name = checkpoint_name(autoscaler.name(), container.name());
@@ -335,49 +380,15 @@ impl<'a> Recommender<'a> {
         let mut recommendation =
             status::recommendation(autoscaler, self.history.usage.containers(workload), self.config);
         let key = (autoscaler.namespace().to_owned(), autoscaler.name().to_owned());
-        if let Some((before, since)) = self.before.get(&key) {
-            if has_caught_up(&recommendation, before) || now.duration_since(*since) >= CATCHING_UP {
+        if let Some((before, since)) = self.before.get_mut(&key) {
+            if now.duration_since(*since) >= self.config.samples.memory.interval {
                 self.before.remove(&key);
             } else {
+                release_bounds(before, &recommendation);
                 keep_bounds(&mut recommendation, before);
             }
         }
         recommendation
-    }
-
-    /// Why an autoscaler cannot be served.
-    async fn unsupported(
-        &mut self,
-        autoscaler: &VerticalPodAutoscaler,
-        workload: &Workload,
-        now: Timestamp,
-    ) -> Option<String> {
-        let target = autoscaler.spec.target_ref.as_ref()?;
-        let owner = Owner { kind: workload.kind.clone(), name: workload.name.clone() };
-        let owners = self.cluster.owners();
-        match owners.exists(&workload.namespace, &owner) {
-            Some(false) => Some(format!(
-                "Cannot read targetRef. Reason: {} {}/{} does not exist",
-                workload.kind, workload.namespace, workload.name
-            )),
-            Some(true) => {
-                let chain = owners.chain(&workload.namespace, &owner);
-                let parent = chain.iter().skip(1).find(|it| WELL_KNOWN_CONTROLLERS.contains(&it.kind.as_str()));
-                parent.map(|_| {
-                    let version = target.api_version.as_deref().unwrap_or_default();
-                    format!(
-                        "The target {version}.{}/{} has a parent controller but it should point to a topmost well-known or scalable \
-                         controller",
-                        target.kind, target.name
-                    )
-                })
-            }
-            None => {
-                let client = &self.config.client;
-                let checked = self.scales.check(client, &workload.namespace, target, now).await;
-                checked.err().map(|error| format!("Cannot read targetRef. Reason: {error}"))
-            }
-        }
     }
 
     /// Stores everything that is not stored yet.
@@ -393,7 +404,11 @@ impl<'a> Recommender<'a> {
         self.history.usage.expire(now);
         let client = &self.config.client;
         let exists = |namespace: &str, name: &str| self.cluster.autoscalers().get(namespace, name).is_some();
-        let read = match checkpoints::read(client, None).await {
+        let read = match &self.config.history {
+            HistorySource::Checkpoints => checkpoints::read(client, None).await,
+            HistorySource::Prometheus(_) => Ok(Vec::new()),
+        };
+        let read = match read {
             Ok(read) => read,
             Err(error) => {
                 tracing::warn!(%error, "checkpoints cannot be listed; orphans stay");
@@ -403,7 +418,7 @@ impl<'a> Recommender<'a> {
         for checkpoint in read {
             let namespace = checkpoint.metadata.namespace.unwrap_or_default();
             let name = checkpoint.metadata.name.unwrap_or_default();
-            if exists(&namespace, &checkpoint.spec.vpa_object_name) {
+            if exists(&namespace, &checkpoint.spec.vpa_object_name) || !self.config.namespaces.has(&namespace) {
                 continue;
             }
             match checkpoints::delete(client, &namespace, &name).await {

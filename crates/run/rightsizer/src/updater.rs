@@ -1,7 +1,6 @@
 //! The updater: running pods are brought to what is recommended, in place or by eviction.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use k8s_openapi::api::core::v1::Pod as KubePod;
 use kube::Api;
@@ -13,11 +12,12 @@ use pillion_events::Recorder;
 use pillion_rightsize::update::{Action, Brake, EvictReason, Pass, RateLimit, Replicas, Snapshot, Step};
 use pillion_rightsize::{
     ContainerTarget, PodView, ResizeState, Unboost, Workload, annotation_removal_patch, controlling, resource_patch,
+    without_containers,
 };
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::admission_lease;
-use crate::cluster::{CachedPod, Cluster};
+use crate::cluster::{Cluster, Followed};
 use crate::config::Config;
 use crate::definition::defined;
 use crate::metrics::{UpdateOutcome, Updated};
@@ -56,8 +56,8 @@ struct Updater<'a> {
     recorder: Recorder,
     evictions: RateLimit,
     resizes: RateLimit,
-    /// By autoscaler.
-    brakes: HashMap<(String, String), Brake>,
+    /// By autoscaler, and the namespace of the pods.
+    brakes: HashMap<(String, String, String), Brake>,
     /// By the UID of a pod, the recommendation that its node could not do.
     infeasible: HashMap<String, RecommendedPodResources>,
     /// Whether the log says that there is no admission controller.
@@ -67,28 +67,33 @@ struct Updater<'a> {
 impl Updater<'_> {
     async fn pass(&mut self) {
         let boosts = self.config.gates.cpu_startup_boost;
-        let targets = self.cluster.targets(|autoscaler| {
+        let targets = self.cluster.targets(self.config, |autoscaler| {
             autoscaler.update_mode().updates_running_pods() || (boosts && autoscaler.has_cpu_boost())
         });
-        if targets.is_empty() || !self.is_admission_alive().await {
+        if targets.is_empty() || (self.config.needs_admission && !self.is_admission_alive().await) {
             return;
         }
-        let mut pods: HashMap<Workload, Vec<Arc<CachedPod>>> = HashMap::new();
-        for (pod, workload) in self.cluster.pods_of(&targets) {
+        // A SidecarSet is injected into pods of many namespaces: budgets and LimitRanges are those of each.
+        let mut pods: BTreeMap<(Workload, String), Vec<Followed>> = BTreeMap::new();
+        for followed in self.cluster.pods_of(&targets, self.config) {
+            let pod = &followed.pod;
             if pod.is_bound && !pod.has_ended && !pod.is_being_deleted {
-                pods.entry(workload).or_default().push(pod);
+                let key = (followed.workload.clone(), pod.view.namespace.clone());
+                pods.entry(key).or_default().push(followed);
             }
         }
-        let uids: HashSet<&str> = pods.values().flatten().map(|pod| pod.view.uid.as_str()).collect();
+        let uids: HashSet<&str> = pods.values().flatten().map(|it| it.pod.view.uid.as_str()).collect();
         self.infeasible.retain(|uid, _| uids.contains(uid.as_str()));
         let known: HashSet<(String, String)> = targets.values().flatten().map(|it| key(it)).collect();
-        self.brakes.retain(|key, _| known.contains(key));
+        self.brakes.retain(|(namespace, name, _), _| known.contains(&(namespace.clone(), name.clone())));
         let mut stopped = 0;
-        for (workload, autoscalers) in &targets {
-            let Some(pods) = pods.get(workload) else { continue };
+        for ((workload, namespace), followed) in &pods {
+            let Some(autoscalers) = targets.get(workload) else { continue };
             let Some(autoscaler) = controlling(autoscalers.iter().map(AsRef::as_ref)) else { continue };
-            let pods: Vec<PodView> = pods.iter().map(|pod| pod.view.clone()).collect();
-            stopped += usize::from(self.update(autoscaler, workload, &pods).await);
+            let is_left_out = |name: &str| !followed.iter().all(|it| it.has(name) || !has(&it.pod.view, name));
+            let autoscaler = without_containers(autoscaler, is_left_out);
+            let pods: Vec<PodView> = followed.iter().map(|it| it.pod.view.clone()).collect();
+            stopped += usize::from(self.update(&autoscaler, namespace, &pods).await);
         }
         self.config.metrics.stopped(stopped);
     }
@@ -113,11 +118,11 @@ impl Updater<'_> {
     }
 
     /// Updates the pods of one autoscaler. Returns whether its evictions are stopped.
-    async fn update(&mut self, autoscaler: &VerticalPodAutoscaler, workload: &Workload, pods: &[PodView]) -> bool {
+    async fn update(&mut self, autoscaler: &VerticalPodAutoscaler, namespace: &str, pods: &[PodView]) -> bool {
         let now = (self.config.now)();
         let mut replicas = Replicas::new();
         for owner in pods.iter().filter_map(|pod| pod.owner.as_ref()) {
-            if let Some(wanted) = self.cluster.owners().replicas(&workload.namespace, owner) {
+            if let Some(wanted) = self.cluster.owners().replicas(namespace, owner) {
                 replicas.insert(owner.clone(), wanted);
             }
         }
@@ -126,15 +131,16 @@ impl Updater<'_> {
                 self.infeasible.entry(pod.uid.clone()).or_insert_with(|| recommendation.clone());
             }
         }
-        let was_stopped = self.brakes.get(&key(autoscaler)).is_some_and(Brake::is_on);
-        let is_stopped = self.brakes.entry(key(autoscaler)).or_default().look(pods, now);
+        let brake = self.brakes.entry(brake_key(autoscaler, namespace)).or_default();
+        let was_stopped = brake.is_on();
+        let is_stopped = brake.look(pods, now);
         if is_stopped && !was_stopped {
             let text = "evicted pods come back with the same requests; no more are evicted for an hour. Something undoes what admission \
                         sets, or the webhook is not called for them";
             tracing::warn!(autoscaler = autoscaler.name(), namespace = autoscaler.namespace(), text);
             self.recorder.warning(&references::of_autoscaler(autoscaler), "EvictionsStopped", text);
         }
-        let ranges = self.cluster.limit_ranges(&workload.namespace);
+        let ranges = self.cluster.limit_ranges(namespace);
         let infeasible = std::mem::take(&mut self.infeasible);
         let snapshot = Snapshot { autoscaler, pods, replicas: &replicas, ranges: &ranges, infeasible: &infeasible };
         let mut pass = Pass::new(snapshot, &self.config.updater, self.config.gates, now);
@@ -227,7 +233,7 @@ impl Updater<'_> {
         let delete = DeleteParams { preconditions: Some(this_one), ..DeleteParams::default() };
         let parameters = EvictParams { delete_options: Some(delete), ..EvictParams::default() };
         api.evict(&pod.name, &parameters).await?;
-        self.brakes.entry(key(autoscaler)).or_default().evicted(pod, (self.config.now)());
+        self.brakes.entry(brake_key(autoscaler, &pod.namespace)).or_default().evicted(pod, (self.config.now)());
         let text = format!("evicted for VerticalPodAutoscaler {}: {reason}", autoscaler.name());
         self.recorder.normal(&references::of_pod(pod), "EvictedByVPA", text);
         Ok(())
@@ -259,6 +265,15 @@ fn is_beyond_node(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
     status.code == 403 && causes.iter().any(|cause| cause.reason == "NodeCapacity")
+}
+
+fn has(pod: &PodView, container: &str) -> bool {
+    pod.containers.iter().any(|it| it.name == container)
+}
+
+fn brake_key(autoscaler: &VerticalPodAutoscaler, namespace: &str) -> (String, String, String) {
+    let (of, name) = key(autoscaler);
+    (of, name, namespace.to_owned())
 }
 
 fn key(autoscaler: &VerticalPodAutoscaler) -> (String, String) {

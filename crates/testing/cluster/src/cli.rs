@@ -13,6 +13,7 @@ use signal_hook::consts::SIGINT;
 use crate::cluster::{self, Cluster, Options};
 use crate::folder::Folder;
 use crate::state::{Phase, State};
+use crate::static_linking::StaticLinking;
 use crate::version::KubernetesVersion;
 use crate::{gomod, images};
 
@@ -66,6 +67,9 @@ pub struct ImageCommand {
     /// Build the images that users install: optimized, and linked statically
     #[arg(long)]
     release: bool,
+    /// Install the compiler for static programs with rustup and apt-get if it is missing (also when CI=true and run by root)
+    #[arg(long)]
+    install: bool,
     /// Where to put the tarballs [default: images/ in cargo's target directory]
     #[arg(long, value_name = "FOLDER")]
     output: Option<PathBuf>,
@@ -105,8 +109,9 @@ pub fn image(command: &ImageCommand) -> anyhow::Result<ExitCode> {
     };
     std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let cluster = Cluster::current()?.filter(|cluster| cluster.node_name().is_some());
+    let linking = StaticLinking::here(command.install || Options::default().install)?;
     let basic = if command.release { Vec::new() } else { images::basic()?.to_vec() };
-    for image in basic.into_iter().chain(images::of_programs(command.release)?) {
+    for image in basic.into_iter().chain(images::of_programs(command.release, &linking)?) {
         let tarball = folder.join(images::tarball_name(&image.name));
         image.write(&tarball)?;
         if let Some(cluster) = &cluster {

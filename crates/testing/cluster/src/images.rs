@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::image::{Content, ImageSpec, PAUSE, PILLION, SCENARIOS, SHELL};
 use crate::packages::find_program;
+use crate::static_linking::StaticLinking;
 
 /// An image of programs of this workspace.
 struct Programs {
@@ -66,10 +67,10 @@ pub(crate) fn basic() -> anyhow::Result<[ImageSpec; 2]> {
 
 /// The images of the programs of this workspace, which cargo builds first: for tests all of them, as they are compiled already; for a release
 /// those that are published, optimised and linked statically.
-pub(crate) fn of_programs(release: bool) -> anyhow::Result<Vec<ImageSpec>> {
+pub(crate) fn of_programs(release: bool, linking: &StaticLinking) -> anyhow::Result<Vec<ImageSpec>> {
     let images: Vec<&Programs> = PROGRAMS.iter().filter(|image| image.is_published || !release).collect();
     let packages: Vec<&str> = images.iter().flat_map(|image| image.packages).copied().collect();
-    let messages = cargo_build(release, &packages)?;
+    let messages = cargo_build(release.then_some(linking), &packages)?;
     images
         .into_iter()
         .map(|programs| {
@@ -89,7 +90,7 @@ pub(crate) fn of_programs(release: bool) -> anyhow::Result<Vec<ImageSpec>> {
                 image.add_program(&path(package), &program)?;
             }
             for package in programs.statics {
-                image.add_program(&path(package), &static_program(package)?)?;
+                image.add_program(&path(package), &static_program(package, linking)?)?;
             }
             Ok(image)
         })
@@ -116,13 +117,12 @@ pub(crate) fn tarball_name(image: &str) -> String {
 
 /// Builds the programs, and gives cargo's messages. What is built for tests has the features of the whole workspace: with features of its
 /// own every dependency would be compiled once more.
-fn cargo_build(release: bool, packages: &[&str]) -> anyhow::Result<String> {
+fn cargo_build(release: Option<&StaticLinking>, packages: &[&str]) -> anyhow::Result<String> {
     let mut command = cargo();
     command.args(["build", "--message-format=json-render-diagnostics"]);
-    if release {
-        let linking = Static::here()?;
-        command.args(["--release", "--target", &linking.target]);
-        command.envs(linking.flags.map(|flags| ("RUSTFLAGS", flags)));
+    if let Some(linking) = release {
+        command.arg("--release");
+        linking.apply_to(&mut command);
         command.args(packages.iter().flat_map(|package| ["--package", package]));
     } else {
         command.arg("--workspace").args(packages.iter().flat_map(|package| ["--bin", package]));
@@ -139,41 +139,12 @@ fn output_of(mut command: Command) -> anyhow::Result<String> {
 }
 
 /// Builds a program that is copied into containers of other images: optimised, and without any library, in tests as well.
-fn static_program(package: &str) -> anyhow::Result<PathBuf> {
-    let linking = Static::here()?;
+fn static_program(package: &str, linking: &StaticLinking) -> anyhow::Result<PathBuf> {
     let mut command = cargo();
     command.args(["build", "--message-format=json-render-diagnostics", "--profile", "wrap", "--package", package]);
-    command.args(["--target", &linking.target]).envs(linking.flags.map(|flags| ("RUSTFLAGS", flags)));
+    linking.apply_to(&mut command);
     let messages = output_of(command)?;
     executable(&messages, package).with_context(|| format!("cargo built no program {package}"))
-}
-
-/// How a program is linked so that it needs no library of its image.
-struct Static {
-    target: String,
-    flags: Option<&'static str>,
-}
-
-impl Static {
-    /// With musl, where its target (`rustup target add`) and its compiler (Debian's `musl-tools`) are installed; otherwise with the static
-    /// form of the system's own C library.
-    fn here() -> anyhow::Result<Static> {
-        let arch = std::env::consts::ARCH;
-        let musl = format!("{arch}-unknown-linux-musl");
-        let libraries = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
-            .args(["--print", "target-libdir", "--target", &musl])
-            .output()
-            .context("cannot run rustc")?;
-        let has_target = Path::new(String::from_utf8_lossy(&libraries.stdout).trim()).is_dir();
-        if has_target && find_program("musl-gcc").is_some() {
-            return Ok(Static { target: musl, flags: None });
-        }
-        eprintln!(
-            "image: linking with glibc, because musl is missing: rustup target add {musl}, and the package musl-tools"
-        );
-        // Flags for a named target are not for build scripts and macros, which cannot be linked like this.
-        Ok(Static { target: format!("{arch}-unknown-linux-gnu"), flags: Some("-C target-feature=+crt-static") })
-    }
 }
 
 /// The program that cargo's messages name.

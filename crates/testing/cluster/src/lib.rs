@@ -47,6 +47,7 @@ mod packages;
 mod prerequisites;
 mod process;
 mod state;
+mod static_linking;
 mod supervisor;
 mod version;
 

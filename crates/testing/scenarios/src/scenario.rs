@@ -11,6 +11,7 @@ pub mod environment;
 pub mod init_containers;
 pub mod injection;
 pub mod installation;
+pub mod interruptions;
 pub mod job_failures;
 pub mod jobs;
 mod managed;

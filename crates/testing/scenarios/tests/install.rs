@@ -19,6 +19,12 @@ async fn helm_installs_and_uninstalls() -> anyhow::Result<()> {
     Box::pin(TestCluster::real().await?.run("helm", scenario::installation::helm_installs_and_uninstalls)).await
 }
 
+#[tokio::test]
+async fn an_installation_is_interrupted() -> anyhow::Result<()> {
+    Box::pin(TestCluster::real().await?.run("interrupted", scenario::interruptions::an_installation_is_interrupted))
+        .await
+}
+
 #[test]
 fn the_image_that_is_installed_is_the_one_that_is_built() {
     assert_eq!(pillion_install::IMAGE, pillion_cluster::image::PILLION);

@@ -112,9 +112,10 @@ impl Container {
         Ok(())
     }
 
-    /// The peak of the window, and when that ends. `None` before the first sample.
-    pub(crate) fn peak(&self) -> Option<(i64, Moment)> {
-        (!self.window_end.is_never()).then(|| (self.memory_peak.max(self.oom_peak), self.window_end))
+    /// The peak of the window, if it was measured, and when that ends.
+    pub(crate) fn measured_peak(&self) -> Option<(i64, Moment)> {
+        let is_measured = !self.window_end.is_never() && self.memory_peak >= self.oom_peak;
+        is_measured.then_some((self.memory_peak, self.window_end))
     }
 
     /// Adds a sample of memory; returns it if it is the new peak of its window.

@@ -43,6 +43,21 @@ fn the_peak_of_an_open_window_is_not_stored() {
     assert!(!aggregate.is_empty(Resource::Memory));
 }
 
+/// Upstream leaves it out, and forgets the kill with a restart.
+#[test]
+fn an_oom_kill_in_an_open_window_is_stored() {
+    let (mut aggregate, mut container) = (empty(), Container::default());
+    let settings = MemorySettings::default();
+    container.add_memory(&mut aggregate, &settings, GIB, hours(0)).unwrap();
+    container.record_oom(&mut aggregate, &settings, GIB, hours(1)).unwrap();
+    let saved = aggregate.to_checkpoint([&container], hours(1));
+    let loaded = Aggregate::from_checkpoint(&saved, &SampleSettings::default()).unwrap();
+    assert_eq!(loaded.percentile(Resource::Memory, 0.9), aggregate.percentile(Resource::Memory, 0.9));
+    // What is measured above it takes its place, and is left out until its window ends.
+    container.add_memory(&mut aggregate, &settings, 4 * GIB, hours(2)).unwrap();
+    assert!(aggregate.to_checkpoint([&container], hours(2)).memory_histogram.bucket_weights.is_empty());
+}
+
 #[test]
 fn history_expires_after_eight_days_without_a_sample() {
     let settings = MemorySettings::default();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::pod::Amounts;
 
-const NATIVE: Gates = Gates { native_sidecar: true, cpu_startup_boost: false, in_place: false, per_vpa_config: false };
+const NATIVE: Gates = Gates { native_sidecar: true, ..Gates::NONE };
 
 fn container(name: &str, requests: Value, limits: Value) -> Value {
     json!({"name": name, "resources": {"requests": requests, "limits": limits}})

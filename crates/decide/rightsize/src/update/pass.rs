@@ -195,10 +195,10 @@ impl<'a> Pass<'a> {
         };
         let targets = self.differing_targets(pod);
         let decision = match decision {
-            InPlace::Resize if qos::would_change(pod, &targets) && *mode == UpdateMode::InPlace => {
+            InPlace::Resize if qos::changes_qos_class(pod, &targets) && *mode == UpdateMode::InPlace => {
                 InPlace::Skip(SkipReason::QosClass)
             }
-            InPlace::Resize if qos::would_change(pod, &targets) => InPlace::Evict(EvictReason::QosClass),
+            InPlace::Resize if qos::changes_qos_class(pod, &targets) => InPlace::Evict(EvictReason::QosClass),
             InPlace::Resize if targets.is_empty() => InPlace::Skip(SkipReason::NothingChanges),
             decision => decision,
         };

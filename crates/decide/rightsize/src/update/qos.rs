@@ -12,7 +12,7 @@ enum Qos {
 }
 
 /// Whether the targets would give the pod another quality-of-service class.
-pub(super) fn would_change(pod: &PodView, targets: &[ContainerTarget]) -> bool {
+pub fn changes_qos_class(pod: &PodView, targets: &[ContainerTarget]) -> bool {
     let now = |container: &PodContainer| {
         (container.spec.requests.unwrap_or_default(), container.spec.limits.unwrap_or_default())
     };
@@ -64,7 +64,7 @@ mod tests {
             limits: Amounts::of(&target_limits),
             notes: Vec::new(),
         };
-        would_change(&PodView::new(&pod), &[target])
+        changes_qos_class(&PodView::new(&pod), &[target])
     }
 
     #[test]

@@ -59,8 +59,7 @@ mod tests {
 
     use super::*;
 
-    const NATIVE: Gates =
-        Gates { native_sidecar: true, cpu_startup_boost: false, in_place: false, per_vpa_config: false };
+    const NATIVE: Gates = Gates { native_sidecar: true, ..Gates::NONE };
 
     fn up(resources: &[&str]) -> Value {
         json!({"resources": resources, "changeRequirement": "TargetHigherThanRequests"})

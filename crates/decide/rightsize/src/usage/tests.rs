@@ -3,7 +3,7 @@ use pillion_expr::Resource;
 
 use super::*;
 
-const NATIVE: Gates = Gates { native_sidecar: true, cpu_startup_boost: false, in_place: false, per_vpa_config: false };
+const NATIVE: Gates = Gates { native_sidecar: true, ..Gates::NONE };
 
 fn web() -> Workload {
     Workload { namespace: "shop".into(), kind: "Deployment".into(), name: "web".into() }

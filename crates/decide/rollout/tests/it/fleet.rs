@@ -1,6 +1,7 @@
 //! A set with its pods, as an API server and kubelets would treat them.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -48,6 +49,15 @@ pub(crate) struct Fleet {
     pub(crate) unready_apps: Vec<String>,
     /// How many writes were made to pods.
     pub(crate) pod_writes: usize,
+    /// What was read last, so that ten thousand rollouts take seconds: a set or a pod that is the same is not read again.
+    read: RefCell<Read>,
+}
+
+#[derive(Default)]
+struct Read {
+    target: Option<Arc<Target>>,
+    views: HashMap<String, (Value, PodView)>,
+    texts: Texts,
 }
 
 /// One request to the API server.
@@ -75,6 +85,7 @@ impl Fleet {
             version: 1000,
             unready_apps: Vec::new(),
             pod_writes: 0,
+            read: RefCell::default(),
         };
         for i in 0..pods {
             fleet.create(&format!("web-{i:03}"));
@@ -108,13 +119,29 @@ impl Fleet {
         self.edit(|set| set["spec"][list][0]["image"] = json!(image));
     }
 
-    pub(crate) fn target(&self) -> Target {
-        Target::new(Arc::new(self.set.clone()))
+    pub(crate) fn target(&self) -> Arc<Target> {
+        let target = &mut self.read.borrow_mut().target;
+        if target.as_ref().is_none_or(|known| *known.set() != self.set) {
+            *target = Some(Arc::new(Target::new(Arc::new(self.set.clone()))));
+        }
+        Arc::clone(target.as_ref().unwrap())
+    }
+
+    pub(crate) fn view(&self, name: &str) -> PodView {
+        let Read { views, texts, .. } = &mut *self.read.borrow_mut();
+        let pod = &self.pods[name];
+        match views.get(name) {
+            Some((known, view)) if known == pod => view.clone(),
+            _ => {
+                let view = PodView::new(&Pod::new(pod.clone()).unwrap(), texts);
+                views.insert(name.to_owned(), (pod.clone(), view.clone()));
+                view
+            }
+        }
     }
 
     pub(crate) fn views(&self) -> Vec<PodView> {
-        let mut texts = Texts::default();
-        self.pods.values().map(|pod| PodView::new(&Pod::new(pod.clone()).unwrap(), &mut texts)).collect()
+        self.pods.keys().map(|name| self.view(name)).collect()
     }
 
     pub(crate) fn plan(&self) -> Plan {
@@ -194,6 +221,7 @@ impl Fleet {
     pub(crate) fn kubelet(&mut self, name: &str) {
         let is_app_ready = !self.unready_apps.iter().any(|unready| unready == name);
         let Some(pod) = self.pods.get_mut(name) else { return };
+        let before = pod.clone();
         let mut is_ready = true;
         for (list, statuses) in [("containers", "containerStatuses"), ("initContainers", "initContainerStatuses")] {
             let containers = pod["spec"][list].as_array().cloned().unwrap_or_default();
@@ -226,8 +254,10 @@ impl Fleet {
                 condition["lastTransitionTime"] = json!(self.now.to_string());
             }
         }
-        self.version += 1;
-        pod["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        if *pod != before {
+            self.version += 1;
+            pod["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        }
     }
 
     pub(crate) fn kubelets(&mut self) {

@@ -1,11 +1,12 @@
 //! Pods that are created concurrently, by several webhooks, with requests that fail in every way.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use pillion_api::names;
 use pillion_api::pod::Pod;
-use pillion_rollout::{Grant, Observed, Places, PodView, Texts};
+use pillion_rollout::{Grant, Limit, Observed, Places, PodView, Target, Texts};
 use pillion_testkit::{mk_container, mk_injected_pod, mk_set};
 use proptest::prelude::*;
 use serde_json::json;
@@ -58,6 +59,7 @@ struct World {
     /// What a cache that lags behind has.
     old_cache: (BTreeSet<String>, u64, Timestamp),
     views: Views,
+    target: Target,
 }
 
 struct Views {
@@ -91,6 +93,7 @@ impl World {
             next: 0,
             old_cache: (BTreeSet::new(), 1, Timestamp::UNIX_EPOCH),
             views: Views { template: view },
+            target: Target::new(Arc::new(set)),
         };
         world.count(false);
         world
@@ -99,9 +102,9 @@ impl World {
     fn create(&mut self, fate: Fate, limit: usize) {
         self.next += 1;
         let id = format!("place-{}", self.next);
-        let mut grant = self.places.grant(&id, limit, self.now);
+        let mut grant = self.places.grant(&id, None, &Limit::Number(limit), self.now);
         if matches!(fate, Fate::AnswerLost) {
-            grant = self.places.grant(&id, limit, self.now);
+            grant = self.places.grant(&id, None, &Limit::Number(limit), self.now);
         }
         if grant == Grant::Full {
             return;
@@ -134,7 +137,7 @@ impl World {
             if is_stale { self.old_cache.clone() } else { (self.pods.clone(), self.version, self.now) };
         let views = self.views.of(&pods);
         let revision = self.places.revision().to_owned();
-        self.places.observe(&Observed::new("mesh", &revision, &views, version, as_of));
+        self.places.observe(&Observed::new(&self.target, &revision, &views, version, as_of));
         self.old_cache = (self.pods.clone(), self.version, self.now);
         // What is stored is what is read back.
         assert_eq!(Places::parse(&self.places.to_string()).unwrap(), self.places);

@@ -4,15 +4,18 @@ use std::time::Duration;
 
 use pillion_quantity::Quantity;
 
+use super::load::Load;
+
+/// How long a use that varies takes to come back, unless the script says so.
+const PERIOD: Duration = Duration::from_mins(10);
+
 /// What a simulated container does.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Behaviour {
     pub(super) ends: Ends,
     pub(super) ignores_term: bool,
-    /// Thousandths of a core that it seems to use.
-    pub(super) cpu_millis: u64,
-    /// Bytes that it seems to use.
-    pub(super) memory: u64,
+    /// What it seems to use.
+    pub(super) load: Load,
 }
 
 /// How a container ends by itself.
@@ -34,7 +37,7 @@ pub(super) enum ScriptError {
     #[error("annotation pillion.dev/simulate: `{0}` names no container: write `NAME: 30s exit 1`")]
     NoName(String),
     #[error(
-        "annotation pillion.dev/simulate: `{word}` of `{container}` is not understood: write a time such as `30s`, `forever`, `exit CODE`, `OOMKilled`, `ignores TERM`, `uses CPU MEMORY` or `with IMAGE`"
+        "annotation pillion.dev/simulate: `{word}` of `{container}` is not understood: write a time such as `30s`, `forever`, `exit CODE`, `OOMKilled`, `ignores TERM`, `uses CPU MEMORY`, `over TIME` or `with IMAGE`"
     )]
     Unknown { container: String, word: String },
     #[error("annotation pillion.dev/simulate: `{word}` of `{container}` wants {what} after it")]
@@ -77,14 +80,23 @@ fn read<'s>(behaviour: &mut Behaviour, container: &str, words: &'s str) -> Resul
                 _ => return Err(incomplete("ignores", "`TERM`")),
             },
             "uses" => {
-                let quantities: Option<(Quantity, Quantity)> = words
-                    .next()
-                    .zip(words.next())
-                    .and_then(|(cpu, memory)| Some((cpu.parse().ok()?, memory.parse().ok()?)));
-                let (cpu, memory) =
-                    quantities.ok_or_else(|| incomplete("uses", "an amount of CPU and one of memory"))?;
-                behaviour.cpu_millis = u64::try_from(cpu.milli_value()).unwrap_or_default();
-                behaviour.memory = u64::try_from(memory.value()).unwrap_or_default();
+                let amounts = words.next().zip(words.next());
+                let amounts = amounts.and_then(|(cpu, memory)| Some((between(cpu)?, between(memory)?)));
+                let (cpu, memory) = amounts.ok_or_else(|| {
+                    incomplete("uses", "an amount of CPU and one of memory, such as 250m 64Mi or 100m..400m 64Mi")
+                })?;
+                let whole = |amount: i128| u64::try_from(amount).unwrap_or_default();
+                let load = &mut behaviour.load;
+                load.cpu_millis = (whole(cpu.0.milli_value()), whole(cpu.1.milli_value()));
+                load.memory = (whole(memory.0.value()), whole(memory.1.value()));
+                if load.period.is_zero() {
+                    load.period = PERIOD;
+                }
+            }
+            "over" => {
+                let time = words.next().and_then(|time| time.parse::<jiff::SignedDuration>().ok());
+                let time = time.and_then(|time| Duration::try_from(time).ok()).filter(|time| !time.is_zero());
+                behaviour.load.period = time.ok_or_else(|| incomplete("over", "a time"))?;
             }
             time => {
                 let wanted = time.parse::<jiff::SignedDuration>().ok().and_then(|time| Duration::try_from(time).ok());
@@ -94,6 +106,13 @@ fn read<'s>(behaviour: &mut Behaviour, container: &str, words: &'s str) -> Resul
         }
     }
     Ok(only)
+}
+
+/// An amount, or two with `..` between them: it goes up from the one to the other and down again.
+fn between(text: &str) -> Option<(Quantity, Quantity)> {
+    let (least, most) = text.split_once("..").unwrap_or((text, text));
+    let (least, most): (Quantity, Quantity) = (least.parse().ok()?, most.parse().ok()?);
+    (least <= most).then_some((least, most))
 }
 
 /// Changes how it ends; one that ran for ever ends now.
@@ -114,6 +133,20 @@ mod tests {
         Ends::After { duration: Duration::from_secs(seconds), code, oom_killed }
     }
 
+    fn load(cpu_millis: (u64, u64), mebibytes: (u64, u64), minutes: u64) -> Load {
+        Load { cpu_millis, memory: (mebibytes.0 << 20, mebibytes.1 << 20), period: Duration::from_mins(minutes) }
+    }
+
+    #[test]
+    fn use_may_vary_between_two_amounts() {
+        let of = |script: &str| behaviour(script, "web", "web:1", Ends::Never).map(|it| it.load);
+        assert_eq!(of("web: uses 100m..400m 64Mi..128Mi"), Ok(load((100, 400), (64, 128), 10)));
+        assert_eq!(of("web: uses 100m..400m 64Mi over 1h"), Ok(load((100, 400), (64, 64), 60)));
+        for wrong in ["web: uses 400m..100m 64Mi", "web: uses 1 2 over", "web: uses ..1 2", "web: uses 1"] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
+
     #[test]
     fn a_script_says_how_each_container_runs_and_ends() {
         let script = "main: 30s exit 1, proxy: 5m; slow: forever ignores TERM\n hungry: 2s OOMKilled uses 250m 64Mi";
@@ -121,7 +154,10 @@ mod tests {
             ("main", Behaviour { ends: after(30, 1, false), ..Behaviour::default() }),
             ("proxy", Behaviour { ends: after(300, 0, false), ..Behaviour::default() }),
             ("slow", Behaviour { ends: Ends::Never, ignores_term: true, ..Behaviour::default() }),
-            ("hungry", Behaviour { ends: after(2, 137, true), ignores_term: false, cpu_millis: 250, memory: 64 << 20 }),
+            (
+                "hungry",
+                Behaviour { ends: after(2, 137, true), ignores_term: false, load: load((250, 250), (64, 64), 10) },
+            ),
             ("other", Behaviour { ends: Ends::Never, ..Behaviour::default() }),
         ];
         for (container, expected) in table {
@@ -142,7 +178,7 @@ mod tests {
             ("main", "`main` names no container: write `NAME: 30s exit 1`"),
             (
                 "main: soon",
-                "`soon` of `main` is not understood: write a time such as `30s`, `forever`, `exit CODE`, `OOMKilled`, `ignores TERM`, `uses CPU MEMORY` or `with IMAGE`",
+                "`soon` of `main` is not understood: write a time such as `30s`, `forever`, `exit CODE`, `OOMKilled`, `ignores TERM`, `uses CPU MEMORY`, `over TIME` or `with IMAGE`",
             ),
             ("main: 1s exit", "`exit` of `main` wants a code after it"),
             ("main: ignores", "`ignores` of `main` wants `TERM` after it"),

@@ -170,7 +170,7 @@ impl Output<'_> {
     async fn forward(&mut self, channel: u8, bytes: &mut BytesMut) {
         let is_wanted = self.wants[usize::from(channel == STDERR)];
         if is_wanted && !bytes.is_empty() {
-            // A client that is gone is noticed by whoever reads from it.
+            // A client that is gone is noticed by the task that reads from it.
             let _ = self.sink.send(message(channel, bytes)).await;
         }
         bytes.clear();

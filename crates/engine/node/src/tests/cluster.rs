@@ -165,7 +165,7 @@ impl<R: Runtime> Cluster<R> {
         self.clock.now().duration_since(beginning).as_secs()
     }
 
-    /// What was told about a pod: reason, container, message and count, in the order of its first time.
+    /// Events of a pod: reason, container, message and count, in the order of its first time.
     pub(super) async fn events(&self, name: &str) -> String {
         self.recorder.flush().await;
         let events: Api<Event> = Api::namespaced(self.client.clone(), "default");

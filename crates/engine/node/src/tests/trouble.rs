@@ -29,7 +29,7 @@ struct Script {
     /// Exit codes by command; what is not here succeeds.
     codes: Mutex<BTreeMap<String, i32>>,
     limits: Mutex<Vec<Limits>>,
-    /// What containers were told and what was run in them, in order.
+    /// Signals that containers got and commands that were run in them, in order.
     told: Mutex<Vec<String>>,
     volumes: Mutex<Vec<Volume>>,
 }

@@ -21,7 +21,7 @@ const FILES: usize = 5;
 
 /// Writes what comes from the pipes until both are closed.
 pub(crate) async fn pump(path: PathBuf, stdout: Receiver, stderr: Receiver, progress: watch::Sender<Progress>) {
-    let mut log = Log { path, file: None, size: 0, largest: LARGEST, progress };
+    let mut log = Log { path, file: None, size: 0, largest: LARGEST, lost: 0, progress };
     let mut streams = [("stdout", stdout, Cutter::default(), true), ("stderr", stderr, Cutter::default(), true)];
     let mut buffers = [vec![0; 8 * 1024], vec![0; 8 * 1024]];
     loop {
@@ -49,34 +49,56 @@ struct Log {
     file: Option<File>,
     size: u64,
     largest: u64,
+    /// Lines that could not be written since the last one that was.
+    lost: u64,
     progress: watch::Sender<Progress>,
 }
 
 impl Log {
-    /// A log that cannot be written, on a full disk, does not stop the container.
+    /// A log that cannot be written, on a full disk, does not stop the container. Where lines are missing, a line says so.
     fn append(&mut self, stream: &str, pieces: &[Piece]) {
-        if let Err(error) = self.try_append(stream, pieces) {
-            tracing::warn!(path = %self.path.display(), %error, "cannot write a log");
+        for piece in pieces {
+            if let Err(error) = self.try_append(stream, piece) {
+                if self.lost == 0 {
+                    tracing::warn!(path = %self.path.display(), %error, "cannot write a log");
+                }
+                self.lost += 1;
+                self.forget_half_a_line();
+            }
         }
     }
 
-    fn try_append(&mut self, stream: &str, pieces: &[Piece]) -> io::Result<()> {
-        for piece in pieces {
-            if self.size > self.largest {
-                self.rotate()?;
-            }
-            if self.file.is_none() {
-                let mut options = OpenOptions::new();
-                self.file = Some(options.append(true).create(true).mode(0o600).open(&self.path)?);
-            }
-            let line = format(Clock::system().now(), stream, piece);
-            if let Some(file) = &mut self.file {
-                file.write_all(&line)?;
-            }
-            self.size += line.len() as u64;
-            self.progress.send_modify(|progress| progress.written += 1);
+    fn try_append(&mut self, stream: &str, piece: &Piece) -> io::Result<()> {
+        if self.lost > 0 {
+            let text = format!("[{} lines of the log were lost here: they could not be written]", self.lost);
+            self.write("stderr", &Piece { text: text.into(), partial: false })?;
+            self.lost = 0;
         }
+        self.write(stream, piece)
+    }
+
+    fn write(&mut self, stream: &str, piece: &Piece) -> io::Result<()> {
+        if self.size > self.largest {
+            self.rotate()?;
+        }
+        if self.file.is_none() {
+            let mut options = OpenOptions::new();
+            self.file = Some(options.append(true).create(true).mode(0o600).open(&self.path)?);
+        }
+        let line = format(Clock::system().now(), stream, piece);
+        if let Some(file) = &mut self.file {
+            file.write_all(&line)?;
+        }
+        self.size += line.len() as u64;
+        self.progress.send_modify(|progress| progress.written += 1);
         Ok(())
+    }
+
+    /// Takes back what was written of a line before the disk was full.
+    fn forget_half_a_line(&mut self) {
+        if let Some(file) = self.file.take() {
+            let _ = file.set_len(self.size);
+        }
     }
 
     /// Puts the file aside under a name with the time, and takes away the oldest.
@@ -113,12 +135,29 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("0.log");
         let (progress, seen) = watch::channel(Progress::default());
-        let mut log = Log { path: path.clone(), file: None, size: 0, largest: 100, progress };
+        let mut log = Log { path: path.clone(), file: None, size: 0, largest: 100, lost: 0, progress };
         for number in 0..20 {
             log.append("stdout", &[Piece { text: format!("{number:0>100}").into(), partial: false }]);
         }
         assert_eq!(put_aside(&path).unwrap().len(), FILES - 1);
         assert_eq!(seen.borrow().rotations, 19);
         assert!(fs::read_to_string(&path).unwrap().ends_with("19\n"));
+    }
+
+    #[test]
+    fn lines_that_are_lost_on_a_full_disk_leave_a_mark() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("0.log");
+        std::os::unix::fs::symlink("/dev/full", &path).unwrap();
+        let (progress, _seen) = watch::channel(Progress::default());
+        let mut log = Log { path: path.clone(), file: None, size: 0, largest: LARGEST, lost: 0, progress };
+        let piece = |text: &str| Piece { text: text.to_owned().into(), partial: false };
+        log.append("stdout", &[piece("one"), piece("two")]);
+        fs::remove_file(&path).unwrap();
+        log.append("stdout", &[piece("three"), piece("four")]);
+        let text = fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = text.lines().filter_map(|line| line.split_once(' ').map(|(_, rest)| rest)).collect();
+        let mark = "stderr F [2 lines of the log were lost here: they could not be written]";
+        assert_eq!(lines, [mark, "stdout F three", "stdout F four"]);
     }
 }

@@ -98,7 +98,7 @@ fn image(spec: &CommandSpec) -> Result<Image, StartError> {
     })
 }
 
-/// Rust ignores SIGPIPE, and whoever started the program may ignore others; a container ignores none.
+/// Rust ignores SIGPIPE, and the parent process may ignore others; a container ignores none.
 #[expect(unsafe_code, reason = "there is no safe way to forget a signal handler")]
 fn default_signals() {
     for number in Signal::iterator() {

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollTimeout;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
 use nix::sys::signal::{Signal, kill};
@@ -19,7 +19,7 @@ use nix::sys::signalfd::SignalFd;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, chdir};
 
-use super::{Role, children_ended};
+use super::{Role, Woken, children_ended, wait};
 use crate::channel::Channel;
 use crate::listeners::listeners;
 use crate::message::{Answer, CommandSpec, Container, Ended, Part, PodConfig, Report, Request, Stdin};
@@ -117,7 +117,7 @@ fn spawn(spec: &CommandSpec, streams: Streams) -> Result<Pid, StartError> {
     drop(command);
     let mut channel = Channel::new(near);
     let sent = match &input {
-        Some(input) => channel.send_with(spec, input.as_fd()),
+        Some(input) => channel.send_with(spec, &[input.as_fd()]),
         None => channel.send(spec),
     };
     drop(input);
@@ -156,12 +156,7 @@ impl Supervisor {
                 Some(_) => PollTimeout::from(BETWEEN_MEASURES),
                 None => PollTimeout::NONE,
             };
-            let mut sources = [
-                PollFd::new(self.channel.as_fd(), PollFlags::POLLIN),
-                PollFd::new(self.ended.as_fd(), PollFlags::POLLIN),
-            ];
-            poll(&mut sources, timeout)?;
-            let [asked, child_ended] = sources.map(|source| source.any().unwrap_or(true));
+            let Woken { asked, child_ended } = wait(&self.channel, &self.ended, timeout)?;
             if child_ended && let Some(status) = self.reap()? {
                 return Ok(Some(status));
             }
@@ -170,7 +165,7 @@ impl Supervisor {
                     return Ok(None);
                 }
                 while let Some(request) = self.channel.next()? {
-                    self.answer(request)?;
+                    self.handle(request)?;
                 }
             }
             self.check_memory();
@@ -191,15 +186,15 @@ impl Supervisor {
 
     fn other_ended(&mut self, status: WaitStatus) {
         if let Some(id) = status.pid().and_then(|pid| self.execs.remove(&pid)) {
-            let _ = self.tell(id, Answer::ExecEnded(Ok(code_and_signal(status).0)));
+            let _ = self.answer(id, Answer::ExecEnded(Ok(code_and_signal(status).0)));
         }
     }
 
-    fn tell(&mut self, id: u64, answer: Answer) -> io::Result<()> {
+    fn answer(&mut self, id: u64, answer: Answer) -> io::Result<()> {
         self.channel.send(&Report::Answer { id, answer })
     }
 
-    fn answer(&mut self, request: Request) -> io::Result<()> {
+    fn handle(&mut self, request: Request) -> io::Result<()> {
         match request {
             Request::Start(_) => Ok(()),
             Request::Signal(number) => {
@@ -234,7 +229,7 @@ impl Supervisor {
                 };
                 match streams {
                     Some((stdin, streams)) => self.exec(id, command, stdin, streams),
-                    None => self.tell(id, Answer::ExecEnded(Err(StartError::other("exec", "no streams were given")))),
+                    None => self.answer(id, Answer::ExecEnded(Err(StartError::other("exec", "no streams were given")))),
                 }
             }
             Request::KillExec { id } => {
@@ -245,10 +240,10 @@ impl Supervisor {
             }
             Request::Usage { id } => {
                 let usage = self.measure();
-                self.tell(id, Answer::Usage(usage))
+                self.answer(id, Answer::Usage(usage))
             }
             Request::Listeners { id } => {
-                self.tell(id, Answer::Listeners(listeners(Path::new(PROC), Pid::this().as_raw())))
+                self.answer(id, Answer::Listeners(listeners(Path::new(PROC), Pid::this().as_raw())))
             }
         }
     }
@@ -261,7 +256,7 @@ impl Supervisor {
                 self.execs.insert(pid, id);
                 Ok(())
             }
-            Err(error) => self.tell(id, Answer::ExecEnded(Err(error))),
+            Err(error) => self.answer(id, Answer::ExecEnded(Err(error))),
         }
     }
 

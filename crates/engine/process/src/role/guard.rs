@@ -1,20 +1,21 @@
 //! Makes the namespaces of a pod, starts its process 1, and takes away what is left when that ends.
 
+use std::io;
+use std::os::fd::AsFd as _;
 use std::path::Path;
-use std::process::Stdio;
-use std::{fs, io};
 
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_child_subreaper;
-use nix::unistd::{close, sethostname};
+use nix::sys::wait::waitpid;
+use nix::unistd::sethostname;
 
-use super::Role;
+use super::child::{self, Streams};
+use super::pod;
 use crate::message::{PodConfig, User};
 use crate::namespaces::{new_mount_namespace, new_user_namespace};
 use crate::tree::end_all;
 
 pub(super) fn guard(config: &PodConfig) -> io::Result<()> {
-    close_what_was_left_open()?;
     // For a pod without a process namespace: should its supervisor be killed, its orphans come here.
     set_child_subreaper(true)?;
     let abilities = config.abilities;
@@ -31,19 +32,11 @@ pub(super) fn guard(config: &PodConfig) -> io::Result<()> {
     if abilities.pid_namespaces {
         unshare(CloneFlags::CLONE_NEWPID)?;
     }
-    let mut pod = Role::Pod.of("/proc/self/exe", config)?.stdin(Stdio::inherit()).spawn()?;
-    let ended = pod.wait();
+    // The rest of the standard streams is this process's alone: they close with it.
+    let streams = Streams { stdin: Some(io::stdin().as_fd().try_clone_to_owned()?), ..Streams::default() };
+    let pod = child::spawn(streams, || pod::supervise(config))?;
+    let ended = waitpid(pod, None);
     end_all(Path::new("/proc"), drop);
-    ended.map(drop)
-}
-
-/// Descriptors that somebody has left open for all his children, and that are none of a container's business.
-fn close_what_was_left_open() -> io::Result<()> {
-    let open = fs::read_dir("/proc/self/fd")?.flatten();
-    let numbers: Vec<i32> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    for number in numbers.into_iter().filter(|number| *number > 2) {
-        // The one that the list was read from is closed already.
-        let _ = close(number);
-    }
+    ended?;
     Ok(())
 }

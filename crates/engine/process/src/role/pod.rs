@@ -5,17 +5,16 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::os::fd::AsFd as _;
 use std::path::Path;
-use std::process::Stdio;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollTimeout;
 use nix::sys::prctl::{set_child_subreaper, set_pdeathsig};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, setsid};
 
-use super::{Role, children_ended};
+use super::child::{self, Streams};
+use super::{Woken, children_ended, container, wait};
 use crate::channel::Channel;
 use crate::message::PodConfig;
 use crate::namespaces::mount_proc;
@@ -44,10 +43,7 @@ fn live(
     containers: &mut HashSet<i32>,
 ) -> io::Result<()> {
     loop {
-        let mut sources =
-            [PollFd::new(channel.as_fd(), PollFlags::POLLIN), PollFd::new(ended.as_fd(), PollFlags::POLLIN)];
-        poll(&mut sources, PollTimeout::NONE)?;
-        let [asked, child_ended] = sources.map(|source| source.any().unwrap_or(true));
+        let Woken { asked, child_ended } = wait(channel, ended, PollTimeout::NONE)?;
         if asked {
             if !channel.receive()? {
                 return Ok(());
@@ -64,12 +60,11 @@ fn live(
 }
 
 /// The supervisor of a container, with the socket and the two pipes that came for it. If it does not start, these are
-/// closed, and whoever asked sees that.
+/// closed, and the caller sees that.
 fn start_container(channel: &mut Channel, config: &PodConfig) -> Option<i32> {
     let [control, stdout, stderr] = [channel.descriptor()?, channel.descriptor()?, channel.descriptor()?];
-    let mut command = Role::Container.of("/proc/self/exe", config).ok()?;
-    command.stdin(Stdio::from(control)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
-    command.spawn().ok()?.id().try_into().ok()
+    let streams = Streams { stdin: Some(control), stdout: Some(stdout), stderr: Some(stderr) };
+    Some(child::spawn(streams, || container::supervise(config)).ok()?.as_raw())
 }
 
 /// Waits for whom nobody else waits for. A child that is no supervisor was a container's whose supervisor is gone: then so

@@ -211,7 +211,7 @@ impl<'a> Interpreter<'a, '_> {
         let regex = node.and_then(|node| node.regex.as_deref());
         let declared = node.and_then(|node: &Node| node.function).ok_or_else(Fault::no_such_overload)?;
         let run = declared.run.ok_or_else(Fault::no_such_overload)?;
-        // Charged before where it can be told before, so that nothing large is built for nothing.
+        // Charged in advance where the cost is known, so that nothing large is built in vain.
         let cost = match (function, args) {
             // Membership in a list that is written out is looked up.
             ("@in", [_, list]) => self.unless_constant(list, library::cost_before(function, &values)),

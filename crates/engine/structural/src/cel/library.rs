@@ -215,7 +215,7 @@ pub(super) fn cost_before(function: &str, args: &[Value<'_>]) -> u64 {
             _ => 1,
         },
         "contains" => traversal(size(0)).saturating_mul(traversal(size(1))),
-        // Of these the result tells.
+        // For these the result decides.
         "join" | "_[?_]" => 0,
         // A call and a list, and its elements.
         "lists.range" => match args.first() {

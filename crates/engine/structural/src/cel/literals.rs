@@ -76,7 +76,7 @@ impl Visitor<'_> {
         constant
     }
 
-    /// Elements have the type of the first; of a list only the first that does not is told.
+    /// Elements have the type of the first; of a list only the first that does not is reported.
     fn check_types<'e>(&mut self, elements: impl Iterator<Item = (&'e Expr, bool)>, once: bool) {
         if self.formats > 0 {
             return;

@@ -1,4 +1,4 @@
-//! Tokens into a tree. Mistakes are told as the parser of cel-go, made by ANTLR, tells them.
+//! Tokens into a tree. Mistakes are reported in the words of cel-go's parser, which ANTLR generates.
 
 mod macros;
 
@@ -62,7 +62,7 @@ pub(super) fn parse(source: &str) -> Result<Parsed, Vec<Issue>> {
     }
 }
 
-/// The parser has told what is wrong, and gives up.
+/// The parser has reported what is wrong, and gives up.
 pub(super) struct Stop;
 
 type Parse<T> = Result<T, Stop>;
@@ -129,7 +129,7 @@ impl Parser {
         self.fail(self.at(), message)
     }
 
-    /// A token too many is told and skipped.
+    /// An extra token is reported and skipped.
     fn extraneous(&mut self, expecting: &str) {
         let message = format!("Syntax error: extraneous input '{}' expecting {expecting}", self.peek().text());
         self.issues.push(Issue::new(self.at(), message));

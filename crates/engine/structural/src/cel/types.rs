@@ -11,7 +11,7 @@ pub(crate) enum Type {
     /// Known only when evaluated.
     #[default]
     Dyn,
-    /// Of an expression that is wrong; it fits everywhere, so that one mistake is told once.
+    /// Of an expression that is wrong; it fits everywhere, so that one mistake is reported once.
     Error,
     Null,
     Bool,

@@ -1,4 +1,4 @@
-//! Structural schemas: every field of an object has one type that is told in one place. `allOf` and the like only narrow values.
+//! Structural schemas: every field of an object has one type, declared in one place. `allOf` and the like only narrow values.
 
 use std::collections::BTreeMap;
 

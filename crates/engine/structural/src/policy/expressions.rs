@@ -56,7 +56,7 @@ pub fn validate_policy(policy: &Json) -> Vec<Error> {
     errors
 }
 
-/// An empty expression is told by whoever checks the rest.
+/// An empty expression is reported by the other checks.
 fn check(source: &str, path: &Path, environment: &Environment, allowed: &[Allowed], errors: &mut Vec<Error>) {
     if source.trim().is_empty() {
         return;

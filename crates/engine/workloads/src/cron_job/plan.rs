@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 
 use super::schedule::{Missed, due, wait, zone};
 use crate::cron_job_view::CronJobView;
-use crate::job::Told;
+use crate::job::PlannedEvent;
 use crate::job_view::JobView;
 use crate::write::controller_reference;
 
 /// What is to be done.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    pub(super) told: Vec<Told>,
+    pub(super) events: Vec<PlannedEvent>,
     /// The status before a Job is started or deleted.
     pub(super) status: CronJobStatus,
     /// Active Jobs that make room for the new one.
@@ -59,14 +59,14 @@ fn look_at_jobs(jobs: &[Arc<JobView>], plan: &mut Plan) {
         match (job.finished(), known) {
             (None, None) => {
                 let message = format!("Saw a job that the controller did not create or forgot: {}", job.name());
-                plan.told.push(Told::warning("UnexpectedJob", message));
+                plan.events.push(PlannedEvent::warning("UnexpectedJob", message));
             }
             (None, Some(_)) => {}
             (Some(condition), known) => {
                 if let Some(known) = known {
                     active.remove(known);
                     let message = format!("Saw completed job: {}, condition: {}", job.name(), condition.type_);
-                    plan.told.push(Told::normal("SawCompletedJob", message));
+                    plan.events.push(PlannedEvent::normal("SawCompletedJob", message));
                 }
                 if condition.type_ == "Complete" {
                     let last = plan.status.last_successful_time.take();
@@ -79,7 +79,7 @@ fn look_at_jobs(jobs: &[Arc<JobView>], plan: &mut Plan) {
         let there = jobs.iter().any(|job| active.uid.as_deref() == Some(job.uid()));
         if !there {
             let name = active.name.as_deref().unwrap_or_default();
-            plan.told.push(Told::normal("MissingJob", format!("Active job went missing: {name}")));
+            plan.events.push(PlannedEvent::normal("MissingJob", format!("Active job went missing: {name}")));
         }
         there
     });
@@ -91,8 +91,10 @@ fn look_at_time(cron_job: &CronJobView, now: Timestamp, plan: &mut Plan) {
     let spec = &cron_job.spec;
     let Some(zone) = zone(cron_job) else {
         let name = spec.time_zone.as_deref().unwrap_or_default();
-        plan.told
-            .push(Told::warning("UnknownTimeZone", format!("invalid timeZone: {name:?}: unknown time zone {name}")));
+        plan.events.push(PlannedEvent::warning(
+            "UnknownTimeZone",
+            format!("invalid timeZone: {name:?}: unknown time zone {name}"),
+        ));
         return;
     };
     if spec.suspend == Some(true) {
@@ -102,15 +104,17 @@ fn look_at_time(cron_job: &CronJobView, now: Timestamp, plan: &mut Plan) {
         Ok(schedule) => schedule,
         Err(complaint) => {
             let message = format!("unparseable schedule: {:?} : {complaint}", spec.schedule);
-            plan.told.push(Told::warning("UnparseableSchedule", message));
+            plan.events.push(PlannedEvent::warning("UnparseableSchedule", message));
             return;
         }
     };
     let due = match due(cron_job, &schedule, &zone, now, true) {
         Ok(due) => due,
         Err(complaint) => {
-            plan.told
-                .push(Told::warning("InvalidSchedule", format!("invalid schedule: {} : {complaint}", spec.schedule)));
+            plan.events.push(PlannedEvent::warning(
+                "InvalidSchedule",
+                format!("invalid schedule: {} : {complaint}", spec.schedule),
+            ));
             return;
         }
     };
@@ -118,7 +122,7 @@ fn look_at_time(cron_job: &CronJobView, now: Timestamp, plan: &mut Plan) {
     let Some(scheduled) = due.at else { return };
     if due.missed == Missed::Many {
         let message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
-        plan.told.push(Told::warning("TooManyMissedTimes", message));
+        plan.events.push(PlannedEvent::warning("TooManyMissedTimes", message));
     }
     start(cron_job, scheduled, now, plan);
     if plan.start.is_some() {
@@ -133,7 +137,8 @@ fn start(cron_job: &CronJobView, scheduled: Timestamp, now: Timestamp, plan: &mu
     let deadline = cron_job.spec.starting_deadline_seconds.map(SignedDuration::from_secs);
     if deadline.is_some_and(|deadline| now.duration_since(scheduled) > deadline) {
         let time = scheduled.to_zoned(TimeZone::UTC).strftime("%a, %d %b %Y %H:%M:%S %z").to_string();
-        plan.told.push(Told::warning("MissSchedule", format!("Missed scheduled time to start a job: {time}")));
+        plan.events
+            .push(PlannedEvent::warning("MissSchedule", format!("Missed scheduled time to start a job: {time}")));
         return;
     }
     let name = job_name(cron_job, scheduled);
@@ -145,7 +150,7 @@ fn start(cron_job: &CronJobView, scheduled: Timestamp, now: Timestamp, plan: &mu
     match cron_job.spec.concurrency_policy.as_deref() {
         Some("Forbid") if !active.is_empty() => {
             let message = "Not starting job because prior execution is running and concurrency policy is Forbid";
-            plan.told.push(Told::normal("JobAlreadyActive", message));
+            plan.events.push(PlannedEvent::normal("JobAlreadyActive", message));
             return;
         }
         Some("Replace") => plan.replaced = active.iter().filter_map(|job| job.name.clone()).collect(),
@@ -300,7 +305,7 @@ mod tests {
             let plan = plan(&cron_job(spec, status), jobs, at(now));
             assert_eq!(plan.start, start.map(at), "{what}");
             assert_eq!(plan.replaced, replaced, "{what}");
-            assert_eq!(plan.told.iter().map(|told| told.reason.as_str()).collect::<Vec<_>>(), reasons, "{what}");
+            assert_eq!(plan.events.iter().map(|event| event.reason.as_str()).collect::<Vec<_>>(), reasons, "{what}");
         }
     }
 
@@ -315,7 +320,7 @@ mod tests {
         let active: Vec<String> = plan.status.active.unwrap().into_iter().filter_map(|job| job.name).collect();
         assert_eq!(active, ["busy"]);
         assert_eq!(plan.status.last_successful_time.map(|time| time.0), Some(at("09:30:00")));
-        let messages: Vec<String> = plan.told.into_iter().map(|told| told.message).collect();
+        let messages: Vec<String> = plan.events.into_iter().map(|event| event.message).collect();
         assert_eq!(
             messages,
             [

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::annotations::Annotations;
 use crate::kinds::ReplicaSet;
 
-/// The label that tells the pods of one ReplicaSet from those of another.
+/// The label that distinguishes the pods of one ReplicaSet from those of another.
 pub(super) const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// A ReplicaSet as it is to be. One without an origin is still to be created.

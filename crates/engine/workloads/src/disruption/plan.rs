@@ -241,23 +241,23 @@ mod tests {
     fn pods_without_a_controller_cannot_be_counted_by_share() {
         let selector = json!({"matchLabels": {"app": "web"}});
         let bare = [pod("bare", None, true)];
-        let told = plan(
+        let planned = plan(
             &budget(json!({"maxUnavailable": 1, "selector": selector}), status(json!({}))),
             &bare,
             &BTreeMap::new(),
             now(),
         );
-        assert_eq!(told.status.disruptions_allowed, 0);
-        assert!(told.warnings[0].1.starts_with("Pods selected by this PodDisruptionBudget (selector: &LabelSelector{MatchLabels:map[string]string{app: web,},MatchExpressions:[]LabelSelectorRequirement{},}) were found to be unmanaged."));
+        assert_eq!(planned.status.disruptions_allowed, 0);
+        assert!(planned.warnings[0].1.starts_with("Pods selected by this PodDisruptionBudget (selector: &LabelSelector{MatchLabels:map[string]string{app: web,},MatchExpressions:[]LabelSelectorRequirement{},}) were found to be unmanaged."));
         let strange = [pod("strange", Some("unknown"), true)];
-        let told = plan(&budget(json!({"maxUnavailable": 1}), status(json!({}))), &strange, &BTreeMap::new(), now());
+        let planned = plan(&budget(json!({"maxUnavailable": 1}), status(json!({}))), &strange, &BTreeMap::new(), now());
         assert_eq!(
-            told.warnings,
+            planned.warnings,
             [(
                 "CalculateExpectedPodCountFailed",
                 "Failed to calculate the number of expected pods: found no controllers for pod \"strange\"".to_owned()
             )]
         );
-        assert_eq!(told.status.conditions.unwrap()[0].reason, "SyncFailed");
+        assert_eq!(planned.status.conditions.unwrap()[0].reason, "SyncFailed");
     }
 }

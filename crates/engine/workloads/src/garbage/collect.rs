@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, Preconditions};
+use pillion_events::reference_to;
 use serde_json::{Value, json};
 
 use super::Collector;
@@ -148,15 +148,9 @@ fn kind_of(collector: &Collector, reference: &OwnerReference) -> Option<Arc<Serv
 
 fn warn(collector: &Collector, object: &Object, reference: &OwnerReference) {
     let resource = &object.served.resource;
-    let about = ObjectReference {
-        api_version: Some(resource.api_version.clone()),
-        kind: Some(resource.kind.clone()),
-        namespace: object.namespace.clone(),
-        name: Some(object.name.clone()),
-        uid: Some(object.uid.clone()),
-        ..ObjectReference::default()
-    };
-    let namespace = object.namespace.as_deref().unwrap_or_default();
+    let place = object.namespace.as_deref();
+    let about = reference_to(&resource.api_version, &resource.kind, place, &object.name, Some(&object.uid));
+    let namespace = place.unwrap_or_default();
     let owner = format!(
         "{}/{}, namespace: {namespace}, name: {}, uid: {}",
         reference.api_version, reference.kind, reference.name, reference.uid

@@ -1,4 +1,4 @@
-//! Who owns whom, as far as the watches have told.
+//! Who owns whom, as far as the watches have delivered it.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;

@@ -143,8 +143,8 @@ async fn a_suspended_job_has_no_pods_and_begins_anew_when_it_is_resumed() {
     assert_eq!(conditions(&resumed), ["Suspended False JobResumed Job resumed"]);
     assert_eq!(resumed["status"]["startTime"], "2026-01-01T00:00:11Z");
     assert_eq!(cluster.pods().await.len(), 1);
-    let told: Vec<String> = cluster.events("pi").await.into_iter().filter(|event| !event.contains("pod:")).collect();
-    assert_eq!(told, ["Normal Suspended Job suspended", "Normal Resumed Job resumed"]);
+    let events: Vec<String> = cluster.events("pi").await.into_iter().filter(|event| !event.contains("pod:")).collect();
+    assert_eq!(events, ["Normal Suspended Job suspended", "Normal Resumed Job resumed"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,8 +7,8 @@ use k8s_openapi::api::batch::v1::{JobCondition, JobStatus, UncountedTerminatedPo
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::plan::{AT_ONCE, Action, Counts, Plan, Snapshot, condition, number};
+use super::planned_event::PlannedEvent;
 use super::policy::{self, Failure};
-use super::told::Told;
 use super::tracked::{has_failed, index, is_tracked, name, uid, valid_index};
 use crate::job_view::JobView;
 use crate::pod::PodView;
@@ -27,7 +27,7 @@ pub(super) struct Tracking {
     pub(super) status: JobStatus,
     /// The pods, by uid and name, whose finalizers go when the status is written.
     pub(super) release: Vec<(String, String)>,
-    pub(super) told: Vec<Told>,
+    pub(super) events: Vec<PlannedEvent>,
     tracked: HashSet<String>,
     finished: Option<JobCondition>,
     terminating: i32,
@@ -40,7 +40,7 @@ pub(super) fn track(snapshot: &Snapshot<'_>, plan: &Plan<'_>, done: Done) -> Tra
     let counts = counts_after(plan, done);
     let mut status = job.status.clone();
     status.start_time.clone_from(&plan.start_time);
-    let mut told = Vec::new();
+    let mut events = Vec::new();
     let finished = match &plan.finished {
         // Pods that could not be asked to go may still succeed.
         Some(_) if done.pods != plan.counts.active => None,
@@ -51,7 +51,7 @@ pub(super) fn track(snapshot: &Snapshot<'_>, plan: &Plan<'_>, done: Done) -> Tra
         }
         None => {
             if plan.action != Action::Leave {
-                told.extend(suspend_or_resume(job, &mut status, now));
+                events.extend(suspend_or_resume(job, &mut status, now));
             }
             None
         }
@@ -62,7 +62,7 @@ pub(super) fn track(snapshot: &Snapshot<'_>, plan: &Plan<'_>, done: Done) -> Tra
     let mut tracking = Tracking {
         status,
         release: Vec::new(),
-        told,
+        events,
         tracked: snapshot.pods.iter().filter(|pod| is_tracked(pod)).map(|pod| uid(pod).to_owned()).collect(),
         finished,
         terminating: counts.terminating,
@@ -104,7 +104,7 @@ fn is_complete(job: &JobView, counts: &Counts) -> bool {
     enough && counts.active == 0
 }
 
-fn suspend_or_resume(job: &JobView, status: &mut JobStatus, now: Timestamp) -> Option<Told> {
+fn suspend_or_resume(job: &JobView, status: &mut JobStatus, now: Timestamp) -> Option<PlannedEvent> {
     let conditions = status.conditions.get_or_insert_default();
     let known = conditions.iter().position(|condition| condition.type_ == "Suspended");
     let is = known.is_some_and(|at| conditions[at].status == "True");
@@ -125,7 +125,11 @@ fn suspend_or_resume(job: &JobView, status: &mut JobStatus, now: Timestamp) -> O
         Some(at) => conditions[at] = new,
         None => conditions.push(new),
     }
-    Some(if is { Told::normal("Resumed", "Job resumed") } else { Told::normal("Suspended", "Job suspended") })
+    Some(if is {
+        PlannedEvent::normal("Resumed", "Job resumed")
+    } else {
+        PlannedEvent::normal("Suspended", "Job suspended")
+    })
 }
 
 /// Names finished pods in the status, and lets them go once it is written.
@@ -225,7 +229,7 @@ impl Tracking {
         released: &HashSet<String>,
         now: Timestamp,
         completions: Option<i32>,
-    ) -> (JobStatus, Vec<Told>) {
+    ) -> (JobStatus, Vec<PlannedEvent>) {
         let mut status = written;
         let tracked: HashSet<String> = self.tracked.difference(released).cloned().collect();
         move_counters(&mut status, &tracked);
@@ -237,15 +241,15 @@ impl Tracking {
         if finished.type_ == "Complete" {
             status.completion_time = Some(Time(now));
             if completions.is_some_and(|completions| status.succeeded.unwrap_or(0) > completions) {
-                news.push(Told::warning(
+                news.push(PlannedEvent::warning(
                     "TooManySucceededPods",
                     "Too many succeeded pods running after completion count reached",
                 ));
             }
-            news.push(Told::normal("Completed", "Job completed"));
+            news.push(PlannedEvent::normal("Completed", "Job completed"));
         } else {
             let (reason, message) = (finished.reason.as_deref(), finished.message.as_deref());
-            news.push(Told::warning(reason.unwrap_or_default(), message.unwrap_or_default()));
+            news.push(PlannedEvent::warning(reason.unwrap_or_default(), message.unwrap_or_default()));
         }
         status.conditions.get_or_insert_default().push(finished);
         (status, news)

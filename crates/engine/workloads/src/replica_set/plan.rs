@@ -77,7 +77,7 @@ pub(super) fn status(
     }
 }
 
-/// A failure is told once and stays as it was told until it is over.
+/// A failure is reported once and stays as it was reported until it is over.
 fn conditions(
     status: &ReplicaSetStatus,
     failure: Option<(&str, String)>,
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_told_once_and_forgotten_when_it_is_over() {
+    fn a_failure_is_reported_once_and_forgotten_when_it_is_over() {
         let mut set = set(json!({}));
         let failure = || Some(("FailedCreate", "pods \"a\" is forbidden".to_owned()));
         set.status = status(&set, &[], failure(), NOW);

@@ -29,7 +29,7 @@ async fn status(cluster: &TestCluster) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_are_created_scaled_and_told_of() {
+async fn pods_are_created_scaled_and_recorded() {
     let cluster = TestCluster::start().await;
     test_kubelet::start(cluster.client.clone(), cluster.clock);
     cluster.create(set(3)).await;

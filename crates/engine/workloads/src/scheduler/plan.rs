@@ -98,7 +98,7 @@ fn rejected(reason: &str) -> Result<(), Rejection> {
     Err(Rejection { reasons: vec![reason.to_owned()], resolvable: false })
 }
 
-/// Whether a pod can be on a node. The checks are in the order of Kubernetes' plugins, and the first that fails is told.
+/// Whether a pod can be on a node. The checks are in the order of Kubernetes' plugins, and the first that fails is reported.
 fn fit(demand: &Demand, room: &Room<'_>) -> Result<(), Rejection> {
     let spec = room.node.spec.as_ref();
     let unschedulable = Taint {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_fits_nowhere_is_told_why() {
+    fn a_pod_that_fits_nowhere_gets_a_reason() {
         let busy = Usage { amounts: Amounts::from([("cpu".to_owned(), 3900)]), pods: 10, ..Usage::default() };
         let port = Port { host_port: Some(80), protocol: Some("TCP".to_owned()), host_ip: None };
         let taken = Usage { ports: BTreeMap::from([(port, 1)]), ..Usage::default() };

@@ -24,7 +24,7 @@ async fn node_of(cluster: &TestCluster, pod: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_bound_and_its_owner_is_told() {
+async fn a_pod_is_bound_and_its_owner_is_notified() {
     let cluster = TestCluster::start().await;
     add_node(&cluster).await;
     settle(1).await;

@@ -27,7 +27,7 @@ pub(super) async fn ensure(client: &Client, recorder: &Recorder, set: &StatefulS
             None => {
                 let outcome =
                     write::create::<PersistentVolumeClaim>(client, &namespace, &claim).await.map_err(Error::from);
-                tell(recorder, set, name, ordinal, outcome.as_ref().err());
+                record(recorder, set, name, ordinal, outcome.as_ref().err());
                 outcome.map_err(|error| Error::Object(format!("failed to create PVC {name}: {}", error.message())))?;
             }
         }
@@ -35,7 +35,7 @@ pub(super) async fn ensure(client: &Client, recorder: &Recorder, set: &StatefulS
     Ok(())
 }
 
-fn tell(recorder: &Recorder, set: &StatefulSet, claim: &str, ordinal: i32, error: Option<&Error>) {
+fn record(recorder: &Recorder, set: &StatefulSet, claim: &str, ordinal: i32, error: Option<&Error>) {
     let (pod, name, about) = (identity::pod_name(set, ordinal), set.name_any(), reference(set));
     match error {
         None => {
@@ -101,7 +101,7 @@ fn owners(present: &[OwnerReference], set: &StatefulSet, pod: &PodView, condemne
         let (is_set, is_pod) = (is_same(owner, &of_set), is_same(owner, &of_pod));
         let stale = is_set && owner.uid != of_set.uid || is_pod && owner.uid != of_pod.uid;
         if stale {
-            // Of a set or a pod that is gone: the claim goes with it, and is made anew.
+            // Of a set or a pod that is gone: the claim goes with it, and is created again.
             return Owners::Right;
         }
         if !is_set && !is_pod {

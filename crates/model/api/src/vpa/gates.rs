@@ -14,6 +14,19 @@ pub struct Gates {
     pub in_place: bool,
     /// `PerVPAConfig`: the fields that override flags of the components may be set and are used.
     pub per_vpa_config: bool,
+    /// `SidecarSetTarget`: an autoscaler in the manager's namespace may target a SidecarSet.
+    pub sidecar_set_target: bool,
+}
+
+impl Gates {
+    /// All off, as by default.
+    pub const NONE: Gates = Gates {
+        native_sidecar: false,
+        cpu_startup_boost: false,
+        in_place: false,
+        per_vpa_config: false,
+        sidecar_set_target: false,
+    };
 }
 
 impl From<pillion_gates::Gates> for Gates {
@@ -23,6 +36,7 @@ impl From<pillion_gates::Gates> for Gates {
             cpu_startup_boost: gates.is_enabled(Gate::CPUStartupBoost),
             in_place: gates.is_enabled(Gate::InPlace),
             per_vpa_config: gates.is_enabled(Gate::PerVPAConfig),
+            sidecar_set_target: gates.is_enabled(Gate::SidecarSetTarget),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a VerticalPodAutoscaler may say, with upstream's messages.
 //!
-//! A field whose gate is off may not be set anew; an object that used the feature before keeps it.
+//! A field whose gate is off may not be newly set; an object that used the feature before keeps it.
 
 use pillion_quantity::{Quantity, Scale};
 use serde_json::Value;

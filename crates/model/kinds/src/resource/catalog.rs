@@ -1,7 +1,7 @@
 //! What discovery says of each resource, as kube-apiserver lists it.
 //!
 //! Connections to a running container (`pods/exec`, `/attach`, `/portforward`, `/proxy`, `services/proxy`) are not served,
-//! and so not listed: a client that reads discovery is told the truth.
+//! and so not listed: what discovery lists is what is served.
 
 use super::{Resource, Rules, Service, Storage, Subresource};
 use crate::admissionregistration::{policy, policy_binding, webhook_configuration};

@@ -1,5 +1,5 @@
 //! Stories: who applied and updated what, what came of it, and who owns it. Most are tables of structured-merge-diff and of apimachinery's
-//! `managedfields`, told with Kubernetes' own kinds; what the API server answers was asked of Kubernetes 1.35.
+//! `managedfields`, with Kubernetes' own kinds; expected answers are those of Kubernetes 1.35.
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};

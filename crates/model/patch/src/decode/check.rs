@@ -10,13 +10,13 @@ use crate::schema::{Field, Form, Node, Scalar, Schema, Struct};
 
 pub(crate) const JSON_SCHEMA: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
 
-/// As many are told.
+/// At most this many are reported.
 const MAX_STRICT_ERRORS: usize = 100;
 
 /// What a strict decoder refuses.
 ///
 /// # Errors
-/// A value that the type cannot hold. Types that read themselves stop the reading; of the others the first is told.
+/// A value that the type cannot hold. Types with their own decoder stop decoding; of the others the first is reported.
 pub(super) fn check(schema: Schema<'_>, value: &Value, duplicates: &[String]) -> Result<Vec<StrictError>, TypeError> {
     let mut check = Check { duplicates: duplicates.iter().map(String::as_str).collect(), ..Check::default() };
     check.value(schema, value)?;

@@ -1,6 +1,6 @@
 //! JSON text to a value, with the errors of Go's `encoding/json` and a note of fields that are given twice.
 //!
-//! `serde_json` reads the same language, but users see the words of the errors, and duplicate fields must be told.
+//! `serde_json` reads the same language, but users see its error messages, and duplicate fields must be reported.
 
 use serde_json::{Map, Number, Value};
 
@@ -9,7 +9,7 @@ use super::Parsed;
 /// Objects and lists within each other. Everything that walks a value recurses, so this bounds its stack.
 pub(crate) const MAX_DEPTH: usize = 128;
 
-/// As many are told; more are not looked at.
+/// At most this many are reported.
 const MAX_DUPLICATES: usize = 100;
 
 /// Up to this many fields an object is put in the order of the last mention of each, which is linear in them.

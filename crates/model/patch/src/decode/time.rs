@@ -42,7 +42,7 @@ fn read(text: &str, precision: Precision) -> Result<DateTime, String> {
     reader.mark("-")?;
     let month = reader.number("01", 2, "month", 1..=12)?;
     reader.mark("-")?;
-    // Whether the month has such a day is known, and told, at the end.
+    // Whether the month has such a day is checked, and reported, at the end.
     let day = reader.number("02", 2, "day", 0..=99)?;
     reader.mark("T")?;
     let hour = reader.number("15", 1, "hour", 0..=23)?;

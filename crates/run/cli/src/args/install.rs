@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use pillion_gates::{GateError, Settings};
 use pillion_install::{Certificates, IMAGE, NAMESPACE, Options, Part, Peer};
 
 /// Which cluster a command talks to, where it does not look into one namespace.
@@ -38,13 +39,16 @@ pub struct InstallArgs {
     /// The parts of the manager that run; each has rights of its own
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values_t = Part::ALL)]
     controllers: Vec<Part>,
+    /// Run each part in a Deployment of its own, with an account that has only the rights of the part
+    #[arg(long)]
+    separate: bool,
     /// A Secret in the manager's namespace with tls.crt, tls.key and ca.crt, as cert-manager writes it
     ///
     /// Without it the manager makes, shares and renews its certificates itself.
     #[arg(long, value_name = "NAME")]
     certificate_secret: Option<String>,
     /// Features of the manager to switch on or off: a comma-separated list of NAME=true or NAME=false
-    #[arg(long, value_name = "GATES", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "GATES", default_value = "", hide_default_value = true, value_parser = gates)]
     feature_gates: String,
     /// The image with pillion-wrap, which runs the commands of pods whose sidecars have the mode Strict [default: the manager's image]
     ///
@@ -82,11 +86,16 @@ impl InstallArgs {
             feature_gates: self.feature_gates.clone(),
             log_format: self.log_format.clone(),
             wrap_image: self.wrap_image.clone(),
+            separate: self.separate,
             take_over: self.take_over.iter().map(|peer| peer.name()).collect::<Vec<_>>().join(","),
             ..Options::default()
         }
-        .with_what_gates_need()
     }
+}
+
+/// What the manager would refuse is refused before it is installed.
+fn gates(text: &str) -> Result<String, GateError> {
+    text.parse::<Settings>().map(|_| text.to_owned())
 }
 
 /// `pillion uninstall`

@@ -14,6 +14,7 @@ use pillion_admission::{Offline, Snapshot};
 use pillion_api::names;
 use pillion_api::sidecarset::validation::Whitelist;
 use pillion_api::sidecarset::{self, SidecarSet};
+use pillion_api::vpa::{self, VerticalPodAutoscaler};
 use pillion_gates::{Gate, Gates};
 use pillion_inject::{Catalog, Namespace, Revisions};
 use pillion_manager::NAMESPACE;
@@ -22,6 +23,7 @@ use pillion_patch::selector::Selector;
 use serde_json::Value;
 
 use super::read::{Parts, ReadError, Reader};
+use crate::offline::sorted_autoscalers;
 
 /// The end of the names of our webhooks.
 const WEBHOOK_DOMAIN: &str = ".pillion.dev";
@@ -52,8 +54,9 @@ impl Known {
     /// Reads what admission needs. A cluster that does not serve SidecarSets has none.
     pub(crate) async fn read(reader: &Reader, wanted: Wanted<'_>) -> Result<Known, ReadError> {
         let mut warnings = Vec::new();
-        let (sets, (namespaces, unread), limit_ranges, webhooks) = futures::try_join!(
+        let (sets, autoscalers, (namespaces, unread), limit_ranges, webhooks) = futures::try_join!(
             sets(reader),
+            autoscalers(reader),
             namespaces(reader, wanted.namespace),
             limit_ranges(reader, wanted.namespace),
             async { Ok(webhook_selectors(reader).await) },
@@ -79,6 +82,7 @@ impl Known {
             snapshot: Snapshot {
                 catalog,
                 namespaces: namespaces.into_iter().map(namespace).collect::<OrdMap<_, _>>(),
+                autoscalers: sorted_autoscalers(autoscalers, wanted.gates, &limit_ranges),
                 ..Snapshot::default()
             },
             limit_ranges,
@@ -114,6 +118,16 @@ pub(crate) async fn sets(reader: &Reader) -> Result<Option<Vec<Value>>, ReadErro
         }
     }
     Ok(None)
+}
+
+/// The VerticalPodAutoscalers; none if the API server does not know them, or does not show them to whoever asks.
+async fn autoscalers(reader: &Reader) -> Result<Vec<VerticalPodAutoscaler>, ReadError> {
+    let decode = |object: Value| vpa::decode(object).ok();
+    let all = ListParams::default();
+    match reader.list(&pillion_rightsizer::autoscalers(), None, Parts::All, &all, decode).await {
+        Err(error) if error.is_not_found() || error.is_forbidden() => Ok(Vec::new()),
+        listed => listed,
+    }
 }
 
 fn decoded(objects: Vec<Value>, warnings: &mut Vec<String>) -> Vec<Arc<SidecarSet>> {

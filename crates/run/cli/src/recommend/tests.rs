@@ -112,7 +112,36 @@ fn each_number_is_explained_from_the_percentile_to_the_policy() {
         )
         .unwrap(),
     );
-    let text = explain::text(&autoscaler, &[checkpoint()], &target()).unwrap();
+    let text = explain::text(&autoscaler, &[checkpoint()], &target().containers()).unwrap();
     assert!(text.contains("  cpu target: 90th percentile of cpu is 55m, with margin 63m = 63m\n"), "{text}");
     assert!(text.contains("at least 250Mi = 250Mi, 50Mi by its policy\n"), "{text}");
+}
+
+#[test]
+fn a_picture_has_bars_and_the_percentiles_that_recommendations_are_made_from() {
+    let read = histogram::read(&[checkpoint()]).unwrap();
+    let svg = picture::svg(&histogram::histograms(&read));
+    assert!(svg.starts_with("<svg xmlns") && svg.ends_with("</svg>\n"));
+    assert!(svg.contains("app: cpu usage (31 samples") && svg.contains("app: memory peaks"));
+    // Three buckets of CPU and one of memory, and the background.
+    assert_eq!(svg.matches("<rect").count(), 5);
+    for percentile in ["50% of use", "90% of use", "95% of use"] {
+        assert_eq!(svg.matches(percentile).count(), 2, "{percentile}");
+    }
+    let numbers = svg.split('"').filter(|text| text.contains("NaN") || text.contains("inf"));
+    assert_eq!(numbers.count(), 0);
+}
+
+#[test]
+fn what_a_pod_gets_is_within_its_limit_range() {
+    let ranges = json!({"spec": {"limits": [{"type": "Container", "max": {"cpu": "200m"}}]}});
+    let pod = json!({"spec": {"containers": [{"name": "app", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}}]}});
+    let pod = pillion_rightsize::PodView::new(&pillion_api::pod::Pod::new(pod).unwrap());
+    let ranges = pillion_rightsize::LimitRanges::merge([&ranges]);
+    let text = explain::of_pod(&autoscaler("Recreate"), &pod, &ranges, vpa::Gates::default());
+    assert!(
+        text.starts_with("app in this pod: requests.cpu = 200m, requests.memory = 200Mi, limits.cpu = 200m ("),
+        "{text}"
+    );
+    assert!(text.contains("cpu capped to fit Max in container LimitRange"), "{text}");
 }

@@ -1,16 +1,20 @@
 //! The explanation of a pod or a workload of a cluster.
 
 use jiff::Timestamp;
-use pillion_admission::OfflineError;
+use kube::api::ListParams;
+use pillion_admission::{AutoscalerVerdict, Offline, OfflineError, Why};
+use pillion_api::vpa;
 use pillion_preview::{before_injection, drift};
+use pillion_rightsize::{LimitRanges, PodView};
 use serde_json::Value;
 
-use super::{Explanation, PodDrift};
+use super::{Derivation, Explanation, PodDrift};
 use crate::Failure;
 use crate::cluster::fleet::pods_of;
 use crate::cluster::known::{Known, Wanted};
-use crate::cluster::read::Reader;
+use crate::cluster::read::{Parts, Reader};
 use crate::cluster::target;
+use crate::recommend::explain;
 
 /// Explains the object that `target` names. Warnings are what the user should know beside it.
 pub(crate) async fn explain_running(
@@ -34,6 +38,7 @@ pub(crate) async fn explain_running(
         Failure::misuse(format!("{title} has no pod template: name a pod, or the workload that makes its pods"))
     })?;
     let mut explanation = Explanation { namespace: Some(namespace), ..Explanation::of_manifest(title.clone(), why) };
+    explanation.derivations = derivations(reader, &known.offline, &explanation.why, &asked).await?;
     if is_pod {
         explanation.remarks = remarks(&object);
         explanation.drift = Some(drift(&object, &known.offline, now).map_err(malformed)?);
@@ -46,6 +51,44 @@ pub(crate) async fn explain_running(
         explanation.pods = Some(pods);
     }
     Ok(explanation)
+}
+
+/// How the numbers of the autoscalers that size an object's pods were computed, from their checkpoints.
+async fn derivations(
+    reader: &Reader,
+    offline: &Offline,
+    why: &Why,
+    object: &Value,
+) -> Result<Vec<Derivation>, Failure> {
+    let mut derivations = Vec::new();
+    let Ok(Some((pod, _))) = offline.pod(object) else { return Ok(derivations) };
+    let view = PodView::new(&pod);
+    let all = offline.snapshot.autoscalers.list.iter().chain(&offline.snapshot.autoscalers.of_sets);
+    for autoscaler in all {
+        let is_meant = |verdict: &&AutoscalerVerdict| {
+            verdict.matched && verdict.name == autoscaler.name() && verdict.namespace == autoscaler.namespace()
+        };
+        if !why.vertical_pod_autoscalers.iter().any(|verdict| is_meant(&verdict)) {
+            continue;
+        }
+        let decode = |object: Value| {
+            let checkpoint = vpa::decode_checkpoint(object).ok()?;
+            (checkpoint.spec.vpa_object_name == autoscaler.name()).then_some(checkpoint)
+        };
+        let (resource, namespace) = (pillion_rightsizer::checkpoints(), Some(autoscaler.namespace()));
+        let stored = reader.list(&resource, namespace, Parts::All, &ListParams::default(), decode).await;
+        let stored = match stored {
+            Err(error) if error.is_not_found() || error.is_forbidden() => Vec::new(),
+            stored => stored?,
+        };
+        let ranges = LimitRanges::merge(offline.limit_ranges_of(pod.namespace()));
+        let mut text =
+            explain::text(autoscaler, &stored, &view.containers).unwrap_or_else(|error| format!("{error}\n"));
+        text.push_str(&explain::of_pod(autoscaler, &view, &ranges, offline.gates.into()));
+        let lines = text.lines().map(str::to_owned).collect();
+        derivations.push(Derivation { vertical_pod_autoscaler: autoscaler.name().to_owned(), lines });
+    }
+    Ok(derivations)
 }
 
 fn text(object: &Value, pointer: &str) -> String {

@@ -18,6 +18,12 @@ pub fn text(explanation: &Explanation) -> String {
         let _ = writeln!(text, "  {remark}");
     }
     push_why(&mut text, &explanation.why);
+    for derivation in &explanation.derivations {
+        let _ = writeln!(text, "\n  HOW {} ARRIVES AT ITS NUMBERS", derivation.vertical_pod_autoscaler);
+        for line in &derivation.lines {
+            let _ = writeln!(text, "  {line}");
+        }
+    }
     if let Some(drift) = &explanation.drift {
         push_drift(&mut text, drift);
     }
@@ -31,7 +37,7 @@ fn push_why(text: &mut String, why: &Why) {
     if why.sidecar_sets.is_empty() {
         text.push_str("  there are no SidecarSets\n");
         // The marks of the pod itself need none.
-        if why.notes.is_empty() && why.denied.is_none() {
+        if why.notes.is_empty() && why.denied.is_none() && why.vertical_pod_autoscalers.is_empty() {
             return;
         }
     } else {
@@ -40,6 +46,14 @@ fn push_why(text: &mut String, why: &Why) {
             vec![verdict.sidecar_set.clone(), matched.to_owned(), verdict.message.clone()]
         });
         text.push_str(&table(&["SIDECARSET", "MATCHED", "REASON"], rows));
+    }
+    if !why.vertical_pod_autoscalers.is_empty() {
+        let rows = why.vertical_pod_autoscalers.iter().map(|verdict| {
+            let matched = if verdict.matched { "yes" } else { "no" };
+            vec![verdict.name.clone(), matched.to_owned(), verdict.message.clone()]
+        });
+        text.push('\n');
+        text.push_str(&table(&["VERTICALPODAUTOSCALER", "MATCHED", "REASON"], rows));
     }
     if !why.notes.is_empty() {
         text.push_str("\n  DECISIONS\n");

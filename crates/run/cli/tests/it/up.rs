@@ -344,6 +344,38 @@ fn an_interrupt_gives_containers_their_grace_and_a_second_one_does_not() {
     place.nothing_is_left("deaf");
 }
 
+/// The memory in bytes that is this process's alone.
+fn private_memory(process: &Path) -> u64 {
+    let rollup = fs::read_to_string(process.join("smaps_rollup")).unwrap_or_default();
+    let private = rollup.lines().filter_map(|line| line.strip_prefix("Private_")?.split_whitespace().nth(1));
+    private.map(|kibibytes| kibibytes.parse::<u64>().unwrap() * 1024).sum()
+}
+
+#[test]
+fn a_pod_costs_little_more_than_its_own_processes() {
+    let place = Place::new();
+    place.write(
+        "web.yaml",
+        &deployment("cheap", "exec sleep 1000").replace("spec:\n  selector", "spec:\n  replicas: 10\n  selector"),
+    );
+    let mut up = place.up(&["web.yaml"]);
+    up.line_with("10/10 ready");
+    let own = u64::from(up.child.id());
+    let program = place.path("pillion");
+    let supervisors: Vec<PathBuf> = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|process| fs::read_link(process.join("exe")).is_ok_and(|link| link == program))
+        .filter(|process| process.file_name().and_then(|name| name.to_str()?.parse().ok()) != Some(own))
+        .collect();
+    let bytes: u64 = supervisors.iter().map(|process| private_memory(process)).sum();
+    assert!(supervisors.len() > 30, "{supervisors:?}");
+    assert!(bytes > 0 && bytes / 10 < 2 << 20, "{} KiB a pod", bytes / 10 / 1024);
+    up.signal(Signal::SIGINT);
+    up.end();
+    place.nothing_is_left("cheap");
+}
+
 #[test]
 fn whatever_signal_ends_it_its_folder_goes_with_it() {
     for signal in [Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGHUP] {

@@ -1,13 +1,11 @@
-//! Who may do what: a role for each part of the manager, all bound to one service account.
-//!
-//! The roles are separate so that an installation that runs the parts apart can bind them to accounts of their own.
+//! Who may do what: a role for what every part of the manager reads, and a role for each part, bound to the account that the part runs with.
 
 use pillion_api::names;
 use pillion_manager::{KRUISE_LEASE, KRUISE_MUTATING, KRUISE_VALIDATING, Part};
 use pillion_rightsizer::{PeerPart, admission_lease};
 use serde_json::{Value, json};
 
-use super::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER, metadata};
+use super::{CERTIFICATE_SECRET, CONFIGURATION, Program, metadata};
 use crate::options::{Certificates, Options};
 
 const READ: [&str; 3] = ["get", "list", "watch"];
@@ -15,51 +13,69 @@ const STATUS: [&str; 3] = ["get", "patch", "update"];
 /// An object that exists already is read and changed; none is created.
 const KEEP: [&str; 5] = ["get", "list", "watch", "patch", "update"];
 
-pub(super) fn objects(options: &Options) -> Vec<Value> {
+pub(super) fn objects(options: &Options, programs: &[Program]) -> Vec<Value> {
     let home = options.namespace.as_str();
-    let account = json!({
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": metadata(MANAGER, Some(home), "manager"),
-    });
-    let mut objects = vec![account];
-    // Every part reads SidecarSets with the revisions that they pin.
-    let revisions = [rule("apps", &["controllerrevisions"], &READ)];
-    objects.extend(grant("pillion-revisions", Some(&options.revisions_namespace), home, "manager", &revisions));
-    for controller in &options.controllers {
-        objects.extend(leader(*controller, home));
-        objects.extend(match controller {
-            Part::Webhook => webhook(options),
-            Part::Rollout => rollout(options),
-            Part::Repair => repair(home),
-            Part::Lifecycle if options.sidecar_field => lifecycle(home),
+    let mut objects: Vec<Value> = programs.iter().map(|program| account(program, home)).collect();
+    let all: Vec<&str> = programs.iter().map(|program| program.name.as_str()).collect();
+    objects.extend(every_part(options, &all));
+    for (account, part) in programs.iter().flat_map(|program| program.parts.iter().map(|part| (&program.name, *part))) {
+        let to = Grantee { accounts: &[account], home, component: part.name() };
+        objects.extend(leader(part, &to));
+        objects.extend(match part {
+            Part::Webhook => webhook(options, &to),
+            Part::Rollout => rollout(options, &to),
+            Part::Repair => repair(&to),
+            Part::Lifecycle if options.sidecar_field => lifecycle(&to),
             // Without the gate it does nothing, and may do nothing.
             Part::Lifecycle => Vec::new(),
-            Part::Recommender => recommender(home),
-            Part::Updater => updater(home),
+            Part::Recommender => recommender(&to),
+            Part::Updater => updater(&to),
         });
     }
     objects
 }
 
+fn account(program: &Program, home: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": metadata(&program.name, Some(home), program.component),
+    })
+}
+
+/// Every part watches SidecarSets, with the revisions that they pin, once it knows that they are defined and that no OpenKruise serves them.
+fn every_part(options: &Options, accounts: &[&str]) -> Vec<Value> {
+    let to = Grantee { accounts, home: &options.namespace, component: "manager" };
+    let definition = format!("sidecarsets.{}", names::GROUP);
+    let cluster = [
+        rule(names::GROUP, &["sidecarsets"], &READ),
+        rule("", &["namespaces"], &READ),
+        named(rule("apiextensions.k8s.io", &["customresourcedefinitions"], &READ), &definition),
+        named(rule("admissionregistration.k8s.io", &["mutatingwebhookconfigurations"], &["get"]), KRUISE_MUTATING),
+        named(rule("admissionregistration.k8s.io", &["validatingwebhookconfigurations"], &["get"]), KRUISE_VALIDATING),
+    ];
+    let revisions = [
+        rule("apps", &["controllerrevisions"], &READ),
+        named(rule("coordination.k8s.io", &["leases"], &["get"]), KRUISE_LEASE),
+    ];
+    let mut objects = to.grant("pillion-manager", None, &cluster);
+    objects.extend(to.grant("pillion-revisions", Some(&options.revisions_namespace), &revisions));
+    objects
+}
+
 /// Of all replicas that run a part one leads it.
-fn leader(controller: Part, home: &str) -> Vec<Value> {
+fn leader(part: Part, to: &Grantee<'_>) -> Vec<Value> {
     let lease = [
-        named(rule("coordination.k8s.io", &["leases"], &["get", "list", "watch", "update"]), controller.lease()),
+        named(rule("coordination.k8s.io", &["leases"], &["get", "list", "watch", "update"]), part.lease()),
         // The name of an object that is created is not known to the authorizer.
         rule("coordination.k8s.io", &["leases"], &["create"]),
     ];
-    let name = format!("pillion-{controller}-leader");
-    grant(&name, Some(home), home, controller.name(), &lease)
+    to.grant(&format!("pillion-{part}-leader"), Some(to.home), &lease)
 }
 
-fn webhook(options: &Options) -> Vec<Value> {
-    const NAME: &str = "pillion-webhook";
-    let (home, component) = (options.namespace.as_str(), "webhook");
+fn webhook(options: &Options, to: &Grantee<'_>) -> Vec<Value> {
     let mut cluster = vec![
-        rule(names::GROUP, &["sidecarsets"], &READ),
         rule(names::GROUP, &["sidecarsets/status"], &STATUS),
-        rule("", &["namespaces"], &READ),
         named(
             rule(
                 "admissionregistration.k8s.io",
@@ -69,12 +85,9 @@ fn webhook(options: &Options) -> Vec<Value> {
             CONFIGURATION,
         ),
         named(
-            rule("apiextensions.k8s.io", &["customresourcedefinitions"], &KEEP),
+            rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["patch", "update"]),
             &format!("sidecarsets.{}", names::GROUP),
         ),
-        // Whether an OpenKruise serves SidecarSets.
-        named(rule("admissionregistration.k8s.io", &["mutatingwebhookconfigurations"], &["get"]), KRUISE_MUTATING),
-        named(rule("admissionregistration.k8s.io", &["validatingwebhookconfigurations"], &["get"]), KRUISE_VALIDATING),
         named(
             rule("admissionregistration.k8s.io", &["mutatingwebhookconfigurations"], &["get"]),
             PeerPart::CONFIGURATION,
@@ -82,42 +95,36 @@ fn webhook(options: &Options) -> Vec<Value> {
         events(),
     ];
     cluster.extend(rightsizing());
-    let configuration = [
-        named(rule("", &["configmaps"], &["get"]), names::CONFIGURATION_CONFIG_MAP),
-        named(rule("coordination.k8s.io", &["leases"], &["get"]), KRUISE_LEASE),
-    ];
-    let mut objects = grant(NAME, None, home, component, &cluster);
+    let configuration = [named(rule("", &["configmaps"], &["get"]), names::CONFIGURATION_CONFIG_MAP)];
+    let mut objects = to.grant("pillion-webhook", None, &cluster);
     let [deployment, _] = peer(PeerPart::Admission);
     // By this Lease updaters know that new pods are sized.
     let lease = PeerPart::Admission.lease();
     let lease = named(rule("coordination.k8s.io", &["leases"], &["get", "patch"]), lease);
     let create = rule("coordination.k8s.io", &["leases"], &["create"]);
     let rules = [deployment, lease, create];
-    objects.extend(grant("pillion-admission-lease", Some(admission_lease::NAMESPACE), home, component, &rules));
-    objects.extend(grant("pillion-configuration", Some(&options.revisions_namespace), home, component, &configuration));
-    objects.extend(places(home, component));
+    objects.extend(to.grant("pillion-admission-lease", Some(admission_lease::NAMESPACE), &rules));
+    objects.extend(to.grant("pillion-configuration", Some(&options.revisions_namespace), &configuration));
+    objects.extend(places(to));
     if options.certificates == Certificates::SelfMade {
         let certificate = [
             named(rule("", &["secrets"], &["get", "list", "watch", "update"]), CERTIFICATE_SECRET),
             rule("", &["secrets"], &["create"]),
         ];
-        objects.extend(grant("pillion-certificate", Some(home), home, component, &certificate));
+        objects.extend(to.grant("pillion-certificate", Some(to.home), &certificate));
     }
     objects
 }
 
 /// The places of partitions: one ConfigMap for each SidecarSet that counts them. Their names are not known in advance.
-fn places(home: &str, component: &str) -> Vec<Value> {
+fn places(to: &Grantee<'_>) -> Vec<Value> {
     let rules = [rule("", &["configmaps"], &["get", "create", "update"])];
-    grant(&format!("pillion-{component}-places"), Some(home), home, component, &rules)
+    to.grant(&format!("pillion-{}-places", to.component), Some(to.home), &rules)
 }
 
-fn rollout(options: &Options) -> Vec<Value> {
-    let (home, component) = (options.namespace.as_str(), "rollout");
+fn rollout(options: &Options, to: &Grantee<'_>) -> Vec<Value> {
     let cluster = [
-        rule(names::GROUP, &["sidecarsets"], &READ),
         rule(names::GROUP, &["sidecarsets/status"], &STATUS),
-        rule("", &["namespaces"], &READ),
         rule("", &["pods"], &["get", "list", "watch", "patch"]),
         rule("", &["pods/status"], &["patch"]),
         // Revisions are owned by their set, which some platforms allow only to those who may finalize it.
@@ -125,21 +132,24 @@ fn rollout(options: &Options) -> Vec<Value> {
         events(),
     ];
     let revisions = [rule("apps", &["controllerrevisions"], &["get", "list", "watch", "create", "patch", "delete"])];
-    let mut objects = grant("pillion-rollout", None, home, component, &cluster);
-    objects.extend(places(home, component));
-    objects.extend(grant("pillion-history", Some(&options.revisions_namespace), home, component, &revisions));
+    let mut objects = to.grant("pillion-rollout", None, &cluster);
+    objects.extend(places(to));
+    objects.extend(to.grant("pillion-history", Some(&options.revisions_namespace), &revisions));
     objects
 }
 
-fn repair(home: &str) -> Vec<Value> {
+fn repair(to: &Grantee<'_>) -> Vec<Value> {
     let rules = [
-        rule(names::GROUP, &["sidecarsets"], &READ),
         rule(names::GROUP, &["sidecarsets/status"], &STATUS),
-        rule("", &["namespaces", "pods"], &READ),
+        rule("", &["pods"], &READ),
         rule("", &["pods/eviction"], &["create"]),
         events(),
     ];
-    grant("pillion-repair", None, home, "repair", &rules)
+    // Whether API servers can call the webhooks: before, evicting has no effect.
+    let endpoints = [rule("discovery.k8s.io", &["endpointslices"], &["list"])];
+    let mut objects = to.grant("pillion-repair", None, &rules);
+    objects.extend(to.grant("pillion-repair-endpoints", Some(to.home), &endpoints));
+    objects
 }
 
 /// What rightsizing watches: autoscalers, and what a pod's workload and limits are found by.
@@ -168,7 +178,7 @@ fn peer(part: PeerPart) -> [Value; 2] {
     ]
 }
 
-fn recommender(home: &str) -> Vec<Value> {
+fn recommender(to: &Grantee<'_>) -> Vec<Value> {
     let mut rules = rightsizing();
     rules.extend([
         rule(names::AUTOSCALING_GROUP, &["verticalpodautoscalers/status"], &STATUS),
@@ -186,13 +196,13 @@ fn recommender(home: &str) -> Vec<Value> {
         rule("", &["nodes"], &["list"]),
         rule("", &["nodes/metrics"], &["get"]),
     ]);
-    let mut objects = grant("pillion-recommender", None, home, "recommender", &rules);
+    let mut objects = to.grant("pillion-recommender", None, &rules);
     let peer = peer(PeerPart::Recommender);
-    objects.extend(grant("pillion-recommender-peer", Some(admission_lease::NAMESPACE), home, "recommender", &peer));
+    objects.extend(to.grant("pillion-recommender-peer", Some(admission_lease::NAMESPACE), &peer));
     objects
 }
 
-fn updater(home: &str) -> Vec<Value> {
+fn updater(to: &Grantee<'_>) -> Vec<Value> {
     let mut rules = rightsizing();
     rules.extend([
         rule("", &["pods"], &["get", "list", "watch", "patch"]),
@@ -200,18 +210,18 @@ fn updater(home: &str) -> Vec<Value> {
         rule("", &["pods/eviction"], &["create"]),
         events(),
     ]);
-    let mut objects = grant("pillion-updater", None, home, "updater", &rules);
+    let mut objects = to.grant("pillion-updater", None, &rules);
     let [deployment, lease] = peer(PeerPart::Updater);
     let admission = named(rule("coordination.k8s.io", &["leases"], &["get"]), PeerPart::Admission.lease());
     let rules = [deployment, lease, admission];
-    objects.extend(grant("pillion-updater-peer", Some(admission_lease::NAMESPACE), home, "updater", &rules));
+    objects.extend(to.grant("pillion-updater-peer", Some(admission_lease::NAMESPACE), &rules));
     objects
 }
 
 /// Writing the phase of any pod is a strong right: it is granted only where the feature is on.
-fn lifecycle(home: &str) -> Vec<Value> {
+fn lifecycle(to: &Grantee<'_>) -> Vec<Value> {
     let rules = [rule("", &["pods"], &READ), rule("", &["pods/status"], &["patch"]), events()];
-    grant("pillion-lifecycle", None, home, "lifecycle", &rules)
+    to.grant("pillion-lifecycle", None, &rules)
 }
 
 fn events() -> Value {
@@ -234,35 +244,35 @@ fn named_all(mut rule: Value, names: &[&str]) -> Value {
     rule
 }
 
-/// A role, in a namespace or in the whole cluster, and its binding to the manager's account in the namespace `home`.
-fn grant(name: &str, namespace: Option<&str>, home: &str, component: &str, rules: &[Value]) -> Vec<Value> {
-    grant_to(MANAGER, name, namespace, home, component, rules)
+/// Who gets rights.
+pub(super) struct Grantee<'a> {
+    /// The service accounts, in the namespace `home`.
+    pub(super) accounts: &'a [&'a str],
+    pub(super) home: &'a str,
+    pub(super) component: &'a str,
 }
 
-pub(super) fn grant_to(
-    account: &str,
-    name: &str,
-    namespace: Option<&str>,
-    home: &str,
-    component: &str,
-    rules: &[Value],
-) -> Vec<Value> {
-    let (role, binding) =
-        if namespace.is_some() { ("Role", "RoleBinding") } else { ("ClusterRole", "ClusterRoleBinding") };
-    let metadata = metadata(name, namespace, component);
-    vec![
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": role,
-            "metadata": metadata,
-            "rules": rules,
-        }),
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": binding,
-            "metadata": metadata,
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": home}],
-        }),
-    ]
+impl Grantee<'_> {
+    /// A role, in a namespace or in the whole cluster, and its binding to the accounts.
+    pub(super) fn grant(&self, name: &str, namespace: Option<&str>, rules: &[Value]) -> Vec<Value> {
+        let (role, binding) =
+            if namespace.is_some() { ("Role", "RoleBinding") } else { ("ClusterRole", "ClusterRoleBinding") };
+        let metadata = metadata(name, namespace, self.component);
+        let subject = |account: &&str| json!({"kind": "ServiceAccount", "name": account, "namespace": self.home});
+        vec![
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": role,
+                "metadata": metadata,
+                "rules": rules,
+            }),
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": binding,
+                "metadata": metadata,
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name},
+                "subjects": self.accounts.iter().map(subject).collect::<Vec<_>>(),
+            }),
+        ]
+    }
 }

@@ -3,7 +3,7 @@
 use pillion_api::names;
 use serde_json::{Value, json};
 
-use super::access::{grant_to, named, rule};
+use super::access::{Grantee, named, rule};
 use super::workload::{container_security_context, pod_security_context};
 use super::{MANAGER, metadata};
 use crate::options::Options;
@@ -28,8 +28,9 @@ pub(super) fn objects(options: &Options) -> Vec<Value> {
         "kind": "ServiceAccount",
         "metadata": metadata(NAME, Some(home), "removal"),
     })];
-    objects.extend(grant_to(NAME, NAME, None, home, "removal", &cluster));
-    objects.extend(grant_to(NAME, NAME, Some(home), home, "removal", &namespaced));
+    let to = Grantee { accounts: &[NAME], home, component: "removal" };
+    objects.extend(to.grant(NAME, None, &cluster));
+    objects.extend(to.grant(NAME, Some(home), &namespaced));
     objects.push(job(options));
     objects
 }

@@ -3,24 +3,26 @@
 use pillion_manager::{Part, conversion_service};
 use serde_json::{Value, json};
 
-use super::{MANAGER, SERVICE, metadata, pod_labels};
+use super::{Program, SERVICE, metadata, pod_labels};
 use crate::options::{Certificates, Options};
 
 const WEBHOOK_PORT: u16 = 9443;
 const HEALTH_PORT: u16 = 8080;
 const CERTIFICATES_FOLDER: &str = "/etc/pillion/certificates";
 
-pub(super) fn objects(options: &Options) -> Vec<Value> {
+pub(super) fn objects(options: &Options, programs: &[Program]) -> Vec<Value> {
     let mut conversion = service(&conversion_service(SERVICE), options);
     // A replica that is not ready can convert SidecarSets, and may have to before it can list them.
     conversion["spec"]["publishNotReadyAddresses"] = json!(true);
-    vec![
-        service(SERVICE, options),
-        conversion,
-        network_policy(options),
-        disruption_budget(options),
-        deployment(options),
-    ]
+    let mut objects = vec![service(SERVICE, options), conversion];
+    for program in programs {
+        objects.extend([
+            network_policy(program, options),
+            disruption_budget(program, options),
+            deployment(program, options),
+        ]);
+    }
+    objects
 }
 
 fn service(name: &str, options: &Options) -> Value {
@@ -29,7 +31,7 @@ fn service(name: &str, options: &Options) -> Value {
         "kind": "Service",
         "metadata": metadata(name, Some(&options.namespace), "manager"),
         "spec": {
-            "selector": pod_labels(),
+            "selector": pod_labels("manager"),
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": "webhook"}],
         },
     })
@@ -37,13 +39,13 @@ fn service(name: &str, options: &Options) -> Value {
 
 /// The API server and the kubelet are outside the pod network, and no selector describes them: the ports are open, and all others closed.
 /// Where the API server is reached differs between clusters, so that what the manager may connect to is not limited.
-fn network_policy(options: &Options) -> Value {
+fn network_policy(program: &Program, options: &Options) -> Value {
     json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": metadata(MANAGER, Some(&options.namespace), "manager"),
+        "metadata": metadata(&program.name, Some(&options.namespace), program.component),
         "spec": {
-            "podSelector": {"matchLabels": pod_labels()},
+            "podSelector": {"matchLabels": pod_labels(program.component)},
             "policyTypes": ["Ingress"],
             "ingress": [{"ports": [
                 {"port": "webhook", "protocol": "TCP"},
@@ -54,28 +56,28 @@ fn network_policy(options: &Options) -> Value {
 }
 
 /// A pod that is not ready protects nobody, and may always be evicted.
-fn disruption_budget(options: &Options) -> Value {
+fn disruption_budget(program: &Program, options: &Options) -> Value {
     json!({
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": metadata(MANAGER, Some(&options.namespace), "manager"),
+        "metadata": metadata(&program.name, Some(&options.namespace), program.component),
         "spec": {
             "maxUnavailable": 1,
-            "selector": {"matchLabels": pod_labels()},
+            "selector": {"matchLabels": pod_labels(program.component)},
             "unhealthyPodEvictionPolicy": "AlwaysAllow",
         },
     })
 }
 
-fn deployment(options: &Options) -> Value {
-    let mut metadata = metadata(MANAGER, Some(&options.namespace), "manager");
+fn deployment(program: &Program, options: &Options) -> Value {
+    let mut metadata = metadata(&program.name, Some(&options.namespace), program.component);
     metadata["labels"]["app.kubernetes.io/version"] = json!(env!("CARGO_PKG_VERSION"));
     let mut pod = json!({
-        "serviceAccountName": MANAGER,
+        "serviceAccountName": program.name,
         "securityContext": pod_security_context(),
         "terminationGracePeriodSeconds": 30,
-        "topologySpreadConstraints": spread(),
-        "containers": [container(options)],
+        "topologySpreadConstraints": spread(program),
+        "containers": [container(program, options)],
     });
     if let Certificates::Secret(name) = &options.certificates {
         pod["volumes"] = json!([{"name": "certificates", "secret": {"secretName": name}}]);
@@ -86,16 +88,16 @@ fn deployment(options: &Options) -> Value {
         "metadata": metadata,
         "spec": {
             "replicas": options.replicas,
-            "selector": {"matchLabels": pod_labels()},
+            "selector": {"matchLabels": pod_labels(program.component)},
             // A replica ends only after its successor is ready: there is always one that answers.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-            "template": {"metadata": {"labels": pod_labels()}, "spec": pod},
+            "template": {"metadata": {"labels": pod_labels(program.component)}, "spec": pod},
         },
     })
 }
 
-fn container(options: &Options) -> Value {
-    let controllers: Vec<&str> = options.controllers.iter().copied().map(Part::name).collect();
+fn container(program: &Program, options: &Options) -> Value {
+    let controllers: Vec<&str> = program.parts.iter().copied().map(Part::name).collect();
     let certificates = match options.certificates {
         Certificates::SelfMade => "self",
         Certificates::Secret(_) => CERTIFICATES_FOLDER,
@@ -150,13 +152,13 @@ fn container(options: &Options) -> Value {
 }
 
 /// On different nodes and in different zones where there are any.
-fn spread() -> Vec<Value> {
+fn spread(program: &Program) -> Vec<Value> {
     let over = |topology: &str| {
         json!({
             "maxSkew": 1,
             "topologyKey": topology,
             "whenUnsatisfiable": "ScheduleAnyway",
-            "labelSelector": {"matchLabels": pod_labels()},
+            "labelSelector": {"matchLabels": pod_labels(program.component)},
             "matchLabelKeys": ["pod-template-hash"],
         })
     };

@@ -1,31 +1,53 @@
 //! Counts the pods that have taken places of a partition, and gives back the places whose pods never came.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use jiff::Timestamp;
 use kube::api::ListParams;
 use kube::core::Selector as KubeSelector;
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::{InjectRevisionPolicy, SidecarSet};
-use pillion_rollout::{Observed, Places, PodView, Texts};
+use pillion_informer::Change;
+use pillion_rollout::{Limit, Observed, Places, PodView, Target, Text, Texts};
 
 use super::{PAUSE, RETRY, Rollout};
 use crate::error::Error;
 use crate::places::{PlacesObject, Swapped};
-use crate::pods;
+use crate::pods::{self, CachedPod};
 
+/// How many changes are looked at together.
+const BATCH: usize = 10_000;
 /// A place has expired for certain this long after it was to.
 const SLACK: Duration = Duration::from_secs(1);
 
 impl Rollout<'_> {
+    /// Counts the places of a set as soon as one of its pods goes: a ReplicaSet creates the successor at once.
+    pub(super) async fn count_when_pods_go(&self) {
+        let mut changes = Box::pin(self.pods.changes().ready_chunks(BATCH));
+        while let Some(batch) = changes.next().await {
+            let gone =
+                batch.iter().filter(|Change { old, new, .. }| is_active(old.as_deref()) && !is_active(new.as_deref()));
+            let sets: BTreeSet<Text> = gone
+                .filter_map(|it| it.old.as_ref())
+                .flat_map(|pod| pod.0.injected.iter().map(|it| it.name.clone()))
+                .collect();
+            for name in sets {
+                let set = self.inner.caches.sets.get("", &name).map(|view| view.of_rollout()).filter(has_places);
+                let Some(target) = set.map(|set| Target::new(Arc::new(set))) else { continue };
+                if let Err(error) = self.count_places(&target).await {
+                    tracing::debug!(%error, cause = error.cause(), "places are not counted; the next pass counts them");
+                }
+            }
+        }
+    }
+
     /// Counts the places of a set with `policy: Quota`. Returns when to count again if nothing changes before.
-    pub(super) async fn count_places(&self, set: &SidecarSet) -> Result<Option<Duration>, Error> {
-        let policy = set.spec.pinned_revision().and_then(|pinned| pinned.policy);
-        let strategy = &set.spec.update_strategy;
-        if policy != Some(InjectRevisionPolicy::Quota)
-            || !strategy.updates_running_pods()
-            || strategy.partition.is_none()
-        {
+    pub(super) async fn count_places(&self, target: &Target) -> Result<Option<Duration>, Error> {
+        let set = target.set();
+        if !has_places(set) {
             return Ok(None);
         }
         let view = self.inner.views.borrow().clone();
@@ -41,10 +63,10 @@ impl Rollout<'_> {
         let version = self.pods.version();
         let pods = self.pods.in_group(set.name());
         // The cache does not say how late it is, so nothing expires by it.
-        places.observe(&Observed::new(set.name(), revision, pods.iter().map(|pod| &pod.0), version, Timestamp::MIN));
+        places.observe(&Observed::new(target, revision, pods.iter().map(|pod| &pod.0), version, Timestamp::MIN));
         let now = (self.inner.config.now)();
         if places.next_expiry().is_some_and(|at| at < now) {
-            self.expire(set, revision, &mut places).await.map_err(Error::api(what()))?;
+            self.expire(target, revision, &mut places).await.map_err(Error::api(what()))?;
         }
         if !before.as_ref().is_some_and(|stored| stored.places.is_same(&places)) {
             let swapped = object.swap(before.as_ref(), places.clone()).await.map_err(Error::api(what()))?;
@@ -57,9 +79,9 @@ impl Rollout<'_> {
     }
 
     /// Gives back places whose pods do not exist, which only the API server itself knows for certain.
-    async fn expire(&self, set: &SidecarSet, revision: &str, places: &mut Places) -> kube::Result<()> {
+    async fn expire(&self, target: &Target, revision: &str, places: &mut Places) -> kube::Result<()> {
         let as_of = (self.inner.config.now)();
-        let selector = set.spec.selector.clone().unwrap_or_default();
+        let selector = target.set().spec.selector.clone().unwrap_or_default();
         let Ok(selector) = KubeSelector::try_from(selector) else { return Ok(()) };
         let listed =
             pods::api(self.inner.config.client.clone()).list(&ListParams::default().labels_from(&selector)).await?;
@@ -71,7 +93,17 @@ impl Rollout<'_> {
             .filter_map(|pod| Pod::new(serde_json::to_value(pod).ok()?).ok())
             .map(|pod| PodView::new(&pod, &mut texts))
             .collect();
-        places.observe(&Observed::new(set.name(), revision, &pods, version.unwrap_or_default(), as_of));
+        places.observe(&Observed::new(target, revision, &pods, version.unwrap_or_default(), as_of));
         Ok(())
     }
+}
+
+/// Whether the partition of a set counts places.
+fn has_places(set: &SidecarSet) -> bool {
+    let policy = set.spec.pinned_revision().and_then(|pinned| pinned.policy);
+    policy == Some(InjectRevisionPolicy::Quota) && Limit::of(set) != Limit::Number(0)
+}
+
+fn is_active(pod: Option<&CachedPod>) -> bool {
+    pod.is_some_and(|pod| pod.0.is_active())
 }

@@ -3,12 +3,14 @@
 mod places;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use pillion_admission::{Decision, Snapshot, admit};
 use pillion_api::field::{Error, Path};
 use pillion_api::pod::Pod;
 use pillion_gates::Gates;
+use pillion_inject::Catalog;
 use pillion_lifecycle::marks::has_own_marks;
 use pillion_note::{Denied, Draw, Note, Reason, Severity};
 use serde_json::Value;
@@ -23,10 +25,15 @@ pub(crate) async fn mutate(inner: &Inner, request: Request) -> Answer {
         return Answer::default();
     }
     let namespace = request.namespace.as_deref().unwrap_or("default").to_owned();
-    let view = inner.pending.view(&inner.views, &namespace).await;
+    let mut view = inner.pending.view(&inner.views, &namespace).await;
+    if !inner.is_alone() {
+        // Somebody else injects the SidecarSets; marks and autoscalers are still ours.
+        let snapshot = Snapshot { catalog: Catalog::default(), ..view.snapshot.clone() };
+        view = Arc::new(View { snapshot, ..View::default() });
+    }
     let autoscalers = inner.rightsizing.of_pod(&namespace, &request.object).await;
     let (id, is_dry_run) = (request.uid.clone(), request.is_dry_run());
-    let pod = match read(request, &view, autoscalers.is_some()) {
+    let pod = match read(request, &view, autoscalers.as_ref().is_some_and(|(_, workload)| workload.is_some())) {
         Ok(Some(pod)) => pod,
         Ok(None) => return Answer::default(),
         Err(answer) => return answer,
@@ -37,7 +44,7 @@ pub(crate) async fn mutate(inner: &Inner, request: Request) -> Answer {
     let mut answer = match autoscalers {
         None => decide(&pod, &view.snapshot, gates, &Draw { random, quota, place, workload: None }, now),
         Some((autoscalers, workload)) => {
-            let draw = Draw { random, quota, place, workload: Some(workload) };
+            let draw = Draw { random, quota, place, workload };
             let snapshot = Snapshot { autoscalers, ..view.snapshot.clone() };
             decide(&pod, &snapshot, gates, &draw, now)
         }
@@ -119,7 +126,7 @@ fn refusal(pod: &Pod, denied: &Denied) -> Answer {
 #[cfg(test)]
 mod tests {
     use pillion_api::names;
-    use pillion_inject::{Catalog, Namespace};
+    use pillion_inject::Namespace;
     use pillion_testkit::{mk_container, mk_set, mk_sized};
     use serde_json::json;
 

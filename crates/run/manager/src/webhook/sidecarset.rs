@@ -22,7 +22,15 @@ use crate::review::{Answer, Request};
 use crate::state::Inner;
 
 /// Writes defaults and hashes. What cannot be read is left to the schema and to [`validate`], which say what is wrong with it.
-pub(crate) fn mutate(request: &Request) -> Answer {
+/// While somebody else serves SidecarSets, that is theirs to do.
+pub(crate) fn mutate(inner: &Inner, request: &Request) -> Answer {
+    if !inner.is_alone() {
+        return Answer::default();
+    }
+    prepare(request)
+}
+
+fn prepare(request: &Request) -> Answer {
     if !request.is("CREATE") && !request.is("UPDATE") {
         return Answer::default();
     }
@@ -40,6 +48,10 @@ pub(crate) fn mutate(request: &Request) -> Answer {
 pub(crate) async fn validate(inner: &Inner, request: &Request) -> Answer {
     if !request.is("CREATE") && !request.is("UPDATE") {
         return Answer::default();
+    }
+    if let Some(obstacle) = inner.waiting.borrow().as_ref() {
+        let warnings = vec![format!("not checked by Pillion, which stands by: {obstacle}")];
+        return Answer { warnings, ..Answer::default() };
     }
     let set = match sidecarset::decode(request.object.clone()) {
         Ok(set) => Arc::new(set),
@@ -181,7 +193,7 @@ mod tests {
         object["spec"]["updateStrategy"] = Value::Null;
         object["spec"]["later"] = json!(1);
         let mut after = object.clone();
-        json_patch::patch(&mut after, &mutate(&request("CREATE", object, Value::Null)).patch).unwrap();
+        json_patch::patch(&mut after, &prepare(&request("CREATE", object, Value::Null)).patch).unwrap();
         assert_eq!(
             after["spec"]["updateStrategy"],
             json!({"type": "RollingUpdate", "partition": 0, "maxUnavailable": 1})
@@ -190,7 +202,7 @@ mod tests {
         assert_eq!(after["spec"]["containers"][0]["imagePullPolicy"], "IfNotPresent");
         assert_eq!(after["spec"]["later"], 1);
         assert!(after["metadata"]["annotations"][names::HASH].is_string());
-        let again = mutate(&request("UPDATE", after, Value::Null)).patch;
+        let again = prepare(&request("UPDATE", after, Value::Null)).patch;
         assert_eq!(again.0, [], "defaulting twice is defaulting once");
     }
 
@@ -198,8 +210,8 @@ mod tests {
     fn status_and_deletion_are_not_asked_about() {
         let status =
             Request { sub_resource: Some("status".to_owned()), ..request("UPDATE", object(spec()), Value::Null) };
-        assert!(mutate(&status).patch.0.is_empty());
-        assert!(mutate(&request("DELETE", Value::Null, object(spec()))).patch.0.is_empty());
+        assert!(prepare(&status).patch.0.is_empty());
+        assert!(prepare(&request("DELETE", Value::Null, object(spec()))).patch.0.is_empty());
     }
 
     #[test]
@@ -221,7 +233,7 @@ mod tests {
     #[test]
     fn a_set_is_compared_with_those_in_force_and_those_let_through_a_moment_ago() {
         let mut new = object(spec());
-        let defaults = mutate(&request("CREATE", new.clone(), Value::Null)).patch;
+        let defaults = prepare(&request("CREATE", new.clone(), Value::Null)).patch;
         json_patch::patch(&mut new, &defaults).unwrap();
         let other = Arc::new(mk_set("other", json!({"app": "web"}), json!({"containers": [mk_container("proxy")]})));
         let request = request("CREATE", new, Value::Null);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::http::Method;
+use pillion_manager::{Config, Manager, WebhookAddress};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -112,4 +113,40 @@ async fn a_set_that_must_not_be_missed_says_whether_that_is_so() {
     let set = cluster.get(MESH).await;
     let mut conditions = set["status"]["conditions"].as_array().into_iter().flatten();
     assert!(!conditions.any(|condition| condition["type"] == "FailurePolicyEnforced"), "{}", set["status"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_evicted_before_the_api_server_can_call_the_webhooks() {
+    let cluster = Cluster::new().await;
+    cluster.namespace("pillion-system", json!({})).await;
+    let address =
+        WebhookAddress::Service { namespace: "pillion-system".into(), name: "pillion-webhook".into(), port: 443 };
+    let manager = Manager::new(Config { address, ..cluster.config() });
+    // Nobody answers yet, though the manager runs.
+    manager.start().await.unwrap();
+    cluster.server.register_webhook("https://pillion-webhook-conversion.pillion-system.svc:443", manager.webhooks());
+    tokio::spawn({
+        let manager = manager.clone();
+        async move { manager.run().await }
+    });
+    let slices = "/apis/discovery.k8s.io/v1/namespaces/pillion-system/endpointslices";
+    let slice = |is_ready: bool| {
+        let metadata =
+            json!({"name": "pillion-webhook-1", "labels": {"kubernetes.io/service-name": "pillion-webhook"}});
+        let endpoint = json!({"addresses": ["10.0.0.1"], "conditions": {"ready": is_ready}});
+        json!({"metadata": metadata, "addressType": "IPv4", "ports": [], "endpoints": [endpoint]})
+    };
+    cluster.create(slices, slice(false)).await.object();
+    sleep(Duration::from_secs(5)).await;
+    cluster.server.register_webhook("https://pillion-webhook.pillion-system.svc:443", manager.webhooks());
+    let strategy = json!({"injectionStrategy": {"repair": {"policy": "Evict"}}});
+    cluster.create(SIDECARSETS, sidecarset("mesh", strategy)).await.object();
+    cluster.server.register_webhook("https://pillion-webhook.pillion-system.svc:443", axum::Router::new());
+    assert_eq!(names(&cluster.create(PODS, owned("web-0")).await.object()), ["app"]);
+    sleep(Duration::from_mins(2)).await;
+    assert_eq!(cluster.get(PODS).await["items"].as_array().unwrap().len(), 1);
+
+    cluster.merge(&format!("{slices}/pillion-webhook-1"), slice(true)).await.object();
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(cluster.get(PODS).await["items"].as_array().unwrap().len(), 0);
 }

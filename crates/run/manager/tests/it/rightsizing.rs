@@ -7,7 +7,7 @@ use axum::http::{Method, StatusCode};
 use pillion_api::vpa::VerticalPodAutoscalerStatus;
 use pillion_embedded::Embedded;
 use pillion_gates::Gates;
-use pillion_manager::{Config, Manager, WebhookAddress};
+use pillion_manager::{Config, Manager, Part, WebhookAddress};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -52,6 +52,14 @@ impl Rig {
             async move { drop(manager.run().await) }
         });
         self.running = Some((manager, running));
+    }
+
+    /// Has the manager end as a process does that is killed: it is given no time.
+    async fn kill(&mut self) {
+        if let Some((_, running)) = self.running.take() {
+            running.abort();
+            let _ = running.await;
+        }
     }
 
     /// Has the manager end as a process does that is asked to.
@@ -271,6 +279,231 @@ async fn a_restart_loses_no_sample_and_loosens_no_bound() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_kill_at_any_moment_loosens_no_bound_and_loses_no_sample_that_was_stored() {
+    let mut rig = Rig::start("NativeSidecar=true").await;
+    rig.autoscaler("Off", json!({})).await;
+    rig.deployment("app: forever uses 400m 100Mi..900Mi over 30m, mesh: forever uses 200m 200Mi..400Mi", 2).await;
+    sleep(Duration::from_mins(30)).await;
+    let stored = async |rig: &Rig| {
+        let mut stored = Vec::new();
+        for container in ["app", "mesh"] {
+            stored.push(rig.checkpoint(container).await.unwrap()["status"]["totalSamplesCount"].as_i64().unwrap());
+        }
+        stored
+    };
+    let mut before = (rig.status().await, stored(&rig).await);
+    for seconds in [7, 31, 60, 61, 90, 119] {
+        rig.kill().await;
+        rig.manage("NativeSidecar=true").await;
+        for _ in 0..3 {
+            sleep(Duration::from_secs(seconds)).await;
+            let now = (rig.status().await, stored(&rig).await);
+            assert!(now.1.iter().zip(&before.1).all(|(now, before)| now >= before), "{now:?} after {before:?}");
+            for container in ["app", "mesh"] {
+                for resource in ["cpu", "memory"] {
+                    let of = |status: &VerticalPodAutoscalerStatus| {
+                        let it = status.recommended(container).unwrap().clone();
+                        let get = |list: Option<pillion_api::vpa::ResourceList>| list.unwrap().get(resource).unwrap();
+                        (get(it.lower_bound), it.target.get(resource).unwrap(), get(it.upper_bound))
+                    };
+                    let (old, new) = (of(&before.0), of(&now.0));
+                    // The target moves with the load, and stays within its bounds.
+                    assert!(new.2 <= old.2.max(new.1), "upper bound of {container} {resource}: {new:?} after {old:?}");
+                    assert!(new.0 >= old.0.min(new.1), "lower bound of {container} {resource}: {new:?} after {old:?}");
+                }
+            }
+            before = now;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_oom_kill_has_taught_survives_a_kill_of_the_manager() {
+    let mut rig = Rig::start("NativeSidecar=true").await;
+    rig.autoscaler("Off", json!({})).await;
+    rig.deployment("app: forever uses 10m 30Mi, mesh: 20m OOMKilled uses 10m 400Mi", 1).await;
+    let bytes = async |rig: &Rig| {
+        let status = rig.status().await;
+        status.recommended("mesh").and_then(|it| it.target.get("memory")).map_or(0, |memory| memory.value())
+    };
+    rig.until("a recommendation", async |rig| bytes(rig).await > 0).await;
+    let calm = bytes(&rig).await;
+    rig.until("more memory", async |rig| bytes(rig).await > calm + (80 << 20)).await;
+    let learned = bytes(&rig).await;
+    rig.kill().await;
+    rig.manage("NativeSidecar=true").await;
+    for _ in 0..10 {
+        sleep(Duration::from_secs(70)).await;
+        assert!(bytes(&rig).await >= learned, "{} after {learned}", bytes(&rig).await);
+    }
+}
+
+/// After the first day checkpoints are written every ten minutes; a replica that loses its Lease writes what is not stored yet.
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_loses_its_lease_stores_what_it_knows() {
+    let mut rig = Rig::start("NativeSidecar=true").await;
+    rig.stop().await;
+    let clock = rig.cluster.server.clock();
+    let config = Config {
+        identity: Some("a".to_owned()),
+        ..Config::new(rig.engine.client(), Arc::new(move || clock.now()), WebhookAddress::Url(URL.to_owned()))
+    };
+    let manager = rig.cluster.manage(config).await;
+    let running = tokio::spawn(async move { drop(manager.run().await) });
+    rig.autoscaler("Off", json!({})).await;
+    rig.deployment(BUSY, 1).await;
+    sleep(Duration::from_hours(25)).await;
+    let samples =
+        async |rig: &Rig| rig.checkpoint("app").await.unwrap()["status"]["totalSamplesCount"].as_i64().unwrap();
+    // Just after a checkpoint, and then some samples more.
+    let last = samples(&rig).await;
+    rig.until("the next checkpoint", async |rig| samples(rig).await > last).await;
+    let stored = samples(&rig).await;
+    sleep(Duration::from_mins(4)).await;
+    assert_eq!(samples(&rig).await, stored, "it is not due yet");
+    // The work is dropped, as it is when the Lease is lost.
+    running.abort();
+    let _ = running.await;
+    sleep(Duration::from_secs(3)).await;
+    assert!(samples(&rig).await >= stored + 3, "{} after {stored}", samples(&rig).await);
+}
+
+const SETS: &str = "/apis/apps.kruise.io/v1beta1/sidecarsets";
+const SYSTEM: &str = "/apis/autoscaling.k8s.io/v1/namespaces/pillion-system/verticalpodautoscalers";
+
+/// An autoscaler of the SidecarSet `logs`.
+fn of_set() -> Value {
+    json!({
+        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "logs"},
+        "spec": {
+            "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "name": "logs"},
+            "updatePolicy": {"updateMode": "InPlaceOrRecreate", "minReplicas": 1}
+        }
+    })
+}
+
+/// A Deployment of one pod with a sidecar of the SidecarSet `logs`.
+fn with_logs(replicas: u32) -> Value {
+    let script = "app: forever uses 10m 30Mi, log: forever uses 300m 350Mi";
+    let container = json!({"name": "app", "image": "x", "resources": {"requests": {"cpu": "100m", "memory": "100Mi"}}});
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": {
+            "metadata": {"labels": {"app": "web"}, "annotations": {"pillion.dev/simulate": script}},
+            "spec": {"containers": [container]}
+        }}
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_autoscaler_of_a_sidecar_set_sizes_its_sidecars_in_every_namespace() {
+    let rig = Rig::start("SidecarSetTarget=true").await;
+    rig.cluster.create("/api/v1/namespaces", json!({"metadata": {"name": "other"}})).await.object();
+    let sidecar = json!({"name": "log", "image": "x", "resources": {"requests": {"cpu": "20m", "memory": "20Mi"}}});
+    let set = crate::sidecarset("logs", json!({"containers": [sidecar]}));
+    rig.cluster.create(SETS, set).await.object();
+    rig.cluster.create(SYSTEM, of_set()).await.object();
+    // Not where it may be: it would reach every namespace.
+    rig.cluster.create(AUTOSCALERS, of_set()).await.object();
+    for namespace in ["default", "other"] {
+        rig.cluster.create(&format!("/apis/apps/v1/namespaces/{namespace}/deployments"), with_logs(1)).await.object();
+    }
+    let sidecars = async |rig: &Rig| {
+        let mut requests = Vec::new();
+        for namespace in ["default", "other"] {
+            let pods = rig.cluster.get(&format!("/api/v1/namespaces/{namespace}/pods")).await;
+            for pod in pods["items"].as_array().unwrap() {
+                requests.push((request(pod, "containers", "log", "cpu"), request(pod, "containers", "app", "cpu")));
+            }
+        }
+        requests
+    };
+    rig.until("sidecars that were resized in both namespaces", async |rig| {
+        let requests = sidecars(rig).await;
+        requests.len() == 2 && requests.iter().all(|(log, _)| log != "20m")
+    })
+    .await;
+    assert!(sidecars(&rig).await.iter().all(|(_, app)| app == "100m"), "an app was sized");
+    let served = rig.cluster.get(&format!("{SYSTEM}/logs")).await;
+    let recommended = served["status"]["recommendation"]["containerRecommendations"].as_array().unwrap();
+    assert_eq!(recommended.iter().map(|it| it["containerName"].as_str().unwrap()).collect::<Vec<_>>(), ["log"]);
+    let checkpoints = "/apis/autoscaling.k8s.io/v1/namespaces/pillion-system/verticalpodautoscalercheckpoints";
+    let checkpoint = rig.cluster.get(&format!("{checkpoints}/logs-log")).await;
+    assert!(checkpoint["status"]["totalSamplesCount"].as_i64().unwrap() >= 2, "it learned from both");
+
+    // A new pod gets what is recommended.
+    rig.cluster.merge(&format!("{DEPLOYMENTS}/web"), json!({"spec": {"replicas": 2}})).await.object();
+    rig.until("a second pod", async |rig| rig.pods().await.len() == 2).await;
+    for pod in rig.pods().await {
+        assert_ne!(request(&pod, "containers", "log", "cpu"), "20m", "{pod:#}");
+    }
+    let refused = rig.cluster.get(&format!("{AUTOSCALERS}/logs")).await;
+    let conditions = refused["status"]["conditions"].as_array().unwrap();
+    let unsupported = conditions.iter().find(|it| it["type"] == "ConfigUnsupported").unwrap();
+    assert!(unsupported["message"].as_str().unwrap().ends_with("must be in namespace pillion-system"), "{unsupported}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sidecar_with_a_resources_policy_follows_an_app_that_is_resized_in_place() {
+    let rig = Rig::start("SidecarFollowsApp=true").await;
+    let policy = json!({"targetContainersMode": "sum", "resourcesExpr": {"requests": {"cpu": "cpu*50%", "memory": "memory*10%"}}});
+    let set =
+        crate::sidecarset("logs", json!({"containers": [{"name": "log", "image": "x", "resourcesPolicy": policy}]}));
+    rig.cluster.create(SETS, set).await.object();
+    rig.cluster.create(DEPLOYMENTS, with_logs(1)).await.object();
+    rig.until("a pod that runs", async |rig| {
+        let pods = rig.pods().await;
+        pods.len() == 1 && pods[0]["status"]["phase"] == "Running"
+    })
+    .await;
+    let pod = &rig.pods().await[0];
+    assert_eq!(request(pod, "containers", "log", "cpu"), "50m");
+    let containers = pod["spec"]["containers"].as_array().unwrap();
+    let app = containers.iter().position(|container| container["name"] == "app").unwrap();
+    let patch =
+        json!([{"op": "replace", "path": format!("/spec/containers/{app}/resources/requests/cpu"), "value": "500m"}]);
+    let path = format!("{PODS}/{}/resize", pod["metadata"]["name"].as_str().unwrap());
+    rig.cluster.request(Method::PATCH, &path, "application/json-patch+json", Some(patch)).await.object();
+    rig.until("a sidecar that followed", async |rig| {
+        request(&rig.pods().await[0], "containers", "log", "cpu") == "250m"
+    })
+    .await;
+    let after = &rig.pods().await[0];
+    assert_eq!((&after["metadata"]["uid"], restarts(after)), (&pod["metadata"]["uid"], 0));
+    assert!(rig.reasons().await.contains(&"SidecarFollowsApp".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_gate_in_one_component_alone_errs_nowhere() {
+    // The recommender knows native sidecars, updater and admission do not, and the other way round.
+    for gates in [["NativeSidecar=true", ""], ["", "NativeSidecar=true"]] {
+        let mut rig = Rig::start("").await;
+        rig.stop().await;
+        let mut running = Vec::new();
+        for (gates, parts) in gates.iter().zip([vec![Part::Recommender], vec![Part::Webhook, Part::Updater]]) {
+            let clock = rig.cluster.server.clock();
+            let config = Config {
+                gates: Gates::default().with(&gates.parse().unwrap()),
+                parts,
+                ..Config::new(rig.engine.client(), Arc::new(move || clock.now()), WebhookAddress::Url(URL.to_owned()))
+            };
+            let manager = rig.cluster.manage(config).await;
+            running.push(tokio::spawn(async move { manager.run().await }));
+        }
+        rig.autoscaler("InPlaceOrRecreate", json!({})).await;
+        rig.deployment(BUSY, 1).await;
+        rig.until("an app that was resized", async |rig| {
+            let pods = rig.pods().await;
+            pods.len() == 1 && request(&pods[0], "containers", "app", "cpu") != "100m"
+        })
+        .await;
+        sleep(Duration::from_hours(1)).await;
+        assert_eq!(request(&rig.pods().await[0], "initContainers", "mesh", "cpu"), "100m", "{gates:?}");
+        assert!(running.iter().all(|manager| !manager.is_finished()), "{gates:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn at_rest_nothing_is_written_but_leases() {
     let rig = Rig::start("NativeSidecar=true").await;
     rig.autoscaler("InPlaceOrRecreate", json!({})).await;
@@ -320,4 +553,30 @@ async fn an_autoscaler_gets_its_defaults_and_a_wrong_one_is_refused() {
     });
     let refused = rig.cluster.create(AUTOSCALERS, wrong).await;
     assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_autoscaler_of_upstream_that_is_installed_later_gets_new_pods_until_it_goes() {
+    let rig = Rig::start("").await;
+    let is_registered = async || {
+        let path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/pillion";
+        let configuration = rig.cluster.get(path).await;
+        let mut entries = configuration["webhooks"].as_array().unwrap().iter();
+        entries.any(|entry| entry["name"] == "verticalpodautoscalers.pillion.dev")
+    };
+    sleep(Duration::from_mins(1)).await;
+    assert!(is_registered().await);
+    let labels = json!({"app": "vpa"});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "a"}]}});
+    let deployment = json!({
+        "metadata": {"name": "vpa-admission-controller"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
+    });
+    let theirs = "/apis/apps/v1/namespaces/kube-system/deployments";
+    rig.cluster.create(theirs, deployment).await.object();
+    sleep(Duration::from_mins(1)).await;
+    assert!(!is_registered().await);
+    rig.cluster.request(Method::DELETE, &format!("{theirs}/vpa-admission-controller"), "", None).await.object();
+    sleep(Duration::from_mins(1)).await;
+    assert!(is_registered().await);
 }

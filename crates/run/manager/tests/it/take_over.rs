@@ -247,3 +247,89 @@ async fn an_open_kruise_that_is_gone_is_no_obstacle() {
     assert_eq!(readyz(&manager).await, (StatusCode::OK, "ok".to_owned()));
     running.abort();
 }
+
+/// Who else has written the conversion owns it: an apply alone would leave two addresses, which the API server refuses.
+#[tokio::test(start_paused = true)]
+async fn the_conversion_of_somebody_else_is_replaced_by_one_at_a_url_and_back() {
+    let cluster = kruise().await;
+    for path in CONFIGURATIONS {
+        cluster.request(Method::DELETE, path, "", None).await.object();
+    }
+    let path = format!("{DEFINITIONS}/sidecarsets.apps.kruise.io");
+    let _outside = cluster.manage(cluster.config()).await;
+    let client = cluster.get(&path).await["spec"]["conversion"]["webhook"]["clientConfig"].clone();
+    assert_eq!((&client["url"], &client["service"]), (&json!("https://pillion.invalid/convert"), &Value::Null));
+
+    let other =
+        json!({"spec": {"conversion": {"webhook": {"clientConfig": {"url": "https://other.invalid/convert"}}}}});
+    cluster.merge(&path, other).await.object();
+    let (_, _, running) = manage(&cluster, &[Peer::Kruise]);
+    sleep(Duration::from_mins(1)).await;
+    let client = cluster.get(&path).await["spec"]["conversion"]["webhook"]["clientConfig"].clone();
+    assert_eq!((&client["url"], &client["service"]["name"]), (&Value::Null, &json!("pillion-webhook-conversion")));
+    running.abort();
+}
+
+/// What OpenKruise registers and renews when it is installed.
+async fn install_kruise(cluster: &Cluster) {
+    let entry = |name: &str| {
+        json!({
+            "name": name, "clientConfig": {"service": {"namespace": "kruise-system", "name": "kruise-webhook-service"}},
+            "rules": [{"apiGroups": ["apps.kruise.io"], "apiVersions": ["*"], "resources": ["sidecarsets"], "operations": ["DELETE"]}],
+            "failurePolicy": "Ignore", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        })
+    };
+    let mutating = json!({"metadata": {"name": "kruise-mutating-webhook-configuration"}, "webhooks": [entry("msidecarset.kb.io")]});
+    cluster.create(MUTATING, mutating).await.object();
+    cluster.create(LEASES, json!({"metadata": {"name": "kruise-manager"}, "spec": lease(cluster)})).await.object();
+}
+
+async fn our_entries(cluster: &Cluster) -> Vec<String> {
+    let configuration = cluster.get(&format!("{MUTATING}/pillion")).await;
+    let entries = configuration["webhooks"].as_array().unwrap().iter();
+    entries.map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_kruise_that_is_installed_later_gets_its_objects_and_they_come_back_when_it_goes() {
+    let cluster = Cluster::new().await;
+    for namespace in ["kruise-system", "pillion-system"] {
+        cluster.namespace(namespace, json!({})).await;
+    }
+    cluster.create(DEFINITIONS, crd::sidecarset(&Conversion::None)).await.object();
+    let (manager, writes, running) = manage(&cluster, &[]);
+    sleep(Duration::from_secs(10)).await;
+    let mut strict = crate::sidecarset("mesh", json!({"injectionStrategy": {"failurePolicy": "Fail"}}));
+    cluster.create(SIDECARSETS, strict.clone()).await.object();
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(names(&cluster.create(PODS, pod("web-0")).await.object()), ["proxy", "app"]);
+    let ours = ["pods.pillion.dev", "mesh.pods.pillion.dev", "sidecarsets.pillion.dev"];
+    assert_eq!(our_entries(&cluster).await, ours);
+
+    install_kruise(&cluster).await;
+    run_kruise(&cluster, 60).await;
+    let (status, text) = readyz(&manager).await;
+    assert_eq!(status, StatusCode::OK, "{text}");
+    assert!(text.starts_with("ok, but standing by: OpenKruise serves SidecarSets"), "{text}");
+    // Pods are still asked about, for autoscalers and their own marks; nothing is refused, and nothing is injected.
+    assert_eq!(our_entries(&cluster).await, ["pods.pillion.dev"]);
+    assert_eq!(names(&cluster.create(PODS, pod("web-1")).await.object()), ["app"]);
+    let events = cluster.get("/api/v1/namespaces/pillion-system/events").await;
+    let reasons: Vec<&Value> = events["items"].as_array().unwrap().iter().map(|event| &event["reason"]).collect();
+    assert_eq!(reasons, ["StandingBy"]);
+    // Somebody else's objects are not written to, and pods without sidecars are not reported.
+    writes.lock().unwrap().clear();
+    strict["spec"]["containers"][0]["image"] = json!("envoy:1.31");
+    cluster.merge(&format!("{SIDECARSETS}/mesh"), json!({"spec": strict["spec"]})).await.object();
+    run_kruise(&cluster, 600).await;
+    assert!(writes.lock().unwrap().is_empty(), "{writes:?}");
+
+    cluster.request(Method::DELETE, CONFIGURATIONS[0], "", None).await.object();
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(readyz(&manager).await, (StatusCode::OK, "ok".to_owned()));
+    assert_eq!(our_entries(&cluster).await, ours);
+    assert_eq!(names(&cluster.create(PODS, pod("web-2")).await.object()), ["proxy", "app"]);
+    let set = cluster.get(&format!("{SIDECARSETS}/mesh")).await;
+    assert_eq!(set["status"]["missedPods"], 1, "what was created meanwhile is found");
+    running.abort();
+}

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use pillion_api::vpa::{Gates, VerticalPodAutoscalerCheckpoint};
-use pillion_rightsize::{CheckpointError, NewOom, Stored, Usage, Workload, controlling, new_ooms};
+use pillion_rightsize::{
+    CheckpointError, ContainerKind, MemoryEviction, NewOom, Stored, Usage, Workload, controlling, new_ooms,
+};
 
 use super::samples::{Sample, pod_key};
-use crate::cluster::{CachedPod, Targets};
+use crate::cluster::{CachedPod, Followed, Targets};
 use crate::config::Config;
 
 /// The history of usage.
@@ -19,15 +21,65 @@ pub(crate) struct History {
     pods: HashMap<String, Bound>,
     /// How many of them each workload has.
     counts: HashMap<Workload, usize>,
+    /// The further keys of pods that SidecarSets with an autoscaler are injected into.
+    parts: HashMap<String, Vec<String>>,
     /// Up to when the OOM kills of a container are in its checkpoint.
     known: HashMap<(Workload, String), Timestamp>,
     key: String,
 }
 
 struct Bound {
-    pod: Arc<CachedPod>,
-    workload: Workload,
+    followed: Followed,
     pass: u64,
+}
+
+/// One container of a pod, and what was measured of it before this start.
+pub(crate) struct PastPod<'a> {
+    pub(crate) place: Place<'a>,
+    pub(crate) workload: Workload,
+    pub(crate) container: &'a str,
+    pub(crate) kind: ContainerKind,
+    /// In cores.
+    pub(crate) cpu: &'a [(Timestamp, f64)],
+    /// In bytes.
+    pub(crate) memory: &'a [(Timestamp, f64)],
+}
+
+/// Whether a pod of the past still runs.
+pub(crate) enum Place<'a> {
+    Running(&'a Followed),
+    Gone { name: &'a str },
+}
+
+/// Before the keys of pods that are gone. No namespace begins with it.
+const GONE: &str = "/";
+
+/// A part of a pod has a key of its own. No pod has this character in its name.
+fn key_of(followed: &Followed) -> String {
+    let view = &followed.pod.view;
+    let key = pod_key(&view.namespace, &view.name);
+    followed.set.as_ref().map_or(key.clone(), |set| format!("{key}@{set}"))
+}
+
+fn containers(followed: &Followed) -> impl Iterator<Item = (&str, ContainerKind)> {
+    let all = followed.pod.view.containers.iter().filter(|container| followed.has(&container.name));
+    all.map(|container| (container.name.as_str(), container.kind))
+}
+
+fn add(usage: &mut Usage, key: &str, sample: &Sample<'_>) -> bool {
+    let (container, at) = (&sample.container, sample.at);
+    let added = match (sample.millicores, sample.bytes) {
+        (Some(millicores), Some(bytes)) => usage.add_sample(key, container, millicores, bytes, at),
+        (Some(millicores), None) => usage.add_cpu(key, container, millicores, at),
+        (None, Some(bytes)) => usage.add_memory(key, container, bytes, at),
+        (None, None) => return false,
+    };
+    added.is_ok()
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a float that is too large becomes the largest amount")]
+fn whole(amount: f64) -> i64 {
+    amount as i64
 }
 
 impl History {
@@ -37,6 +89,7 @@ impl History {
             gates: config.gates,
             pods: HashMap::new(),
             counts: HashMap::new(),
+            parts: HashMap::new(),
             known: HashMap::new(),
             key: String::new(),
         }
@@ -66,23 +119,21 @@ impl History {
     }
 
     /// Follows exactly these pods from now on. Returns the OOM kills that are new.
-    pub(crate) fn bind(
-        &mut self,
-        pods: Vec<(Arc<CachedPod>, Workload)>,
-        targets: &Targets,
-        now: Timestamp,
-    ) -> Vec<(Workload, NewOom)> {
+    pub(crate) fn bind(&mut self, pods: Vec<Followed>, targets: &Targets, now: Timestamp) -> Vec<(Workload, NewOom)> {
         let pass = self.pods.values().map(|bound| bound.pass).max().unwrap_or_default() + 1;
         let mut kills = Vec::new();
-        for (pod, workload) in pods.into_iter().filter(|(pod, _)| !pod.has_ended && pod.is_bound) {
-            let key = pod_key(&pod.view.namespace, &pod.view.name);
+        for followed in pods.into_iter().filter(|it| !it.pod.has_ended && it.pod.is_bound) {
+            let key = key_of(&followed);
             if let Some(bound) = self.pods.get_mut(&key) {
                 bound.pass = pass;
-                if Arc::ptr_eq(&bound.pod, &pod) && bound.workload == workload {
+                let is_same = Arc::ptr_eq(&bound.followed.pod, &followed.pod)
+                    && bound.followed.workload == followed.workload
+                    && bound.followed.has_same_parts(&followed);
+                if is_same {
                     continue;
                 }
             }
-            kills.extend(self.bind_one(key, pod, workload, pass, now));
+            kills.extend(self.bind_one(key, followed, pass, now));
         }
         for (workload, autoscalers) in targets {
             let autoscaler = controlling(autoscalers.iter().map(AsRef::as_ref));
@@ -93,63 +144,103 @@ impl History {
         for key in gone {
             self.usage.remove_pod(&key);
             if let Some(bound) = self.pods.remove(&key) {
-                self.count(&bound.workload, false);
+                self.count(&bound.followed.workload, false);
             }
+        }
+        self.parts.clear();
+        for (key, bound) in self.pods.iter().filter(|(_, bound)| bound.followed.set.is_some()) {
+            let view = &bound.followed.pod.view;
+            self.parts.entry(pod_key(&view.namespace, &view.name)).or_default().push(key.clone());
         }
         kills
     }
 
     /// Looks at a pod that is followed already, again. Returns its workload for each OOM kill that is new.
     pub(crate) fn rebind(&mut self, pod: &Arc<CachedPod>, now: Timestamp) -> Vec<Workload> {
-        let key = pod_key(&pod.view.namespace, &pod.view.name);
-        let Some(bound) = self.pods.get(&key) else { return Vec::new() };
-        let (workload, pass) = (bound.workload.clone(), bound.pass);
-        let kills = self.bind_one(key, Arc::clone(pod), workload, pass, now);
+        let mut kills = Vec::new();
+        for key in self.keys(&pod.view.namespace, &pod.view.name) {
+            let Some(bound) = self.pods.get(&key) else { continue };
+            let (followed, pass) = (bound.followed.with(Arc::clone(pod)), bound.pass);
+            kills.extend(self.bind_one(key, followed, pass, now));
+        }
         kills.into_iter().map(|(workload, _)| workload).collect()
     }
 
-    fn bind_one(
-        &mut self,
-        key: String,
-        pod: Arc<CachedPod>,
-        workload: Workload,
-        pass: u64,
-        now: Timestamp,
-    ) -> Vec<(Workload, NewOom)> {
-        let before = self.pods.get(&key);
-        let old = before.map(|bound| &bound.pod.view);
-        if old.is_some_and(|old| old.uid != pod.view.uid) {
+    /// The kubelet evicted a pod because this container used so much memory. Returns the workloads that learn from it.
+    pub(crate) fn evicted(&mut self, eviction: &MemoryEviction) -> Vec<Workload> {
+        let mut learned = Vec::new();
+        for key in self.keys(&eviction.namespace, &eviction.pod) {
+            let counted = self.usage.record_oom(&key, &eviction.container, eviction.used, eviction.at);
+            if let (Ok(()), Some(bound)) = (counted, self.pods.get(&key)) {
+                learned.push(bound.followed.workload.clone());
+            }
+        }
+        learned
+    }
+
+    /// The keys of a pod: that of its workload, and those of SidecarSets.
+    fn keys(&self, namespace: &str, pod: &str) -> Vec<String> {
+        let key = pod_key(namespace, pod);
+        let parts = self.parts.get(&key).into_iter().flatten().cloned();
+        parts.chain([key.clone()]).collect()
+    }
+
+    fn bind_one(&mut self, key: String, followed: Followed, pass: u64, now: Timestamp) -> Vec<(Workload, NewOom)> {
+        let before = self.pods.get(&key).map(|bound| &bound.followed);
+        let old = before.map(|followed| &followed.pod.view);
+        let is_another = old.is_some_and(|old| old.uid != followed.pod.view.uid);
+        if is_another || before.is_some_and(|before| !before.has_same_parts(&followed)) {
             // Another pod of the same name: a new container begins a new memory window.
             self.usage.remove_pod(&key);
         }
-        let containers = pod.view.containers.iter().map(|container| (container.name.as_str(), container.kind));
-        self.usage.add_pod(&key, &workload, containers, now);
+        let (pod, workload) = (&followed.pod, followed.workload.clone());
+        self.usage.add_pod(&key, &workload, containers(&followed), now);
         let known = |container: &str| self.known.get(&(workload.clone(), container.to_owned())).copied();
-        let kills = new_ooms(old, &pod.view, self.gates, known);
+        let mut kills = new_ooms(old, &pod.view, self.gates, known);
+        kills.retain(|kill| followed.has(&kill.container));
         for kill in &kills {
             if let Err(reason) = self.usage.record_oom(&key, &kill.container, kill.requested, kill.at) {
                 tracing::debug!(pod = key, container = kill.container, %reason, "an OOM kill does not count");
             }
         }
-        if let Some(old) = self.pods.insert(key, Bound { pod, workload: workload.clone(), pass }) {
-            self.count(&old.workload, false);
+        if let Some(old) = self.pods.insert(key, Bound { followed, pass }) {
+            self.count(&old.followed.workload, false);
         }
         self.count(&workload, true);
         kills.into_iter().map(|kill| (workload.clone(), kill)).collect()
+    }
+
+    /// Adds what was measured of a pod before this start. A pod that runs is bound later, and goes on from here.
+    pub(crate) fn add_past(&mut self, pod: &PastPod<'_>, now: Timestamp) -> u64 {
+        let (key, is_gone) = match &pod.place {
+            Place::Running(followed) => (key_of(followed), false),
+            Place::Gone { name } => (format!("{GONE}{name}"), true),
+        };
+        self.usage.add_pod(&key, &pod.workload, [(pod.container, pod.kind)], now);
+        let mut counted = 0;
+        for (at, cores) in pod.cpu {
+            counted += u64::from(self.usage.add_cpu(&key, pod.container, whole(cores * 1000.0), *at).is_ok());
+        }
+        for (at, bytes) in pod.memory {
+            counted += u64::from(self.usage.add_memory(&key, pod.container, whole(*bytes), *at).is_ok());
+        }
+        if is_gone {
+            self.usage.remove_pod(&key);
+        }
+        counted
     }
 
     /// Adds a sample. Returns whether it counted.
     pub(crate) fn add(&mut self, sample: &Sample<'_>) -> bool {
         self.key.clear();
         self.key.extend([&sample.namespace, "/", &sample.pod]);
-        let (key, container, at) = (&self.key, &sample.container, sample.at);
-        let added = match (sample.millicores, sample.bytes) {
-            (Some(millicores), Some(bytes)) => self.usage.add_sample(key, container, millicores, bytes, at),
-            (Some(millicores), None) => self.usage.add_cpu(key, container, millicores, at),
-            (None, Some(bytes)) => self.usage.add_memory(key, container, bytes, at),
-            (None, None) => return false,
-        };
-        added.is_ok()
+        let mut counted = add(&mut self.usage, &self.key, sample);
+        if !self.parts.is_empty() {
+            for part in self.parts.get(&self.key).into_iter().flatten() {
+                counted |= add(&mut self.usage, part, sample);
+            }
+        }
+        counted
     }
 
     fn count(&mut self, workload: &Workload, more: bool) {

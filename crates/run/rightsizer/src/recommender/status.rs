@@ -28,7 +28,9 @@ pub(crate) fn recommendation<'a>(
         })
         .collect();
     let mut recommendation = config.format.apply(&recommend(&candidates, &config.estimator));
-    round_to_whole_cores(&mut recommendation, autoscaler);
+    if config.rounds_to_whole_cores {
+        round_to_whole_cores(&mut recommendation, autoscaler);
+    }
     cap_to_policy(&mut recommendation, autoscaler.spec.resource_policy.as_ref(), &config.max_allowed);
     recommendation
 }

@@ -1,18 +1,20 @@
 //! Pillion as users install it: `pillion install`, Helm, and what either leaves behind. For the real cluster: the manager runs in pods.
 
 mod access;
-mod commands;
+pub(super) mod commands;
 
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Pod};
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::discovery::{Discovery, verbs};
 use pillion_api::names;
+use pillion_manager::Part;
 use serde_json::{Value, json};
 
 use super::custom_resources::{self, DEFINITION};
@@ -20,7 +22,7 @@ use super::{A_WHILE, UNTIL_TERM, is_ready, job_is, shell, sidecar};
 use crate::{Namespace, wait};
 use commands::{helm, kubectl, pillion};
 
-const HOME: &str = "pillion-system";
+pub(super) const HOME: &str = "pillion-system";
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../deploy/helm/pillion");
 
 /// Two replicas, every kind of workload is injected, the account may do what it must and nothing else, and no trace is left.
@@ -47,9 +49,25 @@ pub async fn pillion_installs_and_uninstalls(namespace: &Namespace) -> anyhow::R
     pillion(&["uninstall"]).await?;
     stays_usable(namespace).await?;
 
-    pillion(&["install"]).await?;
+    pillion(&["install", "--separate"]).await?;
+    access::of_parts_is_what_each_needs(&namespace.client()).await?;
+    every_part_leads_with_its_own_account(namespace).await?;
     pillion(&["uninstall", "--all", "--yes"]).await?;
     is_as_before(namespace, &before).await
+}
+
+/// A part that lacks a right does not get as far as its Lease.
+async fn every_part_leads_with_its_own_account(namespace: &Namespace) -> anyhow::Result<()> {
+    let leases: Api<Lease> = Api::namespaced(namespace.client(), HOME);
+    for part in Part::ALL {
+        let program = if part == Part::Webhook { "manager" } else { part.name() };
+        wait::until(&format!("a leader of {part}"), async || {
+            let holder = leases.get_opt(part.lease()).await?.and_then(|lease| lease.spec?.holder_identity);
+            Ok(holder.filter(|holder| holder.starts_with(&format!("pillion-{program}-"))).map(drop))
+        })
+        .await?;
+    }
+    Ok(())
 }
 
 /// The same with Helm. What it uninstalls stays usable without the conversion webhook.
@@ -59,11 +77,11 @@ pub async fn helm_installs_and_uninstalls(namespace: &Namespace) -> anyhow::Resu
     let release = ["pillion", CHART, "--namespace", HOME, "--wait", "--timeout", "3m"];
     helm(&[&["install", "--create-namespace"][..], &release].concat()).await?;
     custom_resources::create(namespace, &set(namespace)).await?;
-    is_injected(namespace).await?;
+    is_injected(namespace, "on").await?;
 
     // What the manager has registered survives an upgrade, in which one of its rights goes.
     helm(&[&["upgrade", "--set", "controllers={webhook}"][..], &release].concat()).await?;
-    is_injected(namespace).await?;
+    is_injected(namespace, "on").await?;
     let refused = pillion(&["uninstall"]).await.err().context("pillion has uninstalled a release of Helm")?;
     ensure!(format!("{refused:#}").contains("helm uninstall"), "{refused:#}");
 
@@ -101,7 +119,7 @@ fn workload(name: &str, line: &str, spec: Value) -> Value {
 
 async fn injects_every_workload(namespace: &Namespace) -> anyhow::Result<()> {
     custom_resources::create(namespace, &set(namespace)).await?;
-    is_injected(namespace).await?;
+    is_injected(namespace, "on").await?;
     namespace.create::<Deployment>(workload("deployment", UNTIL_TERM, json!({}))).await?;
     namespace.create::<StatefulSet>(workload("stateful-set", UNTIL_TERM, json!({"serviceName": "none"}))).await?;
     namespace.create::<DaemonSet>(workload("daemon-set", UNTIL_TERM, json!({}))).await?;
@@ -122,14 +140,14 @@ async fn injects_every_workload(namespace: &Namespace) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn has_proxy(pod: &Pod) -> bool {
+pub(super) fn has_proxy(pod: &Pod) -> bool {
     let containers = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
     containers.into_iter().any(|container| container.name == "proxy")
 }
 
-/// Every replica has seen the set: a dry run often enough for all of them to be asked.
-async fn is_injected(namespace: &Namespace) -> anyhow::Result<()> {
-    let pod = json!({"metadata": {"name": "try", "labels": {"mesh": "on"}}, "spec": {"containers": [shell("main", A_WHILE)]}});
+/// Every replica has seen the set that selects `mesh`: a dry run often enough for all of them to be asked.
+pub(super) async fn is_injected(namespace: &Namespace, mesh: &str) -> anyhow::Result<()> {
+    let pod = json!({"metadata": {"name": "try", "labels": {"mesh": mesh}}, "spec": {"containers": [shell("main", A_WHILE)]}});
     let pod: Pod = serde_json::from_value(pod)?;
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
     wait::until("pods that are injected", async || {
@@ -179,7 +197,7 @@ async fn comes_back_with_sets_of_an_older_version(namespace: &Namespace) -> anyh
     .await?;
     scale(2).await?;
     kubectl(&["rollout", "status", "deployment/pillion-manager", "--namespace", HOME, "--timeout=2m"]).await?;
-    is_injected(namespace).await
+    is_injected(namespace, "on").await
 }
 
 /// Changes the version in which SidecarSets are stored from now on.
@@ -216,7 +234,7 @@ async fn stays_usable(namespace: &Namespace) -> anyhow::Result<()> {
 }
 
 /// Deletes what other scenarios have left: the definition of SidecarSet is there once in a cluster.
-async fn clear(namespace: &Namespace) -> anyhow::Result<()> {
+pub(super) async fn clear(namespace: &Namespace) -> anyhow::Result<()> {
     let (definitions, delete) = (custom_resources::definitions(namespace.client()), DeleteParams::default());
     let namespaces: Api<KubeNamespace> = Api::all(namespace.client());
     wait::until("the end of what was there", async || {

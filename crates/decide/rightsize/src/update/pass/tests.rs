@@ -8,7 +8,13 @@ use serde_json::{Value, json};
 use super::*;
 use crate::pod::{Owner, ResizeState};
 
-const ALL: Gates = Gates { native_sidecar: true, cpu_startup_boost: true, in_place: true, per_vpa_config: true };
+const ALL: Gates = Gates {
+    native_sidecar: true,
+    cpu_startup_boost: true,
+    in_place: true,
+    per_vpa_config: true,
+    sidecar_set_target: true,
+};
 
 fn now() -> Timestamp {
     "2026-01-02T00:00:00Z".parse().unwrap()

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const NATIVE: Gates = Gates { native_sidecar: true, cpu_startup_boost: false, in_place: false, per_vpa_config: false };
+const NATIVE: Gates = Gates { native_sidecar: true, ..Gates::NONE };
 
 fn now() -> Timestamp {
     "2026-01-02T00:00:00Z".parse().unwrap()

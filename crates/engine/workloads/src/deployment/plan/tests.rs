@@ -1,4 +1,4 @@
-//! Whole rollouts, step by step, with pods that come and go as told.
+//! Whole rollouts, step by step, with pods that come and go as planned.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ impl World {
         self.sets.iter().map(|set| set.spec.replicas.unwrap_or(1)).sum()
     }
 
-    /// Pods that are available now and stay, whatever the sets were just told.
+    /// Pods that are available now and stay, whatever was just written to the sets.
     fn available(&self) -> i32 {
         let left = |set: &ReplicaSet| set.status.available_replicas.unwrap_or(0).min(set.spec.replicas.unwrap_or(1));
         self.sets.iter().map(left).sum()

@@ -6,7 +6,13 @@ use serde_json::json;
 use super::super::decode;
 use super::*;
 
-const ALL: Gates = Gates { native_sidecar: true, cpu_startup_boost: true, in_place: true, per_vpa_config: true };
+const ALL: Gates = Gates {
+    native_sidecar: true,
+    cpu_startup_boost: true,
+    in_place: true,
+    per_vpa_config: true,
+    sidecar_set_target: true,
+};
 
 fn autoscaler(mut spec: Value) -> VerticalPodAutoscaler {
     if spec.get("targetRef").is_none() {

@@ -7,7 +7,7 @@ use pillion_api::names;
 use pillion_api::pod::Pod;
 use pillion_api::record::Records;
 use pillion_inject::quotas;
-use pillion_rollout::{Grant, quota};
+use pillion_rollout::{Grant, Limit, Origin, PodView, Texts};
 
 use crate::places::Ask;
 use crate::state::Inner;
@@ -21,7 +21,7 @@ pub(super) struct Places {
     pub(super) id: Option<String>,
     /// What whoever creates the pod should know.
     pub(super) warnings: Vec<String>,
-    /// The sets in which a place was taken.
+    /// The sets that count the pod.
     taken: Vec<String>,
 }
 
@@ -38,13 +38,14 @@ pub(super) async fn ask(inner: &Inner, snapshot: &Snapshot, pod: &Pod, id: &str,
             places.id = pod.annotation(names::QUOTA_PLACE).map(str::to_owned);
             continue;
         }
-        let matched = asked.set.status.as_ref().map_or(0, |status| status.matched_pods);
-        let limit = quota(asked.set, usize::try_from(matched).unwrap_or_default());
-        if limit == 0 {
+        let limit = Limit::of(asked.set);
+        if limit == Limit::Number(0) {
             places.granted.insert(name, false);
             continue;
         }
-        let ask = Ask { id: id.to_owned(), revision: asked.revision.to_owned(), limit, is_dry_run };
+        let is_percentage = matches!(limit, Limit::Percentage(_));
+        let origin = Origin::of(&PodView::new(pod, &mut Texts::default()));
+        let ask = Ask { id: id.to_owned(), origin, revision: asked.revision.to_owned(), limit, is_dry_run };
         let grant = inner.places.ask(&inner.config, asked.set, ask).await;
         if grant.is_none() {
             places.warnings.push(format!(
@@ -52,7 +53,7 @@ pub(super) async fn ask(inner: &Inner, snapshot: &Snapshot, pod: &Pod, id: &str,
             ));
         }
         let is_granted = grant == Some(Grant::Place);
-        if is_granted {
+        if is_granted || is_percentage && grant.is_some() {
             places.id = Some(id.to_owned());
             if !is_dry_run {
                 places.taken.push(name.clone());

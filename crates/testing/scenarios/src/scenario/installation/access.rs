@@ -114,7 +114,7 @@ pub(super) async fn is_what_is_needed_and_nothing_else(client: &Client) -> anyho
     let mut wrong = Vec::new();
     for (rights, expected) in [(NEEDED, true), (REFUSED, false)] {
         for right in rights {
-            if may(client, right).await? != expected {
+            if may(client, "pillion-manager", right).await? != expected {
                 wrong.push(format!("{right:?} should be {}", if expected { "allowed" } else { "refused" }));
             }
         }
@@ -123,11 +123,63 @@ pub(super) async fn is_what_is_needed_and_nothing_else(client: &Client) -> anyho
     Ok(())
 }
 
-async fn may(client: &Client, (verb, resource, namespace, name): &Right) -> anyhow::Result<bool> {
+/// Rights that one part has, where each runs with an account of its own. No other part has them.
+const OF_PARTS: &[(&str, &[Right])] = &[
+    (
+        "pillion-manager",
+        &[
+            ("patch", "mutatingwebhookconfigurations.admissionregistration.k8s.io", "", "pillion"),
+            ("update", "secrets", "pillion-system", "pillion-webhook-certificate"),
+            ("update", "leases.coordination.k8s.io", "pillion-system", "pillion-webhook"),
+        ],
+    ),
+    (
+        "pillion-rollout",
+        &[
+            ("patch", "pods/status", "default", "any"),
+            ("delete", "controllerrevisions.apps", "kruise-system", "any"),
+            ("update", "leases.coordination.k8s.io", "pillion-system", "pillion-rollout"),
+        ],
+    ),
+    (
+        "pillion-repair",
+        &[
+            ("update", "leases.coordination.k8s.io", "pillion-system", "pillion-repair"),
+            ("list", "endpointslices.discovery.k8s.io", "pillion-system", ""),
+        ],
+    ),
+    ("pillion-lifecycle", &[("update", "leases.coordination.k8s.io", "pillion-system", "pillion-lifecycle")]),
+    (
+        "pillion-recommender",
+        &[
+            ("create", "verticalpodautoscalercheckpoints.autoscaling.k8s.io", "default", ""),
+            ("get", "nodes/metrics", "", "any"),
+        ],
+    ),
+    ("pillion-updater", &[("patch", "pods/resize", "default", "any")]),
+];
+
+/// Fails with every right of a part that the part lacks, or that another has.
+pub(super) async fn of_parts_is_what_each_needs(client: &Client) -> anyhow::Result<()> {
+    let mut wrong = Vec::new();
+    for (owner, rights) in OF_PARTS {
+        for right in *rights {
+            for (account, _) in OF_PARTS {
+                if may(client, account, right).await? != (owner == account) {
+                    wrong.push(format!("{account}: {right:?}"));
+                }
+            }
+        }
+    }
+    ensure!(wrong.is_empty(), "rights of parts that run apart: {}", wrong.join("; "));
+    Ok(())
+}
+
+async fn may(client: &Client, account: &str, (verb, resource, namespace, name): &Right) -> anyhow::Result<bool> {
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let (resource, group) = resource.split_once('.').unwrap_or((resource, ""));
     let review = json!({"metadata": {}, "spec": {
-        "user": "system:serviceaccount:pillion-system:pillion-manager",
+        "user": format!("system:serviceaccount:pillion-system:{account}"),
         "groups": ["system:serviceaccounts", "system:serviceaccounts:pillion-system", "system:authenticated"],
         "resourceAttributes": {
             "verb": verb, "group": group, "resource": resource, "subresource": subresource, "namespace": namespace, "name": name,

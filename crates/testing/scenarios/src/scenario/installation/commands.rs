@@ -6,18 +6,18 @@ use anyhow::{Context as _, ensure};
 use tokio::process::Command;
 
 /// Runs `pillion`, and gives what it wrote to stderr.
-pub(super) async fn pillion(arguments: &[&str]) -> anyhow::Result<String> {
+pub(in crate::scenario) async fn pillion(arguments: &[&str]) -> anyhow::Result<String> {
     let program = std::env::var_os("PILLION").context("PILLION names the program; `cargo xtask test real` sets it")?;
     Ok(run(&program, arguments).await?.1)
 }
 
 /// Runs `kubectl`, and gives what it printed.
-pub(super) async fn kubectl(arguments: &[&str]) -> anyhow::Result<String> {
+pub(in crate::scenario) async fn kubectl(arguments: &[&str]) -> anyhow::Result<String> {
     Ok(run(OsStr::new("kubectl"), arguments).await?.0)
 }
 
 /// Runs `helm`, and gives what it printed.
-pub(super) async fn helm(arguments: &[&str]) -> anyhow::Result<String> {
+pub(in crate::scenario) async fn helm(arguments: &[&str]) -> anyhow::Result<String> {
     let program = tokio::task::spawn_blocking(pillion_cluster::helm).await??;
     Ok(run(program.as_os_str(), arguments).await?.0)
 }

@@ -1,0 +1,109 @@
+//! Sidecars with a `resourcesPolicy` follow an app that was resized in place, whoever resized it.
+//!
+//! ```text
+//!  pods whose own containers were resized ─▶ admission::follow (the policies of their SidecarSets) ─▶ one patch of pods/resize, one event
+//! ```
+
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Api;
+use kube::core::{ApiResource, DynamicObject};
+use pillion_admission::follow;
+use pillion_api::pod::Pod;
+use pillion_events::Recorder;
+use pillion_gates::Gate;
+use pillion_inject::has_policy;
+use pillion_rightsize::update::{RateLimit, changes_qos_class};
+use pillion_rightsize::{ContainerTarget, PodView, resource_patch};
+use serde_json::{Value, json};
+
+use crate::state::Inner;
+
+/// Runs until dropped; without the gate there is nothing to do.
+pub(crate) async fn run(inner: &Inner) {
+    if !inner.config.gates.is_enabled(Gate::SidecarFollowsApp) {
+        return std::future::pending().await;
+    }
+    let (config, cluster) = (&inner.config, &inner.rightsizing.cluster);
+    cluster.pods_synced().await;
+    inner.filled().await;
+    let now = config.now.clone();
+    let recorder = Recorder::new(config.client.clone(), move || now(), "pillion");
+    let rate = config.rightsizing.rate;
+    let mut limit = RateLimit::new(rate.resizes, rate.burst, (config.now)());
+    let mut resized = cluster.resized_pods();
+    while let Some((namespace, name)) = resized.next().await {
+        let followed = look(inner, &recorder, &mut limit, &namespace, &name).await;
+        if let Err(error) = followed {
+            tracing::warn!(pod = name, namespace, %error, "the sidecars of a pod that was resized cannot follow");
+        }
+    }
+}
+
+async fn look(
+    inner: &Inner,
+    recorder: &Recorder,
+    limit: &mut RateLimit,
+    namespace: &str,
+    name: &str,
+) -> Result<(), kube::Error> {
+    let catalog = inner.views.borrow().snapshot.catalog.clone();
+    let Some(known) = inner.rightsizing.cluster.pod(namespace, name) else { return Ok(()) };
+    if !known.injected.iter().any(|(set, _)| has_policy(&catalog, set)) {
+        return Ok(());
+    }
+    let config = &inner.config;
+    let pods = ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
+    let api: Api<DynamicObject> = Api::namespaced_with(config.client.clone(), namespace, &pods);
+    let Some(object) = api.get_opt(name).await? else { return Ok(()) };
+    let value = serde_json::to_value(object).map_err(kube::Error::SerdeError)?;
+    let Ok(pod) = Pod::new(value) else { return Ok(()) };
+    let view = PodView::new(&pod);
+    let sized = inner.rightsizing.cluster.sized_containers(&view, &config.namespace, config.gates.into());
+    let targets = match follow(&pod, &catalog, |container| sized.iter().any(|it| it == container)) {
+        Ok(targets) => targets,
+        Err(denied) => {
+            recorder.warning(&reference(&view), "SidecarCannotFollow", denied.to_string());
+            return Ok(());
+        }
+    };
+    if targets.is_empty() {
+        return Ok(());
+    }
+    if changes_qos_class(&view, &targets) {
+        let text = "its sidecars cannot follow the app in place: the QoS class of the pod would change";
+        recorder.warning(&reference(&view), "SidecarCannotFollow", text);
+        return Ok(());
+    }
+    while let Err(pause) = limit.take((config.now)()) {
+        tokio::time::sleep(Duration::try_from(pause).unwrap_or_default()).await;
+    }
+    resize(inner, &view, &targets).await?;
+    let names: Vec<&str> = targets.iter().map(|target| target.container.as_str()).collect();
+    let text = format!("resized {} by its resourcesPolicy, since the app was resized", names.join(", "));
+    recorder.normal(&reference(&view), "SidecarFollowsApp", text);
+    Ok(())
+}
+
+async fn resize(inner: &Inner, pod: &PodView, targets: &[ContainerTarget]) -> Result<(), kube::Error> {
+    // Another pod of the same name must not get what was meant for this one.
+    let this_one = json!({"op": "test", "path": "/metadata/uid", "value": pod.uid});
+    let operations: Vec<Value> = std::iter::once(this_one).chain(resource_patch(pod, targets)).collect();
+    let body = serde_json::to_vec(&operations).map_err(kube::Error::SerdeError)?;
+    let path = format!("/api/v1/namespaces/{}/pods/{}/resize", pod.namespace, pod.name);
+    let request = axum::http::Request::patch(path).header("content-type", "application/json-patch+json").body(body);
+    inner.config.client.request::<Value>(request.map_err(kube::Error::HttpError)?).await.map(drop)
+}
+
+fn reference(pod: &PodView) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("Pod".to_owned()),
+        namespace: Some(pod.namespace.clone()),
+        name: Some(pod.name.clone()),
+        uid: Some(pod.uid.clone()),
+        ..ObjectReference::default()
+    }
+}
