@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Empty};
+use hyper::Method;
 use hyper::client::conn::http1;
 use hyper::header::{ACCEPT, CONNECTION, HOST, HeaderName, HeaderValue, LOCATION, USER_AGENT};
 use hyper_util::rt::TokioIo;
@@ -39,7 +40,16 @@ impl HttpGet {
     /// # Errors
     /// There is no answer within `timeout`; in the words of Go's client.
     pub async fn send(&self, timeout: Option<Duration>) -> Result<Answer, String> {
-        let answer = follow(self.clone());
+        self.send_as("GET", timeout).await
+    }
+
+    /// Sends the request with another method, and without a body. Only redirects of GET and HEAD are followed.
+    ///
+    /// # Errors
+    /// There is no answer within `timeout`, or this is no method.
+    pub async fn send_as(&self, method: &str, timeout: Option<Duration>) -> Result<Answer, String> {
+        let method = Method::from_bytes(method.as_bytes()).map_err(|error| error.to_string())?;
+        let answer = follow(self.clone(), &method);
         let answer = match timeout {
             None => answer.await,
             Some(timeout) => tokio::time::timeout(timeout, answer).await.unwrap_or_else(|_| {
@@ -73,10 +83,11 @@ impl HttpGet {
     }
 }
 
-async fn follow(mut request: HttpGet) -> Result<Answer, String> {
+async fn follow(mut request: HttpGet, method: &Method) -> Result<Answer, String> {
     for _ in 0..REDIRECTS {
-        let answer = once(&request).await?;
-        let next = answer.location.as_deref().filter(|_| (300..400).contains(&answer.status));
+        let answer = once(&request, method).await?;
+        let followed = (300..400).contains(&answer.status) && method.is_safe();
+        let next = answer.location.as_deref().filter(|_| followed);
         match next.and_then(|location| request.redirected(location)) {
             Some(next) => request = next,
             None => return Ok(answer),
@@ -85,11 +96,11 @@ async fn follow(mut request: HttpGet) -> Result<Answer, String> {
     Err(format!("stopped after {REDIRECTS} redirects"))
 }
 
-async fn once(request: &HttpGet) -> Result<Answer, String> {
+async fn once(request: &HttpGet, method: &Method) -> Result<Answer, String> {
     let address = address(&request.host, request.port);
     let stream = TcpStream::connect(&address).await.map_err(|error| dial_error(&address, &error))?;
     if !request.https {
-        return exchange(stream, request).await;
+        return exchange(stream, request, method).await;
     }
     let name = ServerName::try_from(request.host.clone()).map_err(|error| error.to_string())?;
     let stream = TLS.connect(name, stream).await.map_err(|error| {
@@ -97,16 +108,17 @@ async fn once(request: &HttpGet) -> Result<Answer, String> {
         let plain = error.to_string().contains("InvalidMessage") || error.to_string().contains("corrupt message");
         if plain { "http: server gave HTTP response to HTTPS client".to_owned() } else { error.to_string() }
     })?;
-    exchange(stream, request).await
+    exchange(stream, request, method).await
 }
 
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: &HttpGet,
+    method: &Method,
 ) -> Result<Answer, String> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
     let exchange = async {
-        let response = sender.send_request(message(request)?).await.map_err(|error| sentence(&error))?;
+        let response = sender.send_request(message(request, method)?).await.map_err(|error| sentence(&error))?;
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let (status, mut body) = (response.status().as_u16(), response.into_body());
         let mut read = BytesMut::new();
@@ -129,9 +141,9 @@ async fn exchange(
     }
 }
 
-fn message(request: &HttpGet) -> Result<hyper::Request<Empty<Bytes>>, String> {
-    let mut message =
-        hyper::Request::get(request.path.as_str()).body(Empty::new()).map_err(|error| error.to_string())?;
+fn message(request: &HttpGet, method: &Method) -> Result<hyper::Request<Empty<Bytes>>, String> {
+    let message = hyper::Request::builder().method(method.clone()).uri(request.path.as_str());
+    let mut message = message.body(Empty::new()).map_err(|error| error.to_string())?;
     let headers = message.headers_mut();
     for (name, value) in &request.headers {
         let name = HeaderName::try_from(name.as_str()).map_err(|error| error.to_string())?;

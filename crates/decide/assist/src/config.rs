@@ -149,6 +149,19 @@ impl Config {
             return Err(show(text, mistakes));
         }
         config.warnings = warnings;
+        if let Some(fields) = fields {
+            for plugin in &mut config.plugins {
+                match &mut plugin.kind {
+                    Kind::HttpProbe(endpoints) => {
+                        for endpoint in endpoints {
+                            endpoint.storage.expand(fields);
+                        }
+                    }
+                    Kind::HotUpdate(update) => update.storage.expand(fields),
+                    Kind::Other(other) => other.storage.expand(fields),
+                }
+            }
+        }
         config.plugins.sort_by_key(|plugin| plugin.boot_order);
         Ok(config)
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::expand::Fields;
 use super::reader::Field;
 
 /// Where the result of an endpoint or of a plugin is written.
@@ -115,7 +116,14 @@ impl Storage {
         storage.target = kube.get(&["target"]).map(|target| Target::read(&target));
         storage.json_path = kube.get(&["jsonPath"]).map(|path| pointer(&path));
         let policies = kube.get(&["markerPolices", "markerPolicies", "markerPolicy"]);
-        storage.policies = policies.map(|list| list.items().iter().map(Policy::read).collect()).unwrap_or_default();
+        storage.policies =
+            policies.as_ref().map(|list| list.items().iter().map(Policy::read).collect()).unwrap_or_default();
+        let game_server = policies.iter().flat_map(Field::items);
+        if storage.target.is_none()
+            && game_server.into_iter().any(|policy| policy.get(&["gameServerOpsState"]).is_some())
+        {
+            storage.target = Some(Target::game_server());
+        }
         let by_path = storage.json_path.is_some() || storage.policies.iter().any(|policy| !policy.values.is_empty());
         match (&storage.target, by_path) {
             (None, true) => kube.wrong("`jsonPath` needs a `target`: the object that it leads into"),
@@ -123,6 +131,12 @@ impl Storage {
             _ => {}
         }
         storage
+    }
+
+    pub(super) fn expand(&mut self, fields: &Fields) {
+        if let Some(target) = &mut self.target {
+            target.expand(fields);
+        }
     }
 
     /// Every key of the pod's annotations that this storage writes.
@@ -139,6 +153,26 @@ impl Storage {
 }
 
 impl Target {
+    /// The `GameServer` of the pod, which has its name.
+    fn game_server() -> Target {
+        Target {
+            group: "game.kruise.io".to_owned(),
+            version: "v1alpha1".to_owned(),
+            resource: "gameservers".to_owned(),
+            namespace: "${SELF:POD_NAMESPACE}".to_owned(),
+            name: "${SELF:POD_NAME}".to_owned(),
+        }
+    }
+
+    /// Replaces the variables of a target that nobody wrote.
+    fn expand(&mut self, fields: &Fields) {
+        for text in [&mut self.namespace, &mut self.name] {
+            if let Some(value) = text.strip_prefix("${SELF:").and_then(|name| fields.get(name.strip_suffix('}')?)) {
+                value.clone_into(text);
+            }
+        }
+    }
+
     fn read(field: &Field<'_>) -> Target {
         field.mapping(&["group", "version", "resource", "namespace", "name", "podOwner"]);
         let text = |name: &str| field.get(&[name]).map(|text| text.text()).unwrap_or_default();

@@ -164,3 +164,20 @@ plugins:
     let config = read_sample(text);
     assert_eq!(config.secrets().iter().map(|key| key.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
 }
+
+#[test]
+fn an_ops_state_without_a_target_goes_to_the_game_server_of_the_pod() {
+    let text = "
+plugins:
+- name: http_probe
+  config:
+    endpoints:
+    - url: http://x
+      storageConfig: {type: InKube, inKube: {markerPolices: [{state: idle, gameServerOpsState: WaitToBeDeleted}]}}
+";
+    let config = read_sample(text);
+    let storage = config.storages().next().unwrap();
+    let path = "/apis/game.kruise.io/v1alpha1/namespaces/games/gameservers/web-1";
+    assert_eq!(storage.target.as_ref().unwrap().path(None), path);
+    assert_eq!(storage.policies[0].values["/spec/opsState"], "WaitToBeDeleted");
+}

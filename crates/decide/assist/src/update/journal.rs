@@ -22,6 +22,8 @@ pub struct Journal {
     pub old: Option<String>,
     /// The name, in the agent's own directory, that is exchanged with the file.
     pub staged: Option<String>,
+    /// Why the update has failed: the old file comes back.
+    pub failed: Option<String>,
     /// How often a restart has tried again.
     pub attempts: u32,
 }
@@ -42,7 +44,9 @@ pub enum Resume {
     Again,
     /// The new file is in place: the main process is made to read it, and it is verified.
     Reload,
-    /// It was tried too often: the old file stays, and the result says so.
+    /// The new file is in place and has failed: the old one comes back.
+    Undo,
+    /// It has failed, or was tried too often: the old file stays, and the result says so.
     GiveUp,
 }
 
@@ -53,10 +57,12 @@ const ATTEMPTS: u32 = 3;
 pub fn resume(journal: &Journal, on_disk: &OnDisk) -> Resume {
     let new = matches!((on_disk, &journal.new), (OnDisk::Digest(found), Some(new)) if found == new);
     let changes = journal.new != journal.old;
-    match (new && changes, journal.attempts >= ATTEMPTS) {
-        (true, _) => Resume::Reload,
-        (false, false) => Resume::Again,
+    match (new && changes, journal.failed.is_some()) {
+        (true, true) => Resume::Undo,
+        (true, false) => Resume::Reload,
         (false, true) => Resume::GiveUp,
+        (false, false) if journal.attempts >= ATTEMPTS => Resume::GiveUp,
+        (false, false) => Resume::Again,
     }
 }
 
@@ -75,6 +81,7 @@ mod tests {
             new: new.map(str::to_owned),
             old: Some("old".into()),
             staged: None,
+            failed: None,
             attempts,
         };
         let digest = |text: &str| OnDisk::Digest(text.to_owned());
@@ -86,6 +93,9 @@ mod tests {
             (journal(Some("new"), 3), digest("old"), Resume::GiveUp),
             (journal(Some("new"), 0), OnDisk::Nothing, Resume::Again),
         ];
+        let failed = Journal { failed: Some("x".into()), ..journal(Some("new"), 0) };
+        assert_eq!(resume(&failed, &digest("new")), Resume::Undo);
+        assert_eq!(resume(&failed, &digest("old")), Resume::GiveUp);
         for (journal, on_disk, expected) in table {
             assert_eq!(resume(&journal, &on_disk), expected, "{journal:?} {on_disk:?}");
         }

@@ -1,0 +1,169 @@
+//! `hot_update`: replaces files of the app while it runs.
+//!
+//! ```text
+//!  POST /hot-update ┐
+//!  ConfigMap        ├─▶ Trigger ─▶ check ─▶ journal ─▶ fetch ▸ verify ▸ unpack ─▶ exchange ─▶ reload ─▶ probe ─▶ result
+//!  dropped file     │                          │                                     ▲                    │ failed
+//!  sidecar-result   ┘ (an empty directory)     └── a restart goes on from here       └──── exchange ◀─────┘
+//! ```
+
+mod directory;
+mod fetch;
+mod reload;
+mod unpack;
+mod updater;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pillion_assist::{Refusal, Trigger};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+pub(crate) use updater::Updater;
+
+use crate::api::{self, BoxFuture};
+use crate::files::Changes;
+use crate::log;
+use crate::plugin::{Host, Plugin};
+use updater::UpdateError;
+
+/// The plugin: triggers that are not requests, and what happens at its start.
+pub(crate) struct HotUpdate {
+    updater: Arc<Updater>,
+}
+
+impl HotUpdate {
+    pub(crate) fn new(updater: Arc<Updater>) -> HotUpdate {
+        HotUpdate { updater }
+    }
+
+    /// Recovers; what cannot be fetched now is tried again ever more slowly.
+    async fn recover(&self) {
+        let mut pause = Duration::from_secs(30);
+        while let Err(error) = self.updater.recover().await {
+            log::line(format_args!("hot_update: {error}"));
+            if !matches!(error, UpdateError::Fetch(_)) {
+                return;
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_mins(5));
+        }
+    }
+
+    /// Follows a ConfigMap.
+    async fn follow(&self, host: &Host) {
+        let Some(name) = &self.updater.config().config_map else { return std::future::pending().await };
+        let (sender, mut changes) = mpsc::channel(1);
+        let following = api::follow_config_map(&*host.api, &host.pod.name.namespace, name, sender);
+        let updating = async {
+            let mut wanted: Option<BTreeMap<String, String>> = None;
+            let mut pause = Duration::from_secs(30);
+            loop {
+                let retry = tokio::time::sleep(pause);
+                wanted = tokio::select! {
+                    change = changes.recv() => {
+                        pause = Duration::from_secs(30);
+                        match change {
+                            Some(change) => change,
+                            None => return,
+                        }
+                    }
+                    () = retry, if wanted.is_some() => wanted,
+                };
+                let Some(data) = &wanted else { continue };
+                let trigger = Trigger::read(|key| data.get(key).map(String::as_str));
+                match self.try_once(trigger, name).await {
+                    // What was not fetched is tried again; what did not work is not.
+                    Err(UpdateError::Fetch(_)) => pause = (pause * 2).min(Duration::from_mins(5)),
+                    _ => wanted = None,
+                }
+            }
+        };
+        tokio::join!(following, updating);
+    }
+
+    /// Takes files that are dropped into a directory.
+    async fn pick_up(&self) -> Result<(), String> {
+        let Some(directory) = &self.updater.config().drop_dir else { return std::future::pending().await };
+        let directory = Path::new(directory);
+        let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
+        let changes = Changes::of(directory).map_err(failed)?;
+        loop {
+            let mut names: Vec<String> = std::fs::read_dir(directory)
+                .map_err(failed)?
+                .flatten()
+                .filter_map(|entry| entry.file_name().into_string().ok())
+                .filter(|name| {
+                    Path::new(name).extension().is_some_and(|extension| extension == "json") && !name.starts_with('.')
+                })
+                .collect();
+            names.sort();
+            for name in names {
+                let path = directory.join(&name);
+                let text = read_bounded(&path).unwrap_or_default();
+                let result = match self.try_once(Trigger::from_json(&text), &name).await {
+                    Ok(()) => "Update success".to_owned(),
+                    Err(error) => error.to_string(),
+                };
+                let _ = std::fs::remove_file(&path);
+                let _ = std::fs::write(path.with_extension("result"), result + "\n");
+            }
+            changes.next().await.map_err(failed)?;
+        }
+    }
+
+    async fn try_once(&self, trigger: Result<Trigger, Refusal>, from: &str) -> Result<(), UpdateError> {
+        let updated = match trigger {
+            Ok(trigger) => self.updater.update(trigger).await.map(drop),
+            Err(refusal) => Err(UpdateError::Refused(refusal.message().to_owned())),
+        };
+        if let Err(error) = &updated {
+            log::line(format_args!("hot_update: {from}: {error}"));
+        }
+        updated
+    }
+}
+
+/// A file that somebody dropped: not through a link, and not without end.
+fn read_bounded(path: &Path) -> std::io::Result<String> {
+    use std::io::Read as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
+    let mut text = String::new();
+    file.take(64 << 10).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+impl Plugin for HotUpdate {
+    fn name(&self) -> &'static str {
+        "hot_update"
+    }
+
+    fn init(&mut self, _config: &Value, host: Host) -> Result<(), String> {
+        self.updater.set_host(host);
+        Ok(())
+    }
+
+    fn start(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            let host = self.updater.host()?;
+            self.recover().await;
+            tokio::select! {
+                () = self.follow(&host) => Err("the ConfigMap is not followed any more".to_owned()),
+                ended = self.pick_up() => ended,
+            }
+        })
+    }
+
+    fn status(&self) -> String {
+        self.updater.result()
+    }
+
+    fn config_type(&self) -> &'static str {
+        "{fileDir, loadPatchType, signal, request, command, verify, storageConfig}"
+    }
+}

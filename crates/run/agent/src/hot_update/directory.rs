@@ -1,0 +1,224 @@
+//! The one directory that updates are written to.
+//!
+//! The app's containers share it, so that nothing in it is trusted: every step is relative to an open descriptor, and no symbolic link is
+//! followed. What goes into place gets there by one rename.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use pillion_assist::OnDisk;
+use rustix::fs::{self, AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
+
+/// The agent's own directory inside it: on the same file system, so that a rename is enough.
+const OWN: &str = ".pillion-agent";
+const JOURNAL: &str = "journal.json";
+const CURRENT: &str = "current.json";
+
+/// An open directory.
+pub(crate) struct Directory {
+    files: OwnedFd,
+    own: OwnedFd,
+    mode: u32,
+}
+
+const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+impl Directory {
+    /// Opens the directory, and makes it if it is missing.
+    pub(crate) fn open(path: &Path, mode: u32) -> std::io::Result<Directory> {
+        match std::fs::DirBuilder::new().recursive(true).create(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let files = fs::openat(CWD, path, FOLDER | OFlags::RDONLY, Mode::empty())?;
+        match fs::mkdirat(&files, OWN, Mode::from_raw_mode(0o700)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let own = fs::openat(&files, OWN, FOLDER | OFlags::RDONLY, Mode::empty())?;
+        Ok(Directory { files, own, mode })
+    }
+
+    /// A new file among the agent's own; what had the name is gone.
+    pub(crate) fn create(&self, name: &str) -> std::io::Result<File> {
+        self.discard(name);
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(fs::openat(&self.own, name, flags, Mode::from_raw_mode(self.mode & 0o777))?))
+    }
+
+    /// A new directory among the agent's own.
+    pub(crate) fn create_folder(&self, name: &str) -> std::io::Result<OwnedFd> {
+        self.discard(name);
+        fs::mkdirat(&self.own, name, folder_mode(self.mode))?;
+        Ok(fs::openat(&self.own, name, FOLDER | OFlags::RDONLY, Mode::empty())?)
+    }
+
+    /// Opens one of the agent's own files for reading.
+    pub(crate) fn read(&self, name: &str) -> std::io::Result<File> {
+        Ok(File::from(fs::openat(&self.own, name, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?))
+    }
+
+    /// The mode of files.
+    pub(crate) fn mode(&self) -> u32 {
+        self.mode
+    }
+
+    /// Removes one of the agent's own files or directories, if it is there.
+    pub(crate) fn discard(&self, name: &str) {
+        let _ = remove(self.own.as_fd(), name, 0);
+    }
+
+    /// What is in place under a name.
+    pub(crate) fn on_disk(&self, file: &str) -> std::io::Result<OnDisk> {
+        digest(self.files.as_fd(), file)
+    }
+
+    /// The digest of something of the agent's own.
+    pub(crate) fn own_digest(&self, name: &str) -> std::io::Result<OnDisk> {
+        digest(self.own.as_fd(), name)
+    }
+
+    /// Puts `staged` in place as `file`, in one step. What was there is `staged` afterwards. Done twice, nothing has changed.
+    pub(crate) fn exchange(&self, staged: &str, file: &str) -> std::io::Result<()> {
+        let there = match fs::statat(&self.files, file, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => true,
+            Err(Errno::NOENT) => false,
+            Err(error) => return Err(error.into()),
+        };
+        let flags = if there { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
+        fs::renameat_with(&self.own, staged, &self.files, file, flags)?;
+        self.sync()
+    }
+
+    /// Takes `file` out of place, to be `staged` again.
+    pub(crate) fn take_out(&self, file: &str, staged: &str) -> std::io::Result<()> {
+        self.discard(staged);
+        fs::renameat_with(&self.files, file, &self.own, staged, RenameFlags::NOREPLACE)?;
+        self.sync()
+    }
+
+    fn sync(&self) -> std::io::Result<()> {
+        fs::fsync(&self.own)?;
+        Ok(fs::fsync(&self.files)?)
+    }
+
+    /// Writes one of the agent's own files so that it is either old or new.
+    fn write(&self, name: &str, text: &str) -> std::io::Result<()> {
+        let temporary = format!("{name}.new");
+        let mut file = self.create(&temporary)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::renameat(&self.own, &temporary, &self.own, name)?;
+        Ok(fs::fsync(&self.own)?)
+    }
+
+    fn load(&self, name: &str) -> Option<String> {
+        let mut text = String::new();
+        self.read(name).ok()?.take(64 << 10).read_to_string(&mut text).ok()?;
+        Some(text)
+    }
+
+    pub(crate) fn save_journal<T: serde::Serialize>(&self, journal: &T) -> std::io::Result<()> {
+        self.write(JOURNAL, &serde_json::to_string(journal)?)
+    }
+
+    pub(crate) fn journal<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_str(&self.load(JOURNAL)?).ok()
+    }
+
+    pub(crate) fn close_journal(&self) {
+        self.discard(JOURNAL);
+        let _ = fs::fsync(&self.own);
+    }
+
+    pub(crate) fn save_current<T: serde::Serialize>(&self, current: &T) -> std::io::Result<()> {
+        self.write(CURRENT, &serde_json::to_string(current)?)
+    }
+
+    pub(crate) fn current<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_str(&self.load(CURRENT)?).ok()
+    }
+}
+
+/// The mode of directories beside files of this mode: whoever reads may enter.
+pub(crate) fn folder_mode(mode: u32) -> Mode {
+    Mode::from_raw_mode(mode | 0o700 | ((mode & 0o444) >> 2))
+}
+
+/// Deeper trees are not walked.
+const DEPTH: u32 = 64;
+
+fn remove(at: rustix::fd::BorrowedFd<'_>, name: &str, depth: u32) -> std::io::Result<()> {
+    match fs::unlinkat(at, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::ISDIR | Errno::PERM) if depth < DEPTH => {}
+        Err(error) => return Err(error.into()),
+    }
+    let folder = fs::openat(at, name, FOLDER | OFlags::RDONLY, Mode::empty())?;
+    for entry in names(&folder)? {
+        remove(folder.as_fd(), &entry, depth + 1)?;
+    }
+    Ok(fs::unlinkat(at, name, AtFlags::REMOVEDIR)?)
+}
+
+/// The names in a directory, sorted.
+fn names(folder: &OwnedFd) -> std::io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name != "." && name != ".." {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The SHA-256 of a file, or of the listing of a directory with the digests of its files.
+fn digest(at: rustix::fd::BorrowedFd<'_>, name: &str) -> std::io::Result<OnDisk> {
+    match fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => Ok(OnDisk::Nothing),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(OnDisk::Digest(digest_at(at, name, 0)?)),
+    }
+}
+
+fn digest_at(at: rustix::fd::BorrowedFd<'_>, name: &str, depth: u32) -> std::io::Result<String> {
+    let kind = FileType::from_raw_mode(fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode);
+    let mut hash = Sha256::new();
+    if kind == FileType::RegularFile {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let mut file = File::from(fs::openat(at, name, flags, Mode::empty())?);
+        let mut buffer = [0; 16 << 10];
+        loop {
+            let read = file.read(&mut buffer)?;
+            if read == 0 {
+                return Ok(hex(&hash.finalize()));
+            }
+            hash.update(&buffer[..read]);
+        }
+    }
+    if kind == FileType::Directory && depth < DEPTH {
+        let folder = fs::openat(at, name, FOLDER | OFlags::RDONLY, Mode::empty())?;
+        for entry in names(&folder)? {
+            let below = digest_at(folder.as_fd(), &entry, depth + 1)?;
+            hash.update(format!("{below}  {entry}\n"));
+        }
+        return Ok(hex(&hash.finalize()));
+    }
+    // A link, a device or a socket of the app's own: whatever it leads to is nobody's update.
+    Ok("neither a file nor a directory".to_owned())
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

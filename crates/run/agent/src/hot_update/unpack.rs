@@ -1,0 +1,114 @@
+//! Unpacks archives without trusting them.
+
+use std::fs::File;
+use std::io::{Read, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Component, Path};
+
+use rustix::fs::{self, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::directory::{Directory, folder_mode};
+
+/// No more files come out of an archive.
+const FILES: usize = 10_000;
+
+/// The name of the directory that an archive is unpacked to; `None` if this is no archive.
+pub(crate) fn folder_name(file: &str) -> Option<&str> {
+    let name = [".tar.gz", ".tgz", ".tar"].iter().find_map(|suffix| file.strip_suffix(suffix))?;
+    (!name.is_empty()).then_some(name)
+}
+
+/// Unpacks one of the agent's own files into a directory of its own.
+///
+/// # Errors
+/// The archive is damaged, too large, or contains something other than files and directories below itself.
+pub(crate) fn unpack(directory: &Directory, archive: &str, staged: &str, most: u64) -> Result<(), String> {
+    let file = directory.read(archive).map_err(|error| error.to_string())?;
+    let zipped = {
+        let mut head = [0; 2];
+        let mut reader = directory.read(archive).map_err(|error| error.to_string())?;
+        reader.read_exact(&mut head).is_ok() && head == [0x1f, 0x8b]
+    };
+    let folder = directory.create_folder(staged).map_err(|error| error.to_string())?;
+    if zipped {
+        extract(flate2::read::GzDecoder::new(file), &folder, most, directory.mode())
+    } else {
+        extract(file, &folder, most, directory.mode())
+    }
+}
+
+fn extract(reader: impl Read, folder: &OwnedFd, most: u64, mode: u32) -> Result<(), String> {
+    // A little more than the contents may have, for headers; beyond it nothing is read, whatever the headers say.
+    let mut archive = tar::Archive::new(reader.take(most.saturating_add(FILES as u64 * 1024)));
+    let (mut files, mut bytes) = (0, 0u64);
+    for entry in archive.entries().map_err(|error| format!("the archive cannot be read: {error}"))? {
+        let mut entry = entry.map_err(|error| format!("the archive cannot be read: {error}"))?;
+        files += 1;
+        if files > FILES {
+            return Err(format!("the archive has more than {FILES} entries"));
+        }
+        let path = entry.path().map_err(|error| error.to_string())?.into_owned();
+        let shown = path.display();
+        let names = names(&path)?;
+        match entry.header().entry_type() {
+            tar::EntryType::Directory => drop(enter(folder, &names, mode)?),
+            tar::EntryType::Regular | tar::EntryType::Continuous => {
+                let Some((name, parents)) = names.split_last() else {
+                    return Err("the archive has a file without a name".to_owned());
+                };
+                bytes = bytes.saturating_add(entry.header().size().unwrap_or(u64::MAX));
+                if bytes > most {
+                    return Err(format!(
+                        "the archive has more than {most} bytes; raise `maxUnpackedBytes` if this is meant"
+                    ));
+                }
+                let parent = enter(folder, parents, mode)?;
+                let executable = entry.header().mode().is_ok_and(|bits| bits & 0o100 != 0);
+                let bits = if executable { mode | ((mode & 0o444) >> 2) } else { mode };
+                let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let file = fs::openat(parent.as_fd(), *name, flags, Mode::from_raw_mode(bits & 0o777));
+                let mut file = File::from(file.map_err(|error| format!("{shown}: {error}"))?);
+                std::io::copy(&mut entry, &mut file).map_err(|error| format!("{shown}: {error}"))?;
+                file.flush().and_then(|()| file.sync_all()).map_err(|error| format!("{shown}: {error}"))?;
+            }
+            tar::EntryType::XGlobalHeader | tar::EntryType::XHeader => {}
+            other => {
+                return Err(format!(
+                    "the archive contains {shown}, which is neither a file nor a directory ({other:?})"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The components of a path that stays below its directory.
+fn names(path: &Path) -> Result<Vec<&str>, String> {
+    let mut names = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::Normal(name) => match name.to_str() {
+                Some(name) => names.push(name),
+                None => return Err(format!("{} is not a name in UTF-8", path.display())),
+            },
+            _ => return Err(format!("the archive contains {}, which leads out of its directory", path.display())),
+        }
+    }
+    Ok(names)
+}
+
+/// Opens a directory below another, and makes it if it is missing; never through a symbolic link.
+fn enter(folder: &OwnedFd, names: &[&str], mode: u32) -> Result<OwnedFd, String> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+    let mut at = folder.try_clone().map_err(|error| error.to_string())?;
+    for name in names {
+        match fs::mkdirat(&at, *name, folder_mode(mode)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(format!("{name}: {error}")),
+        }
+        at = fs::openat(&at, *name, flags, Mode::empty()).map_err(|error| format!("{name}: {error}"))?;
+    }
+    Ok(at)
+}

@@ -1,0 +1,397 @@
+//! One update from its journal to its result.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use pillion_assist::{
+    Desired, Entry, HotUpdate, Journal, OnDisk, Refusal, Resume, State, Target, Trigger, latest, resume,
+};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::directory::Directory;
+use super::fetch::{Fetched, fetch};
+use super::reload::{Reloaded, reload};
+use super::unpack::{folder_name, unpack};
+use crate::api::{self, ReadError};
+use crate::plugin::Host;
+use crate::{fault, log};
+
+/// The ConfigMap in the pod's namespace that keeps what each pod runs.
+pub(crate) const RESULTS: &str = "sidecar-result";
+const INCOMING: &str = "incoming";
+const STAGED: &str = "staged";
+
+/// Takes updates, one at a time.
+pub(crate) struct Updater {
+    config: HotUpdate,
+    host: Mutex<Option<Host>>,
+    busy: tokio::sync::Mutex<()>,
+    result: Mutex<String>,
+}
+
+/// Why an update came to nothing. The old file is in place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum UpdateError {
+    /// It is not allowed.
+    Refused(String),
+    /// It could not be fetched: trying again may help.
+    Fetch(String),
+    /// It could not be put in place.
+    Place(String),
+    /// The main process did not take it.
+    Reload(String),
+}
+
+impl fmt::Display for UpdateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UpdateError::Refused(problem) => f.write_str(problem),
+            UpdateError::Fetch(problem) => write!(f, "Failed to download the file: {problem}"),
+            UpdateError::Place(problem) => write!(f, "Failed to store the file: {problem}"),
+            UpdateError::Reload(problem) => {
+                write!(f, "Failed to load hot update file: {problem}; the old file is in place")
+            }
+        }
+    }
+}
+
+/// How long a reload may wait for the main process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    /// `reloadTimeoutSeconds`.
+    Request,
+    /// A main process that is not running yet reads the file when it starts.
+    Start,
+}
+
+impl Updater {
+    pub(crate) fn new(config: HotUpdate) -> Arc<Updater> {
+        Arc::new(Updater {
+            config,
+            host: Mutex::default(),
+            busy: tokio::sync::Mutex::default(),
+            result: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn set_host(&self, host: Host) {
+        *self.host.lock().unwrap_or_else(PoisonError::into_inner) = Some(host);
+    }
+
+    pub(crate) fn config(&self) -> &HotUpdate {
+        &self.config
+    }
+
+    /// The last result, for the status.
+    pub(crate) fn result(&self) -> String {
+        self.result.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn host(&self) -> Result<Host, String> {
+        let host = self.host.lock().unwrap_or_else(PoisonError::into_inner);
+        host.clone().ok_or_else(|| "it was not set up".to_owned())
+    }
+
+    /// Whether the configuration allows an update.
+    pub(crate) fn check(&self, trigger: &Trigger) -> Result<(), Refusal> {
+        let host = self.host().map_err(Refusal::Bad)?;
+        trigger.check(&host.security)
+    }
+
+    /// Makes an update.
+    pub(crate) async fn update(&self, trigger: Trigger) -> Result<Entry, UpdateError> {
+        self.check(&trigger).map_err(|refusal| UpdateError::Refused(refusal.message().to_owned()))?;
+        let _busy = self.busy.lock().await;
+        let directory = self.open()?;
+        self.begin(&directory, &trigger, 0, Patience::Request).await
+    }
+
+    /// After a start: finishes an update that was under way, or brings an empty directory to what the pod's workload runs.
+    pub(crate) async fn recover(&self) -> Result<(), UpdateError> {
+        let _busy = self.busy.lock().await;
+        let directory = self.open()?;
+        if let Some(journal) = directory.journal::<Journal>() {
+            return self.resume(&directory, journal).await;
+        }
+        if let Some(current) = directory.current::<Entry>() {
+            self.publish(&current, &current.result);
+            return Ok(());
+        }
+        let host = self.host().map_err(UpdateError::Place)?;
+        let path = format!("/api/v1/namespaces/{}/configmaps/{RESULTS}", host.pod.name.namespace);
+        let data = match api::get(&*host.api, path).await {
+            Ok(object) => api::data(&object),
+            Err(ReadError::NotFound) => return Ok(()),
+            Err(ReadError::Other(error)) => {
+                return Err(UpdateError::Fetch(format!("{RESULTS} cannot be read: {error}")));
+            }
+        };
+        let Some(entry) = latest(&data, &host.pod.workload) else { return Ok(()) };
+        let refused = |refusal: Refusal| UpdateError::Refused(refusal.message().to_owned());
+        let trigger = entry.trigger().map_err(refused)?;
+        trigger.check(&host.security).map_err(refused)?;
+        log::line(format_args!("hot_update: {} is what {} runs", trigger.version, entry.workload));
+        self.begin(&directory, &trigger, 0, Patience::Start).await.map(drop)
+    }
+
+    fn open(&self) -> Result<Arc<Directory>, UpdateError> {
+        let path = &self.config.file_dir;
+        let directory = Directory::open(Path::new(path), self.config.file_mode);
+        directory.map(Arc::new).map_err(|error| UpdateError::Place(format!("{path}: {error}")))
+    }
+
+    async fn resume(&self, directory: &Arc<Directory>, mut journal: Journal) -> Result<(), UpdateError> {
+        let on_disk = directory.on_disk(&place(&journal, &self.config)).map_err(disk)?;
+        let text = |name: &str| match name {
+            "version" => Some(journal.version.as_str()),
+            "url" => Some(journal.url.as_str()),
+            "file" => Some(journal.file.as_str()),
+            "sha256" => journal.sha256.as_deref(),
+            _ => None,
+        };
+        let trigger = Trigger::read(text);
+        let trigger = trigger.map_err(|refusal| UpdateError::Refused(refusal.message().to_owned()));
+        let decision = resume(&journal, &on_disk);
+        log::line(format_args!("hot_update: {} was under way: {decision:?}", journal.version));
+        match decision {
+            Resume::Again => {
+                let trigger = trigger.inspect_err(|_| directory.close_journal())?;
+                self.begin(directory, &trigger, journal.attempts + 1, Patience::Start).await.map(drop)
+            }
+            Resume::Reload => {
+                let trigger = trigger.inspect_err(|_| directory.close_journal())?;
+                let sha256 = journal.sha256.clone().or_else(|| journal.new.clone()).unwrap_or_default();
+                let fetched = Fetched { sha256, size: journal.size.unwrap_or_default() };
+                self.take(directory, &trigger, &mut journal, &fetched, Patience::Start).await.map(drop)
+            }
+            Resume::Undo => {
+                put_back(directory, &journal, &self.config)?;
+                let reason = journal.failed.clone().unwrap_or_default();
+                Err(self.failed(directory, &journal.version, UpdateError::Reload(reason)))
+            }
+            Resume::GiveUp => {
+                let reason = journal.failed.clone().unwrap_or_else(|| "it was interrupted too often".to_owned());
+                Err(self.failed(directory, &journal.version, UpdateError::Reload(reason)))
+            }
+        }
+    }
+
+    /// From the journal to what is staged.
+    async fn begin(
+        &self,
+        directory: &Arc<Directory>,
+        trigger: &Trigger,
+        attempts: u32,
+        patience: Patience,
+    ) -> Result<Entry, UpdateError> {
+        let host = self.host().map_err(UpdateError::Place)?;
+        let mut journal = Journal {
+            version: trigger.version.to_string(),
+            url: trigger.url.clone(),
+            file: trigger.file.clone(),
+            sha256: trigger.sha256.clone(),
+            size: trigger.size,
+            new: None,
+            old: None,
+            staged: None,
+            failed: None,
+            attempts,
+        };
+        let fail = |error: UpdateError| self.failed(directory, &journal.version, error);
+        directory.save_journal(&journal).map_err(disk).map_err(fail)?;
+        fault::point("journaled");
+        let fetched = fetch(trigger, &self.config, &host.security, &host.secrets, directory, INCOMING).await;
+        let fetched = fetched.map_err(UpdateError::Fetch).map_err(fail)?;
+        let staged = if self.config.unpack && folder_name(&trigger.file).is_some() {
+            let (directory, most) = (Arc::clone(directory), self.config.max_unpacked_bytes);
+            let work = tokio::task::spawn_blocking(move || unpack(&directory, INCOMING, STAGED, most));
+            work.await.unwrap_or_else(|error| Err(error.to_string())).map_err(UpdateError::Place).map_err(fail)?;
+            fault::point("unpacked");
+            STAGED
+        } else {
+            INCOMING
+        };
+        let digest = |on_disk: OnDisk| match on_disk {
+            OnDisk::Nothing => None,
+            OnDisk::Digest(digest) => Some(digest),
+        };
+        let new = directory.own_digest(staged).map(digest).map_err(disk).map_err(fail)?;
+        let old = directory.on_disk(&place(&journal, &self.config)).map(digest).map_err(disk).map_err(fail)?;
+        journal = Journal { new, old, staged: Some(staged.to_owned()), ..journal };
+        let fail = |error: UpdateError| self.failed(directory, &journal.version, error);
+        directory.save_journal(&journal).map_err(disk).map_err(fail)?;
+        fault::point("staged");
+        if journal.new != journal.old {
+            directory.exchange(staged, &place(&journal, &self.config)).map_err(disk).map_err(fail)?;
+        }
+        fault::point("exchanged");
+        self.take(directory, trigger, &mut journal, &fetched, patience).await
+    }
+
+    /// From a file in place to its result.
+    async fn take(
+        &self,
+        directory: &Arc<Directory>,
+        trigger: &Trigger,
+        journal: &mut Journal,
+        fetched: &Fetched,
+        patience: Patience,
+    ) -> Result<Entry, UpdateError> {
+        let host = self.host().map_err(UpdateError::Place)?;
+        let taken = async {
+            self.reload(patience).await?;
+            fault::point("reloaded");
+            self.verify(&host, patience).await
+        };
+        if let Err(reason) = taken.await {
+            journal.failed = Some(reason.clone());
+            directory.save_journal(journal).map_err(disk)?;
+            fault::point("failed");
+            put_back(directory, journal, &self.config)?;
+            fault::point("rolled-back");
+            // Whatever the main process has read of the new file, it reads the old one now.
+            let _ = reload(&self.config.reload).await;
+            return Err(self.failed(directory, &journal.version, UpdateError::Reload(reason)));
+        }
+        fault::point("verified");
+        let url = match &trigger.source {
+            // A query may be a signature: whoever reads the ConfigMap must not be able to use it.
+            pillion_assist::Source::Http(url) => url.without_query().to_string(),
+            pillion_assist::Source::Oci { .. } => trigger.url.clone(),
+        };
+        let entry = Entry {
+            workload: host.pod.workload.clone(),
+            version: journal.version.clone(),
+            url,
+            file: journal.file.clone(),
+            sha256: fetched.sha256.clone(),
+            size: fetched.size,
+            result: format!("{}: Update success", journal.version),
+            time: host.publisher.now(),
+        };
+        directory.save_current(&entry).map_err(disk)?;
+        fault::point("recorded");
+        self.publish(&entry, &entry.result);
+        clean(directory);
+        fault::point("done");
+        Ok(entry)
+    }
+
+    /// Asks the main process until it has heard.
+    async fn reload(&self, patience: Patience) -> Result<(), String> {
+        let deadline = Instant::now() + self.config.reload_timeout;
+        let mut pause = Duration::from_millis(200);
+        loop {
+            let signal = matches!(self.config.reload, pillion_assist::Reload::Signal { .. });
+            let problem = match reload(&self.config.reload).await {
+                Reloaded::Asked => return Ok(()),
+                // It was not there after the file was in place, so it starts with the file.
+                Reloaded::NotRunning(problem) if patience == Patience::Start && signal => {
+                    log::line(format_args!("hot_update: {problem}; it reads the file when it starts"));
+                    return Ok(());
+                }
+                Reloaded::NotRunning(problem) => problem,
+                Reloaded::Failed(problem) => return Err(problem),
+            };
+            if patience == Patience::Request && Instant::now() + pause > deadline {
+                return Err(problem);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_secs(5));
+        }
+    }
+
+    /// Probes until the new file works.
+    async fn verify(&self, host: &Host, patience: Patience) -> Result<(), String> {
+        let Some(verify) = &self.config.verify else { return Ok(()) };
+        let deadline = Instant::now() + verify.within;
+        loop {
+            let reason = match host.prober.look(&verify.ask, &host.secrets, verify.timeout).await {
+                State::Succeeded(_) => return Ok(()),
+                State::Failed(reason) | State::Unknown(reason) => reason,
+            };
+            if Instant::now() >= deadline {
+                // While the pod starts, its main process may take longer than any update.
+                return if patience == Patience::Start {
+                    Ok(())
+                } else {
+                    Err(format!("it did not work afterwards: {reason}"))
+                };
+            }
+            tokio::time::sleep(Duration::from_secs(1).min(verify.within)).await;
+        }
+    }
+
+    /// Records a failure: what was there before is what the pod runs.
+    fn failed(&self, directory: &Directory, version: &str, error: UpdateError) -> UpdateError {
+        let result = format!("{version}: {error}");
+        log::line(format_args!("hot_update: {result}"));
+        match directory.current::<Entry>() {
+            Some(current) => {
+                let entry = Entry { result: result.clone(), ..current };
+                let _ = directory.save_current(&entry);
+                self.publish(&entry, &result);
+            }
+            None => self.say(&result),
+        }
+        clean(directory);
+        error
+    }
+
+    /// The annotation or label, and the status.
+    fn say(&self, result: &str) {
+        result.clone_into(&mut self.result.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Ok(host) = self.host() {
+            host.store("result", &State::succeeded(result));
+        }
+    }
+
+    /// The same, and the pod's entry in the ConfigMap.
+    fn publish(&self, entry: &Entry, result: &str) {
+        self.say(result);
+        let (Ok(host), Ok(text)) = (self.host(), serde_json::to_string(entry)) else { return };
+        let target = Target {
+            version: "v1".to_owned(),
+            resource: "configmaps".to_owned(),
+            namespace: host.pod.name.namespace.clone(),
+            name: RESULTS.to_owned(),
+            ..Target::default()
+        };
+        let pointer = format!("/data/{}", host.pod.name.name);
+        let fields = Some((target, BTreeMap::from([(pointer, Value::String(text))])));
+        host.publish("record", Desired { fields, ..Desired::default() });
+    }
+}
+
+/// Nothing is under way any more.
+fn clean(directory: &Directory) {
+    directory.close_journal();
+    directory.discard(INCOMING);
+    directory.discard(STAGED);
+}
+
+fn disk(error: std::io::Error) -> UpdateError {
+    UpdateError::Place(error.to_string())
+}
+
+/// The name under which an update is put in place.
+fn place(journal: &Journal, config: &HotUpdate) -> String {
+    let folder = config.unpack.then(|| folder_name(&journal.file)).flatten();
+    folder.unwrap_or(&journal.file).to_owned()
+}
+
+/// Brings the old file back.
+fn put_back(directory: &Directory, journal: &Journal, config: &HotUpdate) -> Result<(), UpdateError> {
+    if journal.new == journal.old {
+        return Ok(());
+    }
+    let (place, staged) = (place(journal, config), journal.staged.as_deref().unwrap_or(INCOMING));
+    match journal.old {
+        Some(_) => directory.exchange(staged, &place).map_err(disk),
+        None => directory.take_out(&place, staged).map_err(disk),
+    }
+}

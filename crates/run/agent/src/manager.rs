@@ -1,0 +1,385 @@
+//! The manager of plugins, as the proposal's table has it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use pillion_assist::{
+    Condition, Config, Desired, Kind, Plugin as PluginConfig, PluginProcess, RestartPolicy, Security, State, Storage,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::api::{self, Api};
+use crate::external::External;
+use crate::hot_update::{HotUpdate, Updater};
+use crate::http_probe::HttpProbe;
+use crate::log;
+use crate::plugin::{Host, Plugin, PluginStatus};
+use crate::pod::Pod;
+use crate::pod_probe::{self, PodProbe};
+use crate::prober::{Prober, Secrets};
+use crate::publisher::Publisher;
+use crate::supervise::Running;
+
+/// Makes plugins that were built in by somebody else, by name.
+pub type Registry = BTreeMap<String, fn() -> Box<dyn Plugin>>;
+
+/// What the agent works with.
+#[derive(Clone)]
+pub struct World {
+    /// The pod that it runs in.
+    pub pod: Arc<Pod>,
+    /// The API server.
+    pub api: Arc<dyn Api>,
+    /// What makes probes.
+    pub prober: Arc<dyn Prober>,
+    /// Where results are handed in.
+    pub publisher: Publisher,
+    /// Plugins that were built in by somebody else.
+    pub registry: Arc<Registry>,
+    /// Where executables of plugins are looked for by name.
+    pub plugin_dir: PathBuf,
+    /// The directory of the downward API volume with the pod's annotations.
+    pub pod_info: Option<PathBuf>,
+}
+
+/// The manager of plugins.
+pub struct Manager {
+    world: World,
+    inner: Mutex<Inner>,
+    /// One change at a time.
+    changing: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Inner {
+    config: Option<Config>,
+    plugins: Vec<Entry>,
+    secrets: Arc<Secrets>,
+    /// Why the newest configuration is not in use.
+    rejected: Option<String>,
+    updater: Option<Arc<Updater>>,
+}
+
+struct Entry {
+    config: PluginConfig,
+    running: Result<Running, String>,
+}
+
+/// What `/status` answers.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// The agent's version.
+    pub version: String,
+    /// The plugins in boot order.
+    pub plugins: Vec<PluginStatus>,
+    /// What is wrong, ignored or dangerous in the configuration, and what could not be written.
+    pub problems: Vec<String>,
+}
+
+impl Manager {
+    /// Without plugins yet.
+    pub fn new(world: World) -> Arc<Manager> {
+        Arc::new(Manager { world, inner: Mutex::default(), changing: tokio::sync::Mutex::default() })
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The agent's version.
+    pub fn version(&self) -> &'static str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    /// Reads a configuration and brings the plugins in line with it: what is new or changed is (re)started in boot order, what is gone is
+    /// removed, and the rest goes on. A configuration that is wrong changes nothing.
+    ///
+    /// # Errors
+    /// What is wrong with it, with line and column.
+    pub async fn load_config(self: &Arc<Self>, text: &str) -> Result<(), String> {
+        let _changing = self.changing.lock().await;
+        let config = Config::parse(text, Some(&self.world.pod.fields)).map_err(|errors| {
+            let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            let message = lines.join("\n");
+            self.inner().rejected = Some(message.clone());
+            self.report();
+            message
+        })?;
+        for warning in &config.warnings {
+            log::line(format_args!("config.yaml:{warning}"));
+        }
+        let secrets = self.read_secrets(&config).await;
+        let (before, same_secrets) = {
+            let mut inner = self.inner();
+            inner.rejected = None;
+            let same = *inner.secrets == secrets;
+            inner.secrets = Arc::new(secrets);
+            (inner.config.replace(config.clone()), same)
+        };
+        let shared = |config: &Config| (config.security.clone(), config.restart_policy);
+        let all = !same_secrets || before.as_ref().is_none_or(|before| shared(before) != shared(&config));
+        let gone: Vec<String> = {
+            let inner = self.inner();
+            let kept = |entry: &Entry| !all && entry.running.is_ok() && config.plugins.contains(&entry.config);
+            let names = inner.plugins.iter().filter(|entry| !kept(entry)).map(|entry| entry.config.name.clone());
+            names.filter(|name| name != pod_probe::NAME).collect()
+        };
+        for name in &gone {
+            let stays = config.plugins.iter().any(|plugin| plugin.name == *name);
+            self.remove(name, !stays).await;
+        }
+        for plugin in &config.plugins {
+            let present = self.inner().plugins.iter().any(|entry| entry.config.name == plugin.name);
+            if !present {
+                self.add(plugin.clone(), config.restart_policy);
+            }
+        }
+        self.add_pod_probe(config.restart_policy);
+        let order: Vec<String> = config.plugins.iter().map(|plugin| plugin.name.clone()).collect();
+        // What is in no configuration comes last.
+        let place = |entry: &Entry| order.iter().position(|name| *name == entry.config.name).unwrap_or(usize::MAX);
+        self.inner().plugins.sort_by_key(place);
+        self.report();
+        Ok(())
+    }
+
+    /// Adds a plugin that is in nobody's configuration.
+    ///
+    /// # Errors
+    /// There is one with this name, or it cannot be set up.
+    pub async fn add_plugin(
+        self: &Arc<Self>,
+        plugin: Box<dyn Plugin>,
+        config: Value,
+        storage: Storage,
+    ) -> Result<(), String> {
+        let _changing = self.changing.lock().await;
+        let name = plugin.name().to_owned();
+        if self.inner().plugins.iter().any(|entry| entry.config.name == name) {
+            return Err(format!("there is a plugin {name:?} already"));
+        }
+        let policy = self.inner().config.as_ref().map(|config| config.restart_policy).unwrap_or_default();
+        let other = pillion_assist::Other { process: None, config, storage };
+        let config = PluginConfig { name, boot_order: 0, kind: Kind::Other(Box::new(other)) };
+        let running = self.set_up(plugin, &config, policy)?;
+        self.inner().plugins.push(Entry { config, running: Ok(running) });
+        self.report();
+        Ok(())
+    }
+
+    /// Removes a plugin, and what it has written on the pod.
+    ///
+    /// # Errors
+    /// There is none with this name.
+    pub async fn remove_plugin(&self, name: &str) -> Result<(), String> {
+        let _changing = self.changing.lock().await;
+        let found = self.remove(name, true).await;
+        self.report();
+        if found { Ok(()) } else { Err(format!("there is no plugin {name:?}")) }
+    }
+
+    /// How a plugin is doing.
+    pub fn plugin_status(&self, name: &str) -> Option<PluginStatus> {
+        self.status().plugins.into_iter().find(|plugin| plugin.name == name)
+    }
+
+    /// How all are doing.
+    pub fn status(&self) -> Status {
+        let inner = self.inner();
+        let plugins = inner.plugins.iter().map(|entry| match &entry.running {
+            Ok(running) => running.status(),
+            Err(message) => PluginStatus {
+                name: entry.config.name.clone(),
+                health: "Failed".to_owned(),
+                message: message.clone(),
+                ..PluginStatus::default()
+            },
+        });
+        let plugins = plugins.collect();
+        let mut problems: Vec<String> =
+            inner.rejected.iter().map(|why| format!("the newest configuration is not in use: {why}")).collect();
+        problems.extend(
+            inner
+                .config
+                .iter()
+                .flat_map(|config| config.warnings.iter().map(|warning| format!("config.yaml:{warning}"))),
+        );
+        problems.extend(self.world.publisher.problems());
+        Status { version: self.version().to_owned(), plugins, problems }
+    }
+
+    /// Stops all plugins, the last one first.
+    pub async fn stop(&self) {
+        let _changing = self.changing.lock().await;
+        loop {
+            let Some(entry) = self.inner().plugins.pop() else { return };
+            if let Ok(running) = entry.running {
+                running.stop().await;
+            }
+        }
+    }
+
+    /// Stores a result on behalf of somebody.
+    pub fn store_data(&self, source: &str, storage: &Storage, data: &str) {
+        self.world.publisher.set(source, pillion_assist::desired(storage, &State::succeeded(data)));
+    }
+
+    /// The gauges of all plugins.
+    pub fn metrics(&self) -> String {
+        self.world.publisher.metrics()
+    }
+
+    /// What takes updates, if the plugin is there.
+    pub(crate) fn updater(&self) -> Option<Arc<Updater>> {
+        self.inner().updater.clone()
+    }
+
+    /// What the configuration trusts, and the token that a POST must carry.
+    pub(crate) fn security(&self) -> (Security, Option<String>) {
+        let inner = self.inner();
+        let security = inner.config.as_ref().map(|config| config.security.clone()).unwrap_or_default();
+        let token = security.token.as_ref().and_then(|key| inner.secrets.get(key).cloned());
+        (security, token)
+    }
+
+    async fn read_secrets(&self, config: &Config) -> Secrets {
+        let mut secrets = Secrets::new();
+        for key in config.secrets() {
+            let path = format!("/api/v1/namespaces/{}/secrets/{}", self.world.pod.name.namespace, key.name);
+            match api::get(&*self.world.api, path).await {
+                Ok(secret) => {
+                    let value = secret["data"][&key.key].as_str().and_then(|text| BASE64.decode(text).ok());
+                    match value.and_then(|value| String::from_utf8(value).ok()) {
+                        Some(value) => drop(secrets.insert(key.clone(), value.trim().to_owned())),
+                        None => log::line(format_args!("the Secret {} has no key {}", key.name, key.key)),
+                    }
+                }
+                Err(error) => log::line(format_args!("the Secret {} cannot be read: {error}", key.name)),
+            }
+        }
+        secrets
+    }
+
+    fn add_pod_probe(self: &Arc<Self>, policy: RestartPolicy) {
+        let present = self.inner().plugins.iter().any(|entry| entry.config.name == pod_probe::NAME);
+        let Some(directory) = self.world.pod_info.clone().filter(|_| !present) else { return };
+        let other = pillion_assist::Other { process: None, config: Value::Null, storage: Storage::default() };
+        let config =
+            PluginConfig { name: pod_probe::NAME.to_owned(), boot_order: 0, kind: Kind::Other(Box::new(other)) };
+        let running = self.set_up(Box::new(PodProbe::new(directory)), &config, policy);
+        self.inner().plugins.push(Entry { config, running });
+    }
+
+    fn add(self: &Arc<Self>, config: PluginConfig, policy: RestartPolicy) {
+        let plugin: Box<dyn Plugin> = match &config.kind {
+            Kind::HttpProbe(endpoints) => Box::new(HttpProbe::new("http_probe", endpoints.clone())),
+            Kind::HotUpdate(update) => {
+                let updater = Updater::new((**update).clone());
+                self.inner().updater = Some(Arc::clone(&updater));
+                Box::new(HotUpdate::new(updater))
+            }
+            Kind::Other(other) => match (&other.process, self.world.registry.get(&config.name)) {
+                (Some(process), _) => Box::new(External::new(&config.name, process.clone())),
+                (None, Some(make)) => make(),
+                (None, None) => {
+                    let program = self.world.plugin_dir.join(&config.name).to_string_lossy().into_owned();
+                    Box::new(External::new(&config.name, PluginProcess::Command(vec![program])))
+                }
+            },
+        };
+        let running = self.set_up(plugin, &config, policy);
+        if let Err(message) = &running {
+            log::line(format_args!("plugin {}: {message}", config.name));
+        }
+        self.inner().plugins.push(Entry { config, running });
+    }
+
+    fn set_up(
+        self: &Arc<Self>,
+        mut plugin: Box<dyn Plugin>,
+        config: &PluginConfig,
+        policy: RestartPolicy,
+    ) -> Result<Running, String> {
+        let (settings, storage) = match &config.kind {
+            Kind::Other(other) => (other.config.clone(), other.storage.clone()),
+            Kind::HotUpdate(update) => (Value::Null, update.storage.clone()),
+            Kind::HttpProbe(_) => (Value::Null, Storage::default()),
+        };
+        let (security, secrets) = {
+            let inner = self.inner();
+            let security = inner.config.as_ref().map(|config| config.security.clone()).unwrap_or_default();
+            (Arc::new(security), Arc::clone(&inner.secrets))
+        };
+        let host = Host {
+            plugin: config.name.clone(),
+            pod: Arc::clone(&self.world.pod),
+            api: Arc::clone(&self.world.api),
+            prober: Arc::clone(&self.world.prober),
+            publisher: self.world.publisher.clone(),
+            store: Arc::new(self.world.publisher.clone()),
+            storage,
+            secrets,
+            security,
+        };
+        plugin.init(&settings, host)?;
+        let manager = Arc::downgrade(self);
+        let changed = move || {
+            if let Some(manager) = manager.upgrade() {
+                manager.report();
+            }
+        };
+        Ok(Running::start(Arc::from(plugin), policy, changed))
+    }
+
+    /// Removes a plugin; `forget` takes back what it has written.
+    async fn remove(&self, name: &str, forget: bool) -> bool {
+        let entry = {
+            let mut inner = self.inner();
+            let at = inner.plugins.iter().position(|entry| entry.config.name == name);
+            at.map(|at| inner.plugins.remove(at))
+        };
+        let Some(entry) = entry else { return false };
+        if matches!(entry.config.kind, Kind::HotUpdate(_)) {
+            self.inner().updater = None;
+        }
+        if let Ok(running) = entry.running {
+            running.stop().await;
+        }
+        if forget {
+            self.world.publisher.retire(&format!("{name}/"));
+        }
+        true
+    }
+
+    /// Publishes the agent's own condition.
+    fn report(&self) {
+        let Some(name) = self.inner().config.as_ref().and_then(|config| config.status_condition.clone()) else {
+            return;
+        };
+        let (plugins, rejected) = {
+            let status = self.status();
+            (status.plugins, self.inner().rejected.is_some())
+        };
+        let down: Vec<String> = plugins
+            .iter()
+            .filter(|plugin| !plugin.running && plugin.health != "Ended")
+            .map(|plugin| format!("{}: {}", plugin.name, plugin.health))
+            .collect();
+        let (status, reason, message) = if rejected {
+            ("False", "ConfigurationRejected", "the newest configuration is wrong; see the agent's status".to_owned())
+        } else if down.is_empty() {
+            let names: Vec<&str> = plugins.iter().map(|plugin| plugin.name.as_str()).collect();
+            ("True", "PluginsRunning", names.join(", "))
+        } else {
+            ("False", "PluginsFailing", down.join(", "))
+        };
+        let (status, reason) = (status.to_owned(), reason.to_owned());
+        let desired = Desired { condition: Some(Condition { name, status, reason, message }), ..Desired::default() };
+        self.world.publisher.set("agent", desired);
+    }
+}

@@ -1,0 +1,141 @@
+//! Sends what the ledger has left to write.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use pillion_assist::{Desired, Ledger, PodName, Sent, Write};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::api::{Api, Request, Response, refusal};
+
+/// The time of day.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// Where results are handed in; copies are one and the same.
+#[derive(Clone)]
+pub struct Publisher {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    ledger: Mutex<Ledger>,
+    changed: Notify,
+    /// What the API server refused last, by path.
+    refused: Mutex<BTreeMap<String, String>>,
+    clock: Clock,
+}
+
+impl Publisher {
+    /// Nothing is published yet.
+    pub fn new(pod: PodName, clock: Clock) -> Publisher {
+        let ledger = Mutex::new(Ledger::new(pod));
+        Publisher { shared: Arc::new(Shared { ledger, changed: Notify::new(), refused: Mutex::default(), clock }) }
+    }
+
+    /// Sets what a source wants written.
+    pub fn set(&self, source: &str, desired: Desired) {
+        if self.ledger().set(source, desired) {
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// Takes back what sources with this prefix have written.
+    pub fn retire(&self, prefix: &str) {
+        if self.ledger().retire(prefix) {
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// The gauges, in the format of Prometheus.
+    pub fn metrics(&self) -> String {
+        let ledger = self.ledger();
+        ledger.gauges().iter().fold(String::new(), |mut text, (name, value)| {
+            let _ = writeln!(text, "# TYPE {name} gauge\n{name} {value}");
+            text
+        })
+    }
+
+    /// What cannot be written, each a sentence.
+    pub fn problems(&self) -> Vec<String> {
+        let refused = self.shared.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut problems: Vec<String> = refused.iter().map(|(path, why)| format!("PATCH {path}: {why}")).collect();
+        problems.extend(self.ledger().problems().map(|(source, problem)| format!("{source}: {problem}")));
+        problems
+    }
+
+    /// The time of day.
+    pub fn now(&self) -> Timestamp {
+        (self.shared.clock)()
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.shared.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes for ever. One task does it, so that there is never a second write of the same change under way.
+    pub async fn run(&self, api: &dyn Api) {
+        loop {
+            let writes = self.ledger().due(self.now());
+            for write in writes {
+                let sent = self.send(api, &write).await;
+                self.ledger().sent(&write, sent, self.now());
+            }
+            let now = self.now();
+            let next = self.ledger().next_due(now);
+            match next {
+                None => self.shared.changed.notified().await,
+                Some(at) => {
+                    let wait = at.duration_since(now).unsigned_abs();
+                    tokio::select! {
+                        () = tokio::time::sleep(wait) => {}
+                        () = self.shared.changed.notified() => {}
+                    }
+                }
+            }
+        }
+    }
+
+    async fn send(&self, api: &dyn Api, write: &Write) -> Sent {
+        let mut answer = patch(api, write).await;
+        if let Ok(Response { status: 404, .. }) = &answer
+            && let Some(created) = create(api, write).await
+        {
+            answer = created;
+        }
+        let (sent, problem) = match answer {
+            Ok(response) if (200..300).contains(&response.status) => (Sent::Written, None),
+            Ok(response) if matches!(response.status, 409 | 429 | 500..=599) => {
+                (Sent::Failed, Some(refusal(&response)))
+            }
+            Ok(response) => (Sent::Refused, Some(refusal(&response))),
+            Err(error) => (Sent::Failed, Some(error)),
+        };
+        let mut refused = self.shared.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        match problem {
+            None => drop(refused.remove(&write.path)),
+            Some(problem) => {
+                crate::log::line(format_args!("PATCH {}: {problem}", write.path));
+                refused.insert(write.path.clone(), problem);
+            }
+        }
+        sent
+    }
+}
+
+async fn patch(api: &dyn Api, write: &Write) -> Result<Response, String> {
+    let body = Bytes::from(write.body.to_string());
+    api.send(Request { method: "PATCH", path: write.path.clone(), media: write.media, body }).await
+}
+
+/// A ConfigMap that is missing is made; other objects are not the agent's to make.
+async fn create(api: &dyn Api, write: &Write) -> Option<Result<Response, String>> {
+    let (list, name) = write.path.rsplit_once('/')?;
+    let data: &Value = write.body.get("data").filter(|_| list.ends_with("/configmaps"))?;
+    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});
+    let body = Bytes::from(body.to_string());
+    Some(api.send(Request { method: "POST", path: list.to_owned(), media: "application/json", body }).await)
+}

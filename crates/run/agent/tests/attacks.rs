@@ -1,0 +1,296 @@
+//! Attacks: none writes outside of `fileDir`, signals a stranger or loses the old file.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use std::path::Path;
+
+use support::{Agent, Cluster, Site, sha256};
+
+struct Scene {
+    agent: Agent,
+    site: Site,
+    cluster: Cluster,
+}
+
+impl Scene {
+    /// An agent that runs v1 of app.conf.
+    async fn new(more: &str) -> Scene {
+        let (cluster, site) = (Cluster::start().await, Site::start().await);
+        site.set("/app.conf", 200, "old");
+        let folder = tempfile::tempdir().unwrap();
+        let config = format!(
+            "listen: 127.0.0.1:0\nallowedHosts: ['{}']\nplugins:\n- name: hot_update\n  config:\n    fileDir: {}\n    unpack: true\n    maxBytes: 1000000\n    maxUnpackedBytes: 1000000\n    fetchTimeoutSeconds: 60\n    reloadTimeoutSeconds: 1\n    loadPatchType: signal\n    signal: {{processName: 'nginx: master process nginx', signalName: SIGHUP}}\n{more}",
+            site.host(),
+            folder.path().join("files").display(),
+        );
+        let agent = Agent::start_in(folder, &cluster, &config, "");
+        let scene = Scene { agent, site, cluster };
+        let (status, text) = scene.post("v1", "/app.conf", b"old", "").await;
+        assert_eq!(status, 200, "{text}");
+        scene.agent.hups_reach(1).await;
+        scene
+    }
+
+    async fn post(&self, version: &str, path: &str, content: &[u8], more: &str) -> (u16, String) {
+        self.agent
+            .post(&format!("version={version}&url={}&sha256={}{more}", self.site.url(path), sha256(content)))
+            .await
+    }
+
+    /// The old file is in place, nobody was signalled again, and nothing is beside it.
+    fn unharmed(&self, what: &str) {
+        assert_eq!(std::fs::read_to_string(self.agent.files().join("app.conf")).unwrap(), "old", "{what}");
+        assert_eq!(self.agent.hups(), 1, "{what}");
+        assert_eq!(names(&self.agent.files()), [".pillion-agent", "app.conf"], "{what}");
+        assert!(!self.agent.folder.path().join("evil").exists(), "{what}");
+        let left = names(&self.agent.files().join(".pillion-agent"));
+        assert_eq!(left, ["current.json"], "{what}: nothing is left over");
+    }
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn archive(build: impl FnOnce(&mut tar::Builder<Vec<u8>>)) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    build(&mut builder);
+    builder.into_inner().unwrap()
+}
+
+/// An entry whose name the tar library would refuse to write.
+fn entry(builder: &mut tar::Builder<Vec<u8>>, name: &str, kind: tar::EntryType, link: &str, data: &[u8]) {
+    let mut header = tar::Header::new_gnu();
+    header.as_mut_bytes()[..name.len()].copy_from_slice(name.as_bytes());
+    header.as_mut_bytes()[157..157 + link.len()].copy_from_slice(link.as_bytes());
+    header.set_entry_type(kind);
+    header.set_mode(0o644);
+    header.set_size(data.len() as u64);
+    header.set_cksum();
+    builder.append(&header, data).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn names_that_lead_elsewhere_are_refused() {
+    let scene = Scene::new("").await;
+    scene.site.set("/x", 200, "evil");
+    for file in ["../evil", "..", ".", "/tmp/evil", "a/b", "%2e%2e%2fevil", ".pillion-agent", "a%00b"] {
+        let (status, text) = scene.post("v2", "/x", b"evil", &format!("&file={file}")).await;
+        assert_eq!(status, 400, "{file}: {text}");
+    }
+    for path in ["/", "/..", "/a/..", "/."] {
+        assert_eq!(scene.post("v2", path, b"evil", "").await.0, 400, "{path}");
+    }
+    scene.unharmed("names");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn symbolic_links_of_the_app_are_replaced_and_not_followed() {
+    let scene = Scene::new("").await;
+    let evil = scene.agent.folder.path().join("evil");
+    std::os::unix::fs::symlink(&evil, scene.agent.files().join("link.conf")).unwrap();
+    scene.site.set("/link.conf", 200, "new");
+    assert_eq!(scene.post("v2", "/link.conf", b"new", "").await.0, 200);
+    assert!(!evil.exists(), "the link was not followed");
+    let file = scene.agent.files().join("link.conf");
+    assert!(file.symlink_metadata().unwrap().is_file());
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "new");
+    // The agent's own directory as a link is refused altogether.
+    let own = scene.agent.files().join(".pillion-agent");
+    std::fs::remove_dir_all(&own).unwrap();
+    std::fs::create_dir(&evil).unwrap();
+    std::os::unix::fs::symlink(&evil, &own).unwrap();
+    assert_eq!(scene.post("v3", "/link.conf", b"new", "").await.0, 500);
+    assert_eq!(names(&evil), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn archives_stay_in_their_directory() {
+    let scene = Scene::new("").await;
+    let regular = tar::EntryType::Regular;
+    let table = [
+        ("traversal", archive(|tar| entry(tar, "../../evil", regular, "", b"x"))),
+        ("deep traversal", archive(|tar| entry(tar, "a/b/../../../../evil", regular, "", b"x"))),
+        ("absolute", archive(|tar| entry(tar, "/tmp/evil-absolute", regular, "", b"x"))),
+        ("symlink", archive(|tar| entry(tar, "link", tar::EntryType::Symlink, "/etc", b""))),
+        (
+            "write through a symlink",
+            archive(|tar| {
+                entry(tar, "link", tar::EntryType::Symlink, "..", b"");
+                entry(tar, "link/evil", regular, "", b"x");
+            }),
+        ),
+        ("hard link", archive(|tar| entry(tar, "link", tar::EntryType::Link, "/etc/passwd", b""))),
+        ("device", archive(|tar| entry(tar, "null", tar::EntryType::Char, "", b""))),
+        (
+            "twice",
+            archive(|tar| {
+                entry(tar, "a", regular, "", b"x");
+                entry(tar, "a", regular, "", b"y");
+            }),
+        ),
+        ("cut off", archive(|tar| entry(tar, "a", regular, "", &[0; 2000]))[..1200].to_vec()),
+    ];
+    for (what, bytes) in table {
+        scene.site.set("/site.tar", 200, &bytes);
+        let (status, text) = scene.post("v2", "/site.tar", &bytes, "").await;
+        assert_eq!(status, 500, "{what}: {text}");
+        scene.unharmed(what);
+    }
+    assert!(!Path::new("/tmp/evil-absolute").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn archives_are_unpacked_and_bombs_are_not() {
+    use std::io::Write as _;
+    let scene = Scene::new("").await;
+    let zipped = |bytes: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    };
+    let big = archive(|tar| entry(tar, "a", tar::EntryType::Regular, "", &vec![0; 50_000_000]));
+    let many = archive(|tar| (0..20_000).for_each(|n| entry(tar, &format!("f{n}"), tar::EntryType::Regular, "", b"")));
+    for (what, bytes) in
+        [("large", zipped(&big)), ("many", zipped(&many)), ("not an archive", zipped(&vec![7; 30_000_000]))]
+    {
+        assert!(bytes.len() < 1_000_000, "{what}");
+        scene.site.set("/site.tar.gz", 200, &bytes);
+        let (status, text) = scene.post("v2", "/site.tar.gz", &bytes, "").await;
+        assert_eq!(status, 500, "{what}: {text}");
+        scene.unharmed(what);
+    }
+    let good = zipped(&archive(|tar| {
+        entry(tar, "a/b/c.conf", tar::EntryType::Regular, "", b"deep");
+        entry(tar, "top.conf", tar::EntryType::Regular, "", b"top");
+    }));
+    scene.site.set("/site.tar.gz", 200, &good);
+    let (status, text) = scene.post("v2", "/site.tar.gz", &good, "").await;
+    assert_eq!(status, 200, "{text}");
+    assert_eq!(std::fs::read_to_string(scene.agent.files().join("site/a/b/c.conf")).unwrap(), "deep");
+    assert_eq!(names(&scene.agent.files()), [".pillion-agent", "app.conf", "site"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_fetched_is_what_was_asked_for() {
+    let scene = Scene::new("").await;
+    let other = Site::start().await;
+    other.set("/app.conf", 200, "evil");
+    let sum = sha256(b"evil");
+    let form = |url: &str| format!("version=v2&url={url}&sha256={sum}&file=app.conf");
+    // Hosts that are not allowed: asked for, redirected to, and loopback by other names.
+    for url in [
+        other.url("/app.conf"),
+        format!("http://localhost:{}/app.conf", scene.site.port),
+        "http://169.254.169.254/latest".to_owned(),
+    ] {
+        let (status, text) = scene.agent.post(&form(&url)).await;
+        assert_eq!(status, 403, "{url}: {text}");
+    }
+    for location in [
+        other.url("/app.conf"),
+        format!("http://localhost:{}/x", other.port),
+        "file:///etc/passwd".to_owned(),
+        "//evil.example.com/x".to_owned(),
+    ] {
+        scene.site.set_with("/moved", 302, "", &[("location", &location)]);
+        let (status, text) = scene.agent.post(&form(&scene.site.url("/moved"))).await;
+        assert_eq!(status, 500, "{location}: {text}");
+        scene.unharmed(&location);
+    }
+    scene.site.set_with("/loop", 302, "", &[("location", "/loop")]);
+    assert_eq!(scene.agent.post(&form(&scene.site.url("/loop"))).await.0, 500);
+    assert_eq!(other.seen.lock().unwrap().len(), 0, "nobody else was asked");
+    // A body without end, a wrong checksum, a wrong size, and a page instead of a file.
+    assert_eq!(scene.agent.post(&form(&scene.site.url("/endless"))).await.0, 500);
+    scene.site.set("/app.conf", 200, "other");
+    let (_, text) = scene.agent.post(&form(&scene.site.url("/app.conf"))).await;
+    assert!(text.contains("the SHA-256 of the file is"), "{text}");
+    scene.site.set("/app.conf", 200, "evil");
+    let (_, text) = scene.agent.post(&format!("{}&size=5", form(&scene.site.url("/app.conf")))).await;
+    assert!(text.contains("the file has 4 bytes and not 5"), "{text}");
+    let (status, text) = scene
+        .agent
+        .post(&format!(
+            "version=v2&url={}&sha256={}&file=app.conf",
+            scene.site.url("/gone"),
+            sha256(b"<html>not found</html>")
+        ))
+        .await;
+    assert_eq!(status, 500);
+    assert!(text.contains("404"), "{text}");
+    scene.unharmed("fetched");
+    // Without a checksum nothing is fetched at all.
+    let (status, text) = scene.agent.post(&format!("version=v2&url={}", scene.site.url("/app.conf"))).await;
+    assert_eq!(status, 403);
+    assert!(text.contains("`requireChecksum: false`"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_the_token_of_the_secret_opens() {
+    let (cluster, site) = (Cluster::start().await, Site::start().await);
+    let secret = |token: &str| serde_json::json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "agent"}, "stringData": {"token": token}});
+    cluster.create("/api/v1/namespaces/default/secrets", secret("s3cret")).await;
+    site.set("/app.conf", 200, "new");
+    let folder = tempfile::tempdir().unwrap();
+    let config = format!(
+        "listen: 0.0.0.0:0\ntokenSecretRef: {{name: agent, key: token}}\nallowedHosts: ['{}']\nplugins:\n- name: hot_update\n  config: {{fileDir: {}, loadPatchType: none}}\n",
+        site.host(),
+        folder.path().join("files").display(),
+    );
+    let agent = Agent::start_in(folder, &cluster, &config, "");
+    let form = format!("version=v1&url={}&sha256={}", site.url("/app.conf"), sha256(b"new"));
+    let media = "application/x-www-form-urlencoded";
+    for token in [None, Some(""), Some("wrong"), Some("s3cre"), Some("s3cret ")] {
+        let token = token.filter(|token| !token.ends_with(' '));
+        assert_eq!(agent.request("POST", "/hot-update", media, &form, token).await.0, 401, "{token:?}");
+    }
+    assert_eq!(agent.get("/status").await.0, 401);
+    assert_eq!(agent.get("/healthz").await.0, 200);
+    assert_eq!(site.seen.lock().unwrap().len(), 0);
+    assert_eq!(agent.request("POST", "/hot-update", media, &form, Some("s3cret")).await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_poisoned_result_is_not_followed() {
+    let scene = Scene::new("").await;
+    let poisoned = serde_json::json!({
+        "workload": "web", "version": "v999", "url": "http://evil.example.com/x", "file": "app.conf",
+        "sha256": sha256(b"evil"), "size": 4, "result": "", "time": "2099-01-01T00:00:00Z",
+    });
+    scene.cluster.entry(|entry| entry["version"] == "v1").await;
+    let data = serde_json::json!({"data": {"web-1": poisoned.to_string(), "web-2": "[".repeat(100_000)}});
+    scene.cluster.merge(support::RESULTS, data).await;
+    // A new pod of the workload: its directory is empty.
+    let (cluster, config) =
+        (scene.cluster.clone(), std::fs::read_to_string(scene.agent.folder.path().join("config.yaml")).unwrap());
+    let folder = scene.agent.into_folder();
+    std::fs::remove_dir_all(folder.path().join("files")).unwrap();
+    let agent = Agent::start_in(folder, &cluster, &config, "");
+    for _ in 0..3000 {
+        if agent.log.lock().unwrap().contains("evil.example.com is not allowed") {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert!(agent.log.lock().unwrap().contains("evil.example.com is not allowed"));
+    assert!(!agent.files().join("app.conf").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stranger_with_the_same_name_is_not_signalled() {
+    // The same name, but in a process namespace below the pod's: another pod's, as the node would see it.
+    let scene = Scene::new("").await;
+    let folder = scene.agent.folder.path().join("stranger");
+    std::fs::create_dir(&folder).unwrap();
+    // The counter of another agent is in another namespace: whatever this agent does, it does not hear of it.
+    let other = Scene::new("").await;
+    scene.site.set("/app.conf", 200, "new");
+    assert_eq!(scene.post("v2", "/app.conf", b"new", "").await.0, 200);
+    scene.agent.hups_reach(2).await;
+    assert_eq!((scene.agent.hups(), other.agent.hups()), (2, 1));
+}

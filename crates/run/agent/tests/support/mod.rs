@@ -1,0 +1,378 @@
+//! The real binary beside an embedded API server and an HTTP server whose answers a test changes.
+// Each test uses its part of this, and helpers of tests are tests as well.
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub)]
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::State;
+use axum::http::{Request, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use pillion_apiserver::ApiServer;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tower::ServiceExt as _;
+
+pub const POD: &str = "/api/v1/namespaces/default/pods/web-0";
+pub const RESULTS: &str = "/api/v1/namespaces/default/configmaps/sidecar-result";
+
+/// An API server with one pod, `web-0`.
+#[derive(Clone)]
+pub struct Cluster {
+    pub server: ApiServer,
+    pub port: u16,
+    pub writes: Arc<Mutex<Vec<(String, Value)>>>,
+}
+
+impl Cluster {
+    pub async fn start() -> Cluster {
+        let server = ApiServer::new(pillion_apiserver::Config::in_memory());
+        server.bootstrap().await.unwrap();
+        let mut cluster = Cluster { server, port: 0, writes: Arc::default() };
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+        cluster.create("/api/v1/namespaces/default/serviceaccounts", account).await;
+        let spec = json!({"containers": [{"name": "main", "image": "app"}]});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0"}, "spec": spec});
+        cluster.create("/api/v1/namespaces/default/pods", pod).await;
+        let (router, writes) = (cluster.server.router(), Arc::clone(&cluster.writes));
+        let recorded = Router::new().fallback(move |request: Request<Body>| {
+            let (router, writes) = (router.clone(), Arc::clone(&writes));
+            async move {
+                let (head, body) = request.into_parts();
+                let body = to_bytes(body, 1 << 20).await.unwrap();
+                if head.method != "GET" {
+                    let value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+                    writes.lock().unwrap().push((format!("{} {}", head.method, head.uri.path()), value));
+                }
+                router.oneshot(Request::from_parts(head, Body::from(body))).await
+            }
+        });
+        cluster.port = serve(recorded).await;
+        cluster
+    }
+
+    pub async fn create(&self, path: &str, object: Value) {
+        let request = Request::post(path).header("content-type", "application/json");
+        let answer = self.server.router().oneshot(request.body(Body::from(object.to_string())).unwrap()).await.unwrap();
+        let (status, text) = read(answer).await;
+        assert!(status.is_success(), "{status} {text}");
+    }
+
+    pub async fn merge(&self, path: &str, patch: Value) {
+        let request = Request::patch(path).header("content-type", "application/merge-patch+json");
+        let answer = self.server.router().oneshot(request.body(Body::from(patch.to_string())).unwrap()).await.unwrap();
+        let (status, text) = read(answer).await;
+        assert!(status.is_success(), "{status} {text}");
+    }
+
+    pub async fn get(&self, path: &str) -> Value {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let (_, text) = read(self.server.router().oneshot(request).await.unwrap()).await;
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// Waits until an object is as it should be.
+    pub async fn until(&self, path: &str, what: impl Fn(&Value) -> bool) -> Value {
+        for _ in 0..3000 {
+            let object = self.get(path).await;
+            if what(&object) {
+                return object;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("{path} never was as it should be: {:#}", self.get(path).await)
+    }
+
+    pub async fn annotation(&self, key: &str, value: &str) {
+        self.until(POD, |pod| pod["metadata"]["annotations"][key] == value).await;
+    }
+
+    /// The pod's entry in `sidecar-result`.
+    pub async fn entry(&self, what: impl Fn(&Value) -> bool) -> Value {
+        let parse = |object: &Value| {
+            serde_json::from_str(object["data"]["web-0"].as_str().unwrap_or("null")).unwrap_or(Value::Null)
+        };
+        parse(&self.until(RESULTS, |object| what(&parse(object))).await)
+    }
+}
+
+async fn read(answer: Response) -> (StatusCode, String) {
+    let status = answer.status();
+    let body = to_bytes(answer.into_body(), 1 << 24).await.unwrap();
+    (status, String::from_utf8_lossy(&body).into_owned())
+}
+
+pub async fn serve(router: Router) -> u16 {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    port
+}
+
+/// Status, body and headers.
+type Page = (u16, Vec<u8>, Vec<(String, String)>);
+
+/// What an HTTP server answers, by path.
+#[derive(Clone, Default)]
+pub struct Site {
+    answers: Arc<Mutex<BTreeMap<String, Page>>>,
+    pub seen: Arc<Mutex<Vec<String>>>,
+    pub port: u16,
+}
+
+impl Site {
+    pub async fn start() -> Site {
+        let mut site = Site::default();
+        let router = Router::new().fallback(answer).with_state(site.clone());
+        site.port = serve(router).await;
+        site
+    }
+
+    pub fn set(&self, path: &str, status: u16, body: impl AsRef<[u8]>) {
+        self.set_with(path, status, body, &[]);
+    }
+
+    pub fn set_with(&self, path: &str, status: u16, body: impl AsRef<[u8]>, headers: &[(&str, &str)]) {
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        self.answers.lock().unwrap().insert(path.to_owned(), (status, body.as_ref().to_vec(), headers));
+    }
+
+    pub fn url(&self, path: &str) -> String {
+        format!("http://127.0.0.1:{}{path}", self.port)
+    }
+
+    pub fn host(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+}
+
+async fn answer(State(site): State<Site>, request: Request<Body>) -> Response {
+    let path = request.uri().path().to_owned();
+    site.seen.lock().unwrap().push(path.clone());
+    if path == "/endless" {
+        let chunks = endless(vec![0u8; 64 << 10]);
+        return Response::new(chunks);
+    }
+    let found = site.answers.lock().unwrap().get(&path).cloned();
+    let (status, body, headers) = found.unwrap_or((404, b"<html>not found</html>".to_vec(), Vec::new()));
+    let mut response = (StatusCode::from_u16(status).unwrap(), body).into_response();
+    for (name, value) in headers {
+        response
+            .headers_mut()
+            .insert(axum::http::HeaderName::try_from(name).unwrap(), axum::http::HeaderValue::try_from(value).unwrap());
+    }
+    response
+}
+
+/// A body without end.
+fn endless(chunk: Vec<u8>) -> Body {
+    struct Endless(Vec<u8>);
+    impl hyper::body::Body for Endless {
+        type Data = bytes::Bytes;
+        type Error = std::convert::Infallible;
+        fn poll_frame(
+            self: std::pin::Pin<&mut Self>,
+            _context: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<hyper::body::Frame<bytes::Bytes>, Self::Error>>> {
+            let data = bytes::Bytes::from(self.0.clone());
+            std::task::Poll::Ready(Some(Ok(hyper::body::Frame::data(data))))
+        }
+    }
+    Body::new(Endless(chunk))
+}
+
+/// A process of the pod that counts its SIGHUPs, and the agent beside it.
+const POD_SCRIPT: &str = r#"bash "$FOLDER/counter.sh" $NEIGHBOUR &
+until [ -e "$FOLDER/up" ]; do sleep 0.01; done
+"$@"
+exit $?"#;
+
+const COUNTER: &str = r#"trap 'echo hup >> "$FOLDER/hups"' HUP
+touch "$FOLDER/up"
+while :; do sleep 0.02; done
+"#;
+
+/// The real binary, in a process namespace of its own.
+pub struct Agent {
+    pub child: Child,
+    pub folder: TempDir,
+    pub port: u16,
+    pub log: Arc<Mutex<String>>,
+}
+
+impl Agent {
+    /// Starts it in a folder, and waits until it listens.
+    pub fn start_in(folder: TempDir, cluster: &Cluster, config: &str, kill_at: &str) -> Agent {
+        let mut agent = Agent::spawn(folder, cluster, config, kill_at);
+        let said =
+            |text: &str| text.lines().find_map(|line| line.split_once("listening on ")).map(|(_, at)| at.to_owned());
+        for _ in 0..3000 {
+            let address = said(&agent.log.lock().unwrap());
+            if let Some(address) = address {
+                agent.port = address.rsplit(':').next().unwrap().parse().unwrap();
+                return agent;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("it does not listen: {}", agent.log.lock().unwrap());
+    }
+
+    pub fn spawn(folder: TempDir, cluster: &Cluster, config: &str, kill_at: &str) -> Agent {
+        let file = folder.path().join("config.yaml");
+        std::fs::write(&file, config).unwrap();
+        std::fs::write(folder.path().join("token"), "none").unwrap();
+        let annotations = folder.path().join("annotations");
+        if !annotations.exists() {
+            std::fs::write(annotations, "").unwrap();
+        }
+        let _ = std::fs::remove_file(folder.path().join("up"));
+        std::fs::write(folder.path().join("counter.sh"), COUNTER).unwrap();
+        // A process namespace of its own, as a pod has: the agent signals nobody where it sees the whole machine.
+        let mut command = Command::new("unshare");
+        if !rustix::process::geteuid().is_root() {
+            command.args(["--user", "--map-root-user"]);
+        }
+        let mut child = command
+            .args(["--pid", "--fork", "--mount-proc", "--kill-child", "bash", "-c", POD_SCRIPT, "pod"])
+            .arg(env!("CARGO_BIN_EXE_pillion-agent"))
+            .arg("--config")
+            .arg(&file)
+            .arg("--api-server")
+            .arg(format!("http://127.0.0.1:{}", cluster.port))
+            .arg("--account")
+            .arg(folder.path())
+            .arg("--plugin-dir")
+            .arg(folder.path())
+            .arg("--pod-info")
+            .arg(folder.path())
+            .env("POD_NAME", "web-0")
+            .env("POD_NAMESPACE", "default")
+            .env("FOLDER", folder.path())
+            .env("NEIGHBOUR", "nginx: master process nginx")
+            .env("PILLION_AGENT_KILL_AT", kill_at)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = Arc::new(Mutex::new(String::new()));
+        let (stderr, lines) = (BufReader::new(child.stderr.take().unwrap()), Arc::clone(&log));
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                let mut log = lines.lock().unwrap();
+                log.push_str(&line);
+                log.push('\n');
+            }
+        });
+        Agent { child, folder, port: 0, log }
+    }
+
+    pub fn start(cluster: &Cluster, config: &str) -> Agent {
+        Agent::start_in(tempfile::tempdir().unwrap(), cluster, config, "")
+    }
+
+    pub fn files(&self) -> std::path::PathBuf {
+        self.folder.path().join("files")
+    }
+
+    /// How many SIGHUPs the neighbour has got.
+    pub fn hups(&self) -> usize {
+        std::fs::read_to_string(self.folder.path().join("hups")).unwrap_or_default().lines().count()
+    }
+
+    pub async fn hups_reach(&self, count: usize) {
+        for _ in 0..3000 {
+            if self.hups() >= count {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("{} signals and not {count}: {}", self.hups(), self.log.lock().unwrap());
+    }
+
+    /// Waits until it has ended.
+    pub async fn ended(&mut self) {
+        for _ in 0..3000 {
+            if self.child.try_wait().unwrap().is_some() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("it is still running: {}", self.log.lock().unwrap());
+    }
+
+    /// Replaces the configuration.
+    pub fn configure(&self, config: &str) {
+        let (new, file) = (self.folder.path().join("config.new"), self.folder.path().join("config.yaml"));
+        std::fs::write(&new, config).unwrap();
+        std::fs::rename(new, file).unwrap();
+    }
+
+    pub async fn get(&self, path: &str) -> (u16, String) {
+        self.request("GET", path, "", "", None).await
+    }
+
+    pub async fn post(&self, form: &str) -> (u16, String) {
+        self.request("POST", "/hot-update", "application/x-www-form-urlencoded", form, None).await
+    }
+
+    pub async fn request(
+        &self,
+        method: &str,
+        path: &str,
+        media: &str,
+        body: &str,
+        token: Option<&str>,
+    ) -> (u16, String) {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
+        let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+        let length = body.len();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: agent\r\nContent-Type: {media}\r\n{token}Content-Length: {length}\r\n\r\n"
+        );
+        stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer).await;
+        let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0);
+        (status, answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default())
+    }
+
+    pub async fn status(&self) -> Value {
+        serde_json::from_str(&self.get("/status").await.1).unwrap_or_default()
+    }
+
+    /// Waits until the status is as it should be.
+    pub async fn until(&self, what: impl Fn(&Value) -> bool) -> Value {
+        for _ in 0..3000 {
+            let status = self.status().await;
+            if what(&status) {
+                return status;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("the status never was as it should be: {:#}\n{}", self.status().await, self.log.lock().unwrap())
+    }
+
+    /// Its folder, for the next one.
+    pub fn into_folder(mut self) -> TempDir {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap())
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn sha256(bytes: &[u8]) -> String {
+    use sha2::Digest as _;
+    sha2::Sha256::digest(bytes).iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
