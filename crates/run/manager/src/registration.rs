@@ -302,9 +302,11 @@ fn entries(configuration: &Value) -> BTreeSet<&str> {
 /// again each time that they are taken away.
 fn contains(live: &Value, wanted: &Value) -> bool {
     match (live, wanted) {
-        (Value::Object(live), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, wanted)| live.get(key).is_some_and(|live| contains(live, wanted)))
-        }
+        (Value::Object(live), Value::Object(wanted)) => wanted.iter().all(|(key, wanted)| match live.get(key) {
+            Some(live) => contains(live, wanted),
+            // An API server leaves out a list with nothing in it.
+            None => wanted.as_array().is_some_and(Vec::is_empty),
+        }),
         (Value::Array(live), Value::Array(wanted)) => {
             wanted.iter().all(|wanted| live.iter().any(|live| contains(live, wanted)))
         }
@@ -387,6 +389,7 @@ mod tests {
             (json!({"a": [1, 2]}), json!({"a": [1]}), true),
             (json!({"a": [1]}), json!({"a": [1, 2]}), false),
             (json!({"a": null}), json!({"a": {}}), false),
+            (json!({}), json!({"a": []}), true),
         ];
         for (live, wanted, expected) in rows {
             assert_eq!(contains(&live, &wanted), expected, "{live} {wanted}");
