@@ -74,7 +74,7 @@ impl Timeline {
     /// The picture. Its colours are readable on white and on black.
     pub fn svg(&self) -> String {
         let mut svg = format!(
-            r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 224" font-family="ui-sans-serif, system-ui, sans-serif" font-size="14" role="img">
+            r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 224" font-family="ui-sans-serif, system-ui, sans-serif" font-size="14" role="img">
 <title>{}</title>
 <style>
   text {{ fill: #24292f }} .faint {{ fill: #57606a }} .grid {{ stroke: #8c959f; stroke-opacity: .35 }}
@@ -83,7 +83,7 @@ impl Timeline {
   @media (prefers-color-scheme: dark) {{ text {{ fill: #e6edf3 }} .faint {{ fill: #9198a1 }} .inside {{ fill: #ffffff }} }}
 </style>
 <text x="12" y="24" font-weight="600">{}</text>
-"##,
+"#,
             self.title, self.title
         );
         for second in [0, 5, 10, 15] {

@@ -217,16 +217,16 @@ impl Places {
 
     /// How many places are taken; unknown until the controller has counted the pods.
     pub fn taken(&self) -> Option<usize> {
-        self.taken_with(None)
+        self.taken_with(&[])
     }
 
-    /// The same with one more pod of this origin.
-    fn taken_with(&self, more: Option<Option<&Origin>>) -> Option<usize> {
+    /// The same with more pods of these origins.
+    fn taken_with(&self, more: &[Option<&Origin>]) -> Option<usize> {
         let mut count = Headcount::default();
         count.add_others(self.pods?);
         let counted = self.origins.iter().map(|(origin, pods)| (Some(origin), *pods));
         let granted = self.granted.values().map(|granted| (granted.origin.as_ref(), 1));
-        for (origin, pods) in counted.chain(granted).chain(more.map(|origin| (origin, 1))) {
+        for (origin, pods) in counted.chain(granted).chain(more.iter().map(|origin| (*origin, 1))) {
             match origin.map(Origin::parts) {
                 Some((deployment, replica_set)) => count.add(deployment, replica_set, pods),
                 None => count.add_others(pods),
@@ -247,7 +247,7 @@ impl Places {
         }
         let on_their_way = self.granted.len() + self.passed.len() - usize::from(self.passed.contains_key(id));
         let limit = limit.beside(self.matched.unwrap_or_default() + on_their_way);
-        let is_free = self.taken_with(Some(origin)).is_some_and(|taken| taken <= limit);
+        let is_free = self.taken_with(&[origin]).is_some_and(|taken| taken <= limit);
         if is_free { Grant::Place } else { Grant::Full }
     }
 

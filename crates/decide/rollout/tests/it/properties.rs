@@ -208,7 +208,10 @@ fn play(kind: Kind, pods: usize, events: &[Event]) {
     }
     assert_done_or_explained(&fleet, &plan);
 
-    // In the end the image is a good one, and nothing stands in the way.
+    // In the end the image is a good one, and nothing stands in the way. That takes as long as all that came before: one in four is enough.
+    if !events.len().is_multiple_of(4) {
+        return;
+    }
     fleet.unready_apps.clear();
     fleet.edit(|set| {
         let strategy = set["spec"]["updateStrategy"].as_object_mut().unwrap();

@@ -87,9 +87,16 @@ impl Replica {
         let home = home(namespace);
         let nowhere = WebhookAddress::Url("https://127.0.0.1:1".to_owned());
         let config = Config::new(client, Arc::new(Timestamp::now), nowhere);
-        let manager = Manager::new(adjust(Config { namespace: home.clone(), revisions_namespace: home, ..config }));
+        // The one with the webhooks has installed it.
+        let config =
+            Config { namespace: home.clone(), revisions_namespace: home, installs_definition: false, ..config };
+        let manager = Manager::new(adjust(config));
+        let running = async move {
+            manager.start().await?;
+            manager.run().await
+        };
         Replica(tokio::spawn(async move {
-            if let Err(error) = manager.run().await {
+            if let Err(error) = running.await {
                 eprintln!("a replica has ended: {error}");
             }
         }))

@@ -248,7 +248,7 @@ pub async fn a_canary_stands_in_for_its_set(namespace: &Namespace) -> anyhow::Re
             "spec": {
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace.name()}},
                 "selector": {"matchLabels": {"mesh": "on", "of": "canary"}},
-                "containers": [with(sleeper("proxy"), json!({"image": PAUSE}))],
+                "containers": [with(sleeper("proxy"), json!({"image": PAUSE}))], "updateStrategy": {"type": "NotUpdate"},
             },
         });
         let sets = sidecarsets(namespace.client());
