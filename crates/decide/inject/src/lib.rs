@@ -44,6 +44,7 @@ mod injected;
 mod metadata;
 mod namespace;
 mod pin;
+mod pod_fields;
 mod policy;
 mod record;
 mod resources;

@@ -17,7 +17,7 @@ use crate::injected::{Injected, SetMark, Sidecar};
 use crate::namespace::Namespace;
 use crate::policy::Policy;
 use crate::share::App;
-use crate::{build, hot_upgrade, metadata, record, revision, selection};
+use crate::{build, hot_upgrade, metadata, pod_fields, record, revision, selection};
 
 /// What injection is decided by.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +70,7 @@ pub fn inject(draft: &mut Draft<'_>, context: &Context<'_>) -> Result<Injected, 
     for secret in plan.image_pull_secrets {
         draft.add_image_pull_secret(secret);
     }
+    pod_fields::write(draft, &bodies);
     record::write(draft, &bodies, context.now)?;
     hot_upgrade::write(draft, &plan.hot_upgrades);
     Ok(injected)

@@ -97,6 +97,8 @@ pub enum Reason {
     MarkIgnored,
     /// A probe of a marked sidecar was changed, or holds the work back.
     ProbeChanged,
+    /// A field of the pod itself is set, or left as it is.
+    PodField,
     /// A rollout paused itself because updated pods fail.
     RolloutPaused,
     /// More revisions are kept than the limit says.

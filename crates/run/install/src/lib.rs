@@ -25,6 +25,7 @@
 //! - Installing twice changes nothing, and whatever was interrupted is completed by the next run.
 #![forbid(unsafe_code)]
 
+mod agent;
 mod check;
 mod error;
 mod install;
@@ -37,6 +38,7 @@ mod rights;
 mod take_over;
 mod uninstall;
 
+pub use agent::{AGENT, AgentOptions, agent};
 pub use error::Error;
 pub use install::install;
 pub use manifests::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER, SERVICE, manifests, removal};

@@ -16,9 +16,6 @@ pub(crate) fn warnings(set: &SidecarSet, gates: Gates) -> Vec<String> {
             }
         }
     }
-    if spec.share_process_namespace.is_some() {
-        fields.push("spec.shareProcessNamespace".to_owned());
-    }
     if spec.service_account.is_some() {
         fields.push("spec.serviceAccount".to_owned());
     }
@@ -48,7 +45,6 @@ mod tests {
         );
         insta::assert_snapshot!(warnings(&set, Gates::default()).join("\n"), @r#"
         spec.containers[1].sidecar: without effect while the feature gate SidecarField is off
-        spec.shareProcessNamespace: stored, and without effect in this version of Pillion
         spec.serviceAccount: stored, and without effect in this version of Pillion
         "#);
     }

@@ -9,6 +9,7 @@
 mod hot_upgrade;
 mod metadata;
 mod order;
+mod pod_fields;
 mod properties;
 mod resources;
 mod revision;

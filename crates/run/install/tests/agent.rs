@@ -1,0 +1,156 @@
+//! What the agent's token can and cannot do: it is in every container of the pod.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use axum::body::{Body, to_bytes};
+use axum::http::Request;
+use pillion_apiserver::{ApiServer, Config as ServerConfig, User};
+use pillion_assist::Config;
+use pillion_install::{AGENT, AgentOptions, agent};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+const CONFIG: &str = include_str!("../../../decide/assist/src/config/samples/proposal-1.yaml");
+const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+struct Cluster(ApiServer);
+
+impl Cluster {
+    async fn send(&self, method: &str, path: &str, media: &str, body: &Value, user: Option<&User>) -> (u16, Value) {
+        let mut request = Request::builder().method(method).uri(path).header("content-type", media);
+        if let Some(user) = user {
+            request = request.extension(user.clone());
+        }
+        let answer = self.0.router().oneshot(request.body(Body::from(body.to_string())).unwrap()).await.unwrap();
+        let status = answer.status().as_u16();
+        let body = to_bytes(answer.into_body(), 1 << 24).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    async fn create(&self, path: &str, object: &Value) -> Value {
+        let (status, answer) = self.send("POST", path, "application/json", object, None).await;
+        assert!(status < 300, "{path}: {answer}");
+        answer
+    }
+}
+
+/// A namespace with the agent's objects, two pods, and whoever holds the token of the first.
+async fn cluster() -> (Cluster, User) {
+    let server = ApiServer::new(ServerConfig::in_memory());
+    server.bootstrap().await.unwrap();
+    let cluster = Cluster(server);
+    let options = AgentOptions { namespace: "default".into(), image: "pillion-agent".into() };
+    let config = Config::parse(CONFIG, None).unwrap();
+    for object in agent(&config, CONFIG, &options) {
+        let kind = object["kind"].as_str().unwrap();
+        let (group, plural) = match kind {
+            "SidecarSet" => continue,
+            "ServiceAccount" => ("/api/v1/namespaces/default", "serviceaccounts"),
+            "ConfigMap" => ("/api/v1/namespaces/default", "configmaps"),
+            "Role" => ("/apis/rbac.authorization.k8s.io/v1/namespaces/default", "roles"),
+            "RoleBinding" => ("/apis/rbac.authorization.k8s.io/v1/namespaces/default", "rolebindings"),
+            "ValidatingAdmissionPolicy" => ("/apis/admissionregistration.k8s.io/v1", "validatingadmissionpolicies"),
+            "ValidatingAdmissionPolicyBinding" => {
+                ("/apis/admissionregistration.k8s.io/v1", "validatingadmissionpolicybindings")
+            }
+            other => panic!("{other}"),
+        };
+        cluster.create(&format!("{group}/{plural}"), &object).await;
+    }
+    for name in ["web-1", "web-0"] {
+        let spec = json!({"serviceAccountName": AGENT, "containers": [{"name": "main", "image": "app"}]});
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "web"}}, "spec": spec});
+        cluster.create("/api/v1/namespaces/default/pods", &pod).await;
+    }
+    // What the API server makes of a token that the kubelet has mounted.
+    let user = User {
+        name: format!("system:serviceaccount:default:{AGENT}"),
+        uid: String::new(),
+        groups: vec!["system:serviceaccounts".into(), "system:authenticated".into()],
+        extra: vec![("authentication.kubernetes.io/pod-name".into(), vec!["web-0".into()])],
+    };
+    (cluster, user)
+}
+
+#[tokio::test]
+async fn a_stolen_token_changes_nothing_but_what_the_configuration_names_on_its_own_pod() {
+    let (cluster, user) = cluster().await;
+    let merge = "application/merge-patch+json";
+    let strategic = "application/strategic-merge-patch+json";
+    let pod = |name: &str| format!("/api/v1/namespaces/default/pods/{name}");
+    let own = pod("web-0");
+    let map = |name: &str| format!("/api/v1/namespaces/default/configmaps/{name}");
+    let condition = |name: &str| json!({"status": {"conditions": [{"type": name, "status": "True"}]}});
+    let allowed = [
+        (
+            &own,
+            merge,
+            json!({"metadata": {"annotations": {COST: "-10", "http_probe": "idle"}, "labels": {"gameserver-idle": "true"}}}),
+        ),
+        (&own, merge, json!({"metadata": {"annotations": {COST: null}, "labels": {"gameserver-idle": null}}})),
+        (&format!("{own}/status"), strategic, condition("pillion.dev/Agent")),
+        (&map("sidecar-result"), merge, json!({"data": {"web-0": "mine"}})),
+    ];
+    for (path, media, patch) in allowed {
+        let (status, answer) = cluster.send("PATCH", path, media, &patch, Some(&user)).await;
+        assert_eq!(status, 200, "{path} {patch}: {answer:#}");
+    }
+    cluster.send("PATCH", &map("sidecar-result"), merge, &json!({"data": {"web-1": "its"}}), None).await;
+    let refused = [
+        (pod("web-1"), merge, json!({"metadata": {"annotations": {COST: "-10"}}})),
+        (format!("{}/status", pod("web-1")), strategic, condition("pillion.dev/Agent")),
+        (own.clone(), merge, json!({"metadata": {"annotations": {"other": "x"}}})),
+        (own.clone(), merge, json!({"metadata": {"labels": {"app": "victim"}}})),
+        (own.clone(), merge, json!({"metadata": {"labels": {"app": null}}})),
+        (own.clone(), merge, json!({"metadata": {"finalizers": ["example.com/stay"]}})),
+        (own.clone(), merge, json!({"spec": {"activeDeadlineSeconds": 1}})),
+        (own.clone(), strategic, json!({"spec": {"containers": [{"name": "main", "image": "evil"}]}})),
+        (format!("{own}/status"), strategic, condition("Ready")),
+        (format!("{own}/status"), merge, json!({"status": {"phase": "Failed"}})),
+        (format!("{own}/status"), merge, json!({"status": {"podIP": "10.0.0.1"}})),
+        (map("sidecar-result"), merge, json!({"data": {"web-1": "poison"}})),
+        (map("sidecar-result"), merge, json!({"data": {"web-1": null}})),
+        (map("sidecar-config"), merge, json!({"data": {"config.yaml": "plugins: []"}})),
+        (map("pillion-agent"), merge, json!({"data": {"labels": "app"}})),
+    ];
+    for (path, media, patch) in refused {
+        let (status, answer) = cluster.send("PATCH", &path, media, &patch, Some(&user)).await;
+        assert_eq!(status, 403, "{path} {patch}: {answer:#}");
+        assert!(answer["message"].as_str().unwrap().contains("the agent"), "{answer:#}");
+    }
+    let (status, _) = cluster.send("DELETE", &pod("web-1"), "application/json", &json!({}), Some(&user)).await;
+    assert_eq!(status, 403);
+}
+
+#[test]
+fn the_agents_rights_are_those_that_its_configuration_needs() {
+    let options = AgentOptions { namespace: "games".into(), image: "pillion-agent:1".into() };
+    let rules = |text: &str| {
+        let objects = agent(&Config::parse(text, None).unwrap(), text, &options);
+        objects.into_iter().find(|object| object["kind"] == "Role").unwrap()["rules"].clone()
+    };
+    let marks = "plugins: [{name: http_probe, config: {endpoints: [{url: 'http://x', storageConfig: {type: InKube, inKube: {labelKey: a}}}]}}]\nstatusCondition: ''\n";
+    assert_eq!(rules(marks), json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]}]));
+    let text = rules(CONFIG).to_string();
+    for verb in ["\"list\"", "\"create\"", "\"delete\"", "\"update\"", "\"*\""] {
+        assert!(!text.contains(verb), "{text}");
+    }
+    assert!(text.contains("game.kruise.io"));
+}
+
+#[test]
+fn the_agents_container_is_as_its_configuration_says() {
+    let options = AgentOptions { namespace: "games".into(), image: "pillion-agent:1".into() };
+    let set = |text: &str| agent(&Config::parse(text, None).unwrap(), text, &options).pop().unwrap();
+    let before = set(CONFIG);
+    let container = &before["spec"]["initContainers"][0];
+    assert_eq!(
+        (&container["restartPolicy"], &before["spec"]["shareProcessNamespace"]),
+        (&json!("Always"), &json!(true))
+    );
+    assert_eq!(
+        container["resources"],
+        json!({"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": "100m", "memory": "128Mi"}})
+    );
+    let after = set(&CONFIG.replace("sidecarstartorder: Before", "sidecarstartorder: After"));
+    assert!(after["spec"]["initContainers"].is_null() && after["spec"]["containers"][0]["name"] == AGENT);
+}
