@@ -34,18 +34,18 @@ pub(super) async fn ask(inner: &Inner, snapshot: &Snapshot, pod: &Pod, id: &str,
         let name = asked.set.name().to_owned();
         // Another entry of the webhook has injected the pod already.
         if let Some(record) = records().get(&name) {
-            places.granted.insert(name, record.controller_revision() == Some(asked.revision));
+            places.granted.insert(name, record.controller_revision() == Some(asked.revision.as_str()));
             places.id = pod.annotation(names::QUOTA_PLACE).map(str::to_owned);
             continue;
         }
         let matched = asked.set.status.as_ref().map_or(0, |status| status.matched_pods);
-        let limit = quota(asked.set, usize::try_from(matched).unwrap_or_default());
+        let limit = quota(&asked.set, usize::try_from(matched).unwrap_or_default());
         if limit == 0 {
             places.granted.insert(name, false);
             continue;
         }
-        let ask = Ask { id: id.to_owned(), revision: asked.revision.to_owned(), limit, is_dry_run };
-        let grant = inner.places.ask(&inner.config, asked.set, ask).await;
+        let ask = Ask { id: id.to_owned(), revision: asked.revision.clone(), limit, is_dry_run };
+        let grant = inner.places.ask(&inner.config, &asked.set, ask).await;
         if grant.is_none() {
             places.warnings.push(format!(
                 "SidecarSet {name:?}: the places of its partition could not be counted in time, so the pod gets the latest revision"
@@ -68,7 +68,7 @@ impl Places {
     pub(super) fn give_back(&self, inner: &Inner, snapshot: &Snapshot) {
         let Some(id) = &self.id else { return };
         for set in self.taken.iter().filter_map(|name| snapshot.catalog.get(name)) {
-            inner.places.give_back(&inner.config, set, id);
+            inner.places.give_back(&inner.config, &set, id);
         }
     }
 }
