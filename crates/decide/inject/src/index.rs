@@ -154,8 +154,8 @@ fn find_below<'a>(node: &'a Node, namespace: &[(&str, &str)], pod: &[(&str, &str
             continue;
         }
         for (key, value) in labels {
-            let Some(step) = steps.get(*key) else { continue };
-            if let Some(next) = step.value.get(*value) {
+            let Some(step) = steps.get(key) else { continue };
+            if let Some(next) = step.value.get(value) {
                 find_below(next, namespace, pod, found);
             }
             if let Some(next) = &step.exists {

@@ -102,7 +102,7 @@ impl<'de, 'a> DeserializeSeed<'de> for Key<'a> {
     }
 }
 
-impl<'de, 'a> Visitor<'de> for Key<'a> {
+impl<'a> Visitor<'_> for Key<'a> {
     type Value = (u128, Option<Look<'a>>);
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

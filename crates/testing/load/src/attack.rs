@@ -216,13 +216,13 @@ async fn once(kind: Kind, client: usize, target: &Target, body: &Bytes) -> anyho
         Kind::Bodies { path, .. } => {
             let mut stream = target.tls().await?;
             // Every other one does not say how long it is.
-            let head = if client % 2 == 0 {
+            let head = if client.is_multiple_of(2) {
                 format!("content-length: {}", body.len())
             } else {
                 "transfer-encoding: chunked".to_owned()
             };
             stream.write_all(format!("POST {path} HTTP/1.1\r\nhost: webhook\r\n{head}\r\n\r\n").as_bytes()).await?;
-            if client % 2 == 0 {
+            if client.is_multiple_of(2) {
                 stream.write_all(body).await?;
             } else {
                 stream.write_all(format!("{:x}\r\n", body.len()).as_bytes()).await?;
@@ -231,7 +231,7 @@ async fn once(kind: Kind, client: usize, target: &Target, body: &Bytes) -> anyho
             }
             stream.flush().await?;
             let mut answer = [0; 1024];
-            stream.read(&mut answer).await?;
+            let _length = stream.read(&mut answer).await?;
         }
         Kind::NoTls { .. } => {
             let mut stream = target.tcp().await?;
@@ -239,13 +239,13 @@ async fn once(kind: Kind, client: usize, target: &Target, body: &Bytes) -> anyho
             let mut answer = Vec::new();
             stream.read_to_end(&mut answer).await?;
         }
-        Kind::Idle { .. } if client % 2 == 0 => {
+        Kind::Idle { .. } if client.is_multiple_of(2) => {
             let mut stream = target.tcp().await?;
-            stream.read(&mut [0; 16]).await?;
+            let _length = stream.read(&mut [0; 16]).await?;
         }
         Kind::Idle { .. } => {
             let mut stream = target.tls().await?;
-            stream.read(&mut [0; 16]).await?;
+            let _length = stream.read(&mut [0; 16]).await?;
         }
         Kind::Slow { .. } => {
             let mut stream = target.tls().await?;

@@ -129,14 +129,14 @@ impl Large {
     async fn event(&self, manager: &Running, target: &Target) -> anyhow::Result<f64> {
         let before = manager.usage()?.processor;
         let mut connection = target.connect().await?;
-        let list = connection.must(&Method::GET, &format!("{}?limit={EVENTS}", REVISIONS), &Bytes::new()).await?;
+        let list = connection.must(&Method::GET, &format!("{REVISIONS}?limit={EVENTS}"), &Bytes::new()).await?;
         let list: serde_json::Value = serde_json::from_slice(&list)?;
         let mut count = 0_u32;
         for item in list["items"].as_array().into_iter().flatten() {
             let mut item = item.clone();
             item["metadata"]["annotations"]["load"] = json!("yes");
             let name = item["metadata"]["name"].as_str().unwrap_or_default();
-            let path = format!("{}/{name}", REVISIONS);
+            let path = format!("{REVISIONS}/{name}");
             connection.must(&Method::PUT, &path, &Bytes::from(item.to_string())).await?;
             count += 1;
         }
