@@ -56,6 +56,12 @@ enum Beside {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// What attacks on the webhooks cost the manager and its good clients.
+    Attack {
+        /// For pillion-load.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// What it costs the manager to hold 50,000 SidecarSets, their revisions and 100,000 pods.
     Manager {
         /// For pillion-load.
@@ -95,6 +101,7 @@ impl Bench {
             match beside {
                 Beside::Apiserver { arguments } => command.args(arguments),
                 Beside::Webhook { arguments } => command.arg("webhook").args(arguments),
+                Beside::Attack { arguments } => command.arg("attack").args(arguments),
                 Beside::Manager { arguments } => command.arg("manager").args(arguments),
                 Beside::Rightsize { arguments } => command.arg("rightsize").args(arguments),
                 Beside::Rollout { arguments } => command.arg("rollout").args(arguments),

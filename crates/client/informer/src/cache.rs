@@ -79,8 +79,11 @@ impl<V: View> Cache<V> {
         match event {
             watcher::Event::Init => listed.clear(),
             watcher::Event::InitApply(object) => {
-                listed.insert(NamespacedName::of(&object));
-                self.lock().apply(object, Source::Watch);
+                let mut objects = self.lock();
+                let name = NamespacedName::of(&object);
+                objects.apply(object, Source::Watch);
+                // The names that the cache has are in memory once.
+                listed.insert(objects.name(&name).unwrap_or(name));
             }
             watcher::Event::InitDone => {
                 let listed = std::mem::take(listed);
@@ -135,6 +138,11 @@ impl<V> Cache<V> {
         self.lock().views().cloned().collect()
     }
 
+    /// The names of the objects that `is_meant` accepts, in order.
+    pub fn names(&self, is_meant: impl Fn(&V) -> bool) -> Vec<NamespacedName> {
+        self.lock().names(is_meant)
+    }
+
     /// How many objects there are.
     pub fn len(&self) -> usize {
         self.lock().len()
@@ -165,6 +173,11 @@ impl<V> Cache<V> {
         self.lock().in_group(group).cloned().collect()
     }
 
+    /// The names of the objects of a group, in order.
+    pub fn names_in_group(&self, group: &str) -> Vec<NamespacedName> {
+        self.lock().names_in_group(group)
+    }
+
     /// The newest version that the watch has reported.
     pub fn version(&self) -> u64 {
         self.lock().seen()
@@ -179,6 +192,15 @@ impl<V> Cache<V> {
         let changes =
             stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|change| (change, receiver)));
         (held, changes)
+    }
+
+    /// What changes from this moment on.
+    pub fn updates(&self) -> impl Stream<Item = Change<V>> + Send + use<V>
+    where
+        V: Send + Sync,
+    {
+        let receiver = self.lock().follow();
+        stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|change| (change, receiver)))
     }
 
     /// What changes from this moment on, after everything that the cache holds. The stream does not end when the watch does.

@@ -114,6 +114,15 @@ impl<V> Objects<V> {
         self.by_name.values().flat_map(BTreeMap::values)
     }
 
+    /// The name as it is stored.
+    pub(crate) fn name(&self, name: &NamespacedName) -> Option<NamespacedName> {
+        self.entry(&name.namespace, &name.name).map(|entry| entry.name.clone())
+    }
+
+    pub(crate) fn names(&self, is_meant: impl Fn(&V) -> bool) -> Vec<NamespacedName> {
+        self.entries().filter(|entry| is_meant(&entry.view)).map(|entry| entry.name.clone()).collect()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.by_name.values().map(BTreeMap::len).sum()
     }
@@ -138,17 +147,27 @@ impl<V> Objects<V> {
         self.groups.get(group).into_iter().flatten().map(|ByName(entry)| &entry.view)
     }
 
+    pub(crate) fn names_in_group(&self, group: &str) -> Vec<NamespacedName> {
+        self.groups.get(group).into_iter().flatten().map(|ByName(entry)| entry.name.clone()).collect()
+    }
+
     pub(crate) fn seen(&self) -> u64 {
         self.seen
     }
 
     /// Everything there is, and a receiver of what changes from now on.
     pub(crate) fn subscribe(&mut self) -> (Vec<Change<V>>, mpsc::UnboundedReceiver<Change<V>>) {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        self.subscribers.push(sender);
+        let receiver = self.follow();
         let created =
             |entry: &Arc<Entry<V>>| Change { name: entry.name.clone(), old: None, new: Some(Arc::clone(&entry.view)) };
         (self.entries().map(created).collect(), receiver)
+    }
+
+    /// A receiver of what changes from now on.
+    pub(crate) fn follow(&mut self) -> mpsc::UnboundedReceiver<Change<V>> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.subscribers.push(sender);
+        receiver
     }
 
     fn report(&mut self, change: Change<V>) {

@@ -91,7 +91,15 @@ pub struct Decision {
 
 /// Decides about a new pod. `now` is the time of admission; the template of a workload has none.
 pub fn admit(pod: &Pod, snapshot: &Snapshot, gates: Gates, draw: &Draw, now: Option<Timestamp>) -> Decision {
-    let mut draft = Draft::new(pod);
+    conclude(Draft::new(pod), snapshot, gates, draw, now)
+}
+
+/// As [`admit`], without the notes on how each value was reached: for those who have no place to print them.
+pub fn admit_tersely(pod: &Pod, snapshot: &Snapshot, gates: Gates, draw: &Draw, now: Option<Timestamp>) -> Decision {
+    conclude(Draft::new(pod).without_details(), snapshot, gates, draw, now)
+}
+
+fn conclude(mut draft: Draft<'_>, snapshot: &Snapshot, gates: Gates, draw: &Draw, now: Option<Timestamp>) -> Decision {
     match decide(&mut draft, snapshot, gates, draw, now) {
         Ok(()) => {
             let (patch, notes) = draft.finish();
@@ -141,4 +149,33 @@ fn apply_marks(
         injected.moved(from, to);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_note::{Reason, Severity};
+    use pillion_testkit::{mk_set, mk_sized};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_terse_decision_is_the_same_decision() {
+        let policy = |cpu: &str| json!({"targetContainersMode": "sum", "resourcesExpr": {"limits": {"cpu": cpu}, "requests": {"cpu": "2*cpu"}}});
+        for cpu in ["cpu*50%", "cpu - 4"] {
+            let container = json!({"name": "proxy", "image": "proxy:1", "resourcesPolicy": policy(cpu)});
+            let set = mk_set("mesh", json!({"app": "web"}), json!({"containers": [container]}));
+            let snapshot = Snapshot { catalog: Catalog::new([set], &[]).unwrap(), ..Snapshot::default() };
+            let app = mk_sized("app", ("2", ""), ("1", ""));
+            let pod = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [app]}});
+            let pod = Pod::new(pod).unwrap();
+            let (gates, draw) = (Gates::default(), Draw::default());
+            let (long, terse) =
+                (admit(&pod, &snapshot, gates, &draw, None), admit_tersely(&pod, &snapshot, gates, &draw, None));
+            assert_eq!(format!("{:?}", terse.outcome), format!("{:?}", long.outcome));
+            let said =
+                long.notes.iter().filter(|note| note.severity == Severity::Warning || note.reason != Reason::Sized);
+            assert_eq!(terse.notes, said.cloned().collect::<Vec<_>>());
+        }
+    }
 }

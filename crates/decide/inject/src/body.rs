@@ -51,17 +51,11 @@ impl Body {
             list.iter()
                 .enumerate()
                 .map(|(i, container)| {
-                    container
-                        .resources_policy
-                        .as_ref()
-                        .map(Policy::compile)
-                        .transpose()
-                        .map(|policy| policy.map(Arc::new))
-                        .map_err(|reason| CompileError {
-                            set: set.name().to_owned(),
-                            path: Path::new("spec").child(field).index(i).child("resourcesPolicy"),
-                            reason: reason.into(),
-                        })
+                    container.resources_policy.as_ref().map(Policy::shared).transpose().map_err(|reason| CompileError {
+                        set: set.name().to_owned(),
+                        path: Path::new("spec").child(field).index(i).child("resourcesPolicy"),
+                        reason: reason.into(),
+                    })
                 })
                 .collect::<Result<Vec<_>, _>>()
         };

@@ -1,37 +1,73 @@
-//! The SidecarSets in force: compiled once, so that a pod's admission only looks things up.
+//! The SidecarSets in force: kept as text, and compiled when a pod first matches them.
 
 use std::sync::Arc;
 
 use imbl::OrdMap;
-use pillion_api::field::Path;
-use pillion_api::sidecarset::SidecarSet;
-use pillion_patch::selector::Selector;
+use jiff::Timestamp;
+use pillion_api::sidecarset::{Packed, SidecarSet};
 use serde_json::Value;
 
-use crate::body::{Body, CompileError};
+use crate::body::CompileError;
+use crate::compiled::{Compiled, Selectors};
 use crate::index::Index;
+use crate::kept::Kept;
 use crate::namespace::Namespace;
 use crate::pin::Pin;
 use crate::revisions::Revisions;
 
 /// The SidecarSets in force. A clone shares what it has with the original, whatever becomes of either.
+///
+/// Most sets of a large cluster match few pods, so that each is held as text with what it takes to find it. Those that were matched
+/// last are held compiled as well.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     /// By name, which is therefore the order of injection.
-    sets: OrdMap<String, Arc<Entry>>,
+    sets: OrdMap<Arc<str>, Arc<Entry>>,
     index: Index,
+    kept: Arc<Kept<Entry, Compiled>>,
 }
 
-/// One SidecarSet, compiled.
+/// One SidecarSet at rest.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// Never matches without one.
-    pub(crate) selector: Option<Selector>,
-    pub(crate) namespace_selector: Option<Selector>,
-    /// What is injected if nothing is pinned.
-    pub(crate) latest: Body,
+    summary: Summary,
+    packed: Packed,
+    /// What has to be checked of a pod that the index finds; `None` if that is nothing.
+    unfiled: Option<Box<Selectors>>,
     /// The revision that new pods should get instead.
-    pub(crate) pin: Option<Pin>,
+    pin: Option<Arc<Pin>>,
+}
+
+/// What is known of a set without reading it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Its name.
+    pub name: Arc<str>,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// Whether its injection is paused.
+    pub is_paused: bool,
+    /// Whether it has sidecars or init containers.
+    pub has_containers: bool,
+    /// Whether pods that are older than it count as missed.
+    pub includes_older: bool,
+    /// The set that it is the canary of.
+    pub canary_base: Option<Box<str>>,
+}
+
+impl Summary {
+    fn of(set: &SidecarSet) -> Summary {
+        let strategy = &set.spec.injection_strategy;
+        let includes_older = strategy.repair.as_ref().and_then(|repair| repair.include_older);
+        Summary {
+            name: Arc::from(set.name()),
+            created: set.metadata.creation_timestamp.as_ref().map(|time| time.0),
+            is_paused: strategy.paused,
+            has_containers: !set.spec.containers.is_empty() || !set.spec.init_containers.is_empty(),
+            includes_older: includes_older.unwrap_or(false),
+            canary_base: set.canary_base().map(Into::into),
+        }
+    }
 }
 
 impl Catalog {
@@ -54,26 +90,53 @@ impl Catalog {
     /// # Errors
     /// Validation should have refused it. The catalog stays as it was.
     pub fn insert(&mut self, set: Arc<SidecarSet>, revisions: &Revisions) -> Result<(), CompileError> {
-        let entry = Entry::compile(set, revisions)?;
-        self.remove(entry.name());
-        if let Some(selector) = &entry.selector {
-            self.index.insert(entry.name(), entry.namespace_selector.as_ref(), selector);
-        }
-        self.sets.insert(entry.name().to_owned(), Arc::new(entry));
+        let packed = Packed::new(&set);
+        self.insert_packed(packed, set, revisions)
+    }
+
+    /// As [`Catalog::insert`], with the text of the set, which is then in memory once.
+    ///
+    /// # Errors
+    /// Validation should have refused it. The catalog stays as it was.
+    pub fn insert_packed(
+        &mut self,
+        packed: Packed,
+        set: Arc<SidecarSet>,
+        revisions: &Revisions,
+    ) -> Result<(), CompileError> {
+        let summary = Summary::of(&set);
+        let pin = Pin::of(&set, revisions)?.map(Arc::new);
+        let selectors = Compiled::new(set, pin.clone())?.selectors;
+        self.remove(&summary.name);
+        let is_filed = match &selectors.pods {
+            Some(pods) => self.index.insert(&summary.name, selectors.namespaces.as_ref(), pods),
+            None => true,
+        };
+        let unfiled = (!is_filed).then(|| Box::new(selectors));
+        self.sets.insert(Arc::clone(&summary.name), Arc::new(Entry { summary, packed, unfiled, pin }));
         Ok(())
     }
 
     /// Removes a set, if it is there.
     pub fn remove(&mut self, name: &str) {
         let Some(entry) = self.sets.remove(name) else { return };
-        if let Some(selector) = &entry.selector {
-            self.index.remove(name, entry.namespace_selector.as_ref(), selector);
+        if let Some(Selectors { namespaces, pods: Some(pods) }) = entry.selectors() {
+            self.index.remove(name, namespaces.as_ref(), &pods);
         }
     }
 
     /// The set of this name.
-    pub fn get(&self, name: &str) -> Option<&Arc<SidecarSet>> {
-        self.sets.get(name).map(|entry| &entry.latest.set)
+    pub fn get(&self, name: &str) -> Option<Arc<SidecarSet>> {
+        let entry = self.sets.get(name)?;
+        if let Some(compiled) = self.kept.get(entry) {
+            return Some(Arc::clone(&compiled.latest.set));
+        }
+        entry.packed.unpack().map(Arc::new)
+    }
+
+    /// The text of the set of this name.
+    pub fn packed(&self, name: &str) -> Option<&Packed> {
+        self.sets.get(name).map(|entry| &entry.packed)
     }
 
     /// Whether the set of this name pins no revision, or one that can be injected.
@@ -97,16 +160,10 @@ impl Catalog {
         self.sets.is_empty()
     }
 
-    /// What a set injects: as it is in force, and as it is pinned.
-    pub(crate) fn bodies(&self, set: &str) -> impl Iterator<Item = &Body> {
-        let entry = self.sets.get(set);
-        let pinned = entry.and_then(|entry| entry.pin.as_ref()?.body.as_ref().ok()).map(AsRef::as_ref);
-        entry.map(|entry| &entry.latest).into_iter().chain(pinned)
-    }
-
-    /// What a set injected when it had this hash.
-    pub(crate) fn body(&self, set: &str, hash: &str) -> Option<&Body> {
-        self.bodies(set).find(|body| body.hash == hash)
+    /// The set of this name, compiled.
+    pub(crate) fn compiled(&self, name: &str) -> Option<Arc<Compiled>> {
+        let entry = self.sets.get(name)?;
+        self.kept.get_or_compile(entry, || entry.compile())
     }
 
     /// Every set, by name.
@@ -116,55 +173,59 @@ impl Catalog {
 
     /// The sets whose selectors match a pod with these labels in this namespace, by name: paused sets, canaries and the sets
     /// that they stand in for included. The cost does not grow with the number of sets that cannot match.
-    pub fn matching<'c>(&'c self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<&'c SidecarSet> {
-        self.matching_entries(namespace, labels).into_iter().map(|entry| entry.latest.set.as_ref()).collect()
+    pub fn matching<'c>(&'c self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<&'c Summary> {
+        self.matching_entries(namespace, labels).into_iter().map(|entry| &entry.summary).collect()
     }
 
     /// The sets that a pod with these labels gets in this namespace, by name: those that match, without paused ones, and with a
     /// canary in the place of its set.
-    pub fn injected_into<'c>(&'c self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<&'c Arc<SidecarSet>> {
-        self.injected_entries(namespace, labels).into_iter().map(|entry| &entry.latest.set).collect()
+    pub fn injected_into<'c>(&'c self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<&'c Summary> {
+        self.injected_entries(namespace, labels).into_iter().map(|entry| &entry.summary).collect()
     }
 
-    pub(crate) fn injected_entries(&self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<&Entry> {
+    /// The same, compiled.
+    pub(crate) fn compiled_for(&self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<Arc<Compiled>> {
+        let entries = self.injected_entries(namespace, labels).into_iter();
+        // What is in the catalog was compiled before, so that it compiles.
+        entries.filter_map(|entry| self.kept.get_or_compile(entry, || entry.compile())).collect()
+    }
+
+    fn injected_entries(&self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<&Arc<Entry>> {
         let mut matching = self.matching_entries(namespace, labels);
-        matching.retain(|entry| !entry.latest.set.spec.injection_strategy.paused);
-        let replaced: Vec<&str> = matching.iter().filter_map(|entry| entry.latest.set.canary_base()).collect();
-        matching.into_iter().filter(|entry| !replaced.contains(&entry.name())).collect()
+        matching.retain(|entry| !entry.summary.is_paused);
+        let replaced: Vec<&str> = matching.iter().filter_map(|entry| entry.summary.canary_base.as_deref()).collect();
+        if !replaced.is_empty() {
+            matching.retain(|entry| !replaced.contains(&entry.name()));
+        }
+        matching
     }
 
-    pub(crate) fn matching_entries(&self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<&Entry> {
+    fn matching_entries(&self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<&Arc<Entry>> {
         let of_namespace: Vec<(&str, &str)> = namespace.labels().collect();
         let label = |key: &str| labels.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
         let found = self.index.find(&of_namespace, labels).into_iter();
-        let entries = found.filter_map(|name| self.sets.get(name).map(AsRef::as_ref));
-        entries.filter(|entry| entry.matches(namespace, label)).collect()
+        let entries = found.filter_map(|name| self.sets.get(name));
+        entries
+            .filter(|entry| entry.unfiled.as_ref().is_none_or(|selectors| selectors.match_pod(namespace, label)))
+            .collect()
     }
 }
 
 impl Entry {
-    fn compile(set: Arc<SidecarSet>, revisions: &Revisions) -> Result<Entry, CompileError> {
-        let spec = Path::new("spec");
-        let selector = |of: Option<&_>, field: &str| {
-            of.map(Selector::from_label_selector).transpose().map_err(|reason| CompileError {
-                set: set.name().to_owned(),
-                path: spec.child(field),
-                reason: reason.into(),
-            })
-        };
-        let pod_selector = selector(set.spec.selector.as_ref(), "selector")?.filter(|selector| !selector.is_empty());
-        let namespace_selector = selector(set.spec.namespace_selector.as_ref(), "namespaceSelector")?;
-        let update_selector = selector(set.spec.update_strategy.selector.as_ref(), "updateStrategy.selector")?;
-        let pin = Pin::of(&set, update_selector, revisions);
-        Ok(Entry { selector: pod_selector, namespace_selector, latest: Body::compile(set)?, pin })
-    }
-
     pub(crate) fn name(&self) -> &str {
-        self.latest.set.name()
+        &self.summary.name
     }
 
-    fn matches<'v>(&self, namespace: &Namespace, label: impl Fn(&str) -> Option<&'v str>) -> bool {
-        self.namespace_selector.as_ref().is_none_or(|selector| selector.matches(|key| namespace.label(key)))
-            && self.selector.as_ref().is_some_and(|selector| selector.matches(label))
+    pub(crate) fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// The selectors, read again.
+    pub(crate) fn selectors(&self) -> Option<Selectors> {
+        Selectors::of(&self.packed.unpack()?).ok()
+    }
+
+    fn compile(&self) -> Option<Compiled> {
+        Compiled::new(Arc::new(self.packed.unpack()?), self.pin.clone()).ok()
     }
 }

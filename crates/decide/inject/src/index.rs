@@ -7,8 +7,10 @@
 
 use std::sync::Arc;
 
-use imbl::{HashMap, OrdSet};
+use pillion_api::sidecarset::NameSet;
 use pillion_patch::selector::{Condition, Requirement, Selector};
+
+use crate::branches::Branches;
 
 /// More terms of one set than this are left to the full check: a path is as deep as its set has terms, and a set may
 /// have as many as it likes.
@@ -20,19 +22,19 @@ const MOST_PATHS: usize = 64;
 /// Names of sets, by what they want of the labels of the namespace and of the pod. Clones share what they have in common.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
-    root: Node,
+    root: Arc<Node>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Node {
-    here: OrdSet<Arc<str>>,
-    namespace: HashMap<String, Step>,
-    pod: HashMap<String, Step>,
+    here: NameSet,
+    namespace: Branches<Step>,
+    pod: Branches<Step>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Step {
-    value: HashMap<String, Node>,
+    value: Branches<Arc<Node>>,
     exists: Option<Arc<Node>>,
 }
 
@@ -45,14 +47,16 @@ enum Of {
 type Term<'a> = (Of, &'a Requirement);
 
 impl Index {
-    /// Files `set` under its selectors.
-    pub(crate) fn insert(&mut self, set: &str, namespace: Option<&Selector>, pod: &Selector) {
-        insert_below(&mut self.root, &Arc::from(set), &terms(namespace, pod));
+    /// Files `set` under its selectors. Returns whether they say nothing that the index does not know: what is found then matches.
+    pub(crate) fn insert(&mut self, set: &Arc<str>, namespace: Option<&Selector>, pod: &Selector) -> bool {
+        let terms = terms(namespace, pod);
+        insert_below(Arc::make_mut(&mut self.root), set, &terms);
+        terms.len() == namespace.map_or(0, |selector| selector.requirements().len()) + pod.requirements().len()
     }
 
     /// Takes `set` out, which was filed under these selectors.
     pub(crate) fn remove(&mut self, set: &str, namespace: Option<&Selector>, pod: &Selector) {
-        remove_below(&mut self.root, set, &terms(namespace, pod));
+        remove_below(Arc::make_mut(&mut self.root), set, &terms(namespace, pod));
     }
 
     /// The sets that may match, by name and each once.
@@ -90,7 +94,7 @@ fn terms<'a>(namespace: Option<&'a Selector>, pod: &'a Selector) -> Vec<Term<'a>
 }
 
 impl Node {
-    fn steps(&mut self, of: Of) -> &mut HashMap<String, Step> {
+    fn steps(&mut self, of: Of) -> &mut Branches<Step> {
         match of {
             Of::Namespace => &mut self.namespace,
             Of::Pod => &mut self.pod,
@@ -104,13 +108,13 @@ impl Node {
 
 fn insert_below(node: &mut Node, set: &Arc<str>, terms: &[Term<'_>]) {
     let Some(((of, requirement), rest)) = terms.split_first() else {
-        node.here.insert(Arc::clone(set));
+        node.here.insert(set);
         return;
     };
-    let step = node.steps(*of).entry(requirement.key.clone()).or_default();
+    let step = node.steps(*of).get_or_default(&requirement.key);
     if let Condition::In(values) = &requirement.condition {
         for value in values {
-            insert_below(step.value.entry(value.clone()).or_default(), set, rest);
+            insert_below(Arc::make_mut(step.value.get_or_default(value)), set, rest);
         }
     } else {
         insert_below(Arc::make_mut(step.exists.get_or_insert_default()), set, rest);
@@ -128,6 +132,7 @@ fn remove_below(node: &mut Node, set: &str, terms: &[Term<'_>]) {
     if let Condition::In(values) = &requirement.condition {
         for value in values {
             let Some(next) = step.value.get_mut(value) else { continue };
+            let next = Arc::make_mut(next);
             remove_below(next, set, rest);
             if next.is_empty() {
                 step.value.remove(value);
@@ -143,14 +148,14 @@ fn remove_below(node: &mut Node, set: &str, terms: &[Term<'_>]) {
 }
 
 fn find_below<'a>(node: &'a Node, namespace: &[(&str, &str)], pod: &[(&str, &str)], found: &mut Vec<&'a str>) {
-    found.extend(node.here.iter().map(AsRef::as_ref));
+    found.extend(node.here.iter());
     for (steps, labels) in [(&node.namespace, namespace), (&node.pod, pod)] {
         if steps.is_empty() {
             continue;
         }
         for (key, value) in labels {
-            let Some(step) = steps.get(*key) else { continue };
-            if let Some(next) = step.value.get(*value) {
+            let Some(step) = steps.get(key) else { continue };
+            if let Some(next) = step.value.get(value) {
                 find_below(next, namespace, pod, found);
             }
             if let Some(next) = &step.exists {
@@ -172,7 +177,7 @@ mod tests {
         for i in 0..1000 {
             let namespace = Selector::new(vec![Requirement::is_in("kubernetes.io/metadata.name", [format!("ns-{i}")])]);
             index.insert(
-                &format!("set-{i}"),
+                &format!("set-{i}").into(),
                 Some(&namespace),
                 &Selector::new(vec![Requirement::is_in("app", ["web"])]),
             );
@@ -185,7 +190,7 @@ mod tests {
     fn a_set_with_very_many_terms_does_not_make_the_tree_deep() {
         let exists = |i| Requirement { key: format!("key-{i}"), condition: Condition::Exists };
         let mut index = Index::default();
-        index.insert("set", None, &Selector::new((0..50_000).map(exists).collect()));
+        index.insert(&"set".into(), None, &Selector::new((0..50_000).map(exists).collect()));
         let keys: Vec<String> = (0..50_000).map(|i| format!("key-{i}")).collect();
         let labels: Vec<(&str, &str)> = keys.iter().map(|key| (key.as_str(), "")).collect();
         assert_eq!(index.find(&[], &labels), ["set"]);
@@ -218,14 +223,17 @@ mod tests {
             pod in any_labels(),
         ) {
             let mut index = Index::default();
+            let mut is_exact = Vec::new();
             for (i, (ns, selector)) in sets.iter().enumerate() {
-                index.insert(&i.to_string(), ns.as_ref(), selector);
+                is_exact.push(index.insert(&i.to_string().into(), ns.as_ref(), selector));
             }
             let found = index.find(&namespace, &pod);
             let label = |labels: &[(&'static str, &'static str)], key: &str| labels.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
             for (i, (ns, selector)) in sets.iter().enumerate() {
                 let matches = ns.as_ref().is_none_or(|ns| ns.matches(|k| label(&namespace, k))) && selector.matches(|k| label(&pod, k));
-                prop_assert!(!matches || found.contains(&i.to_string().as_str()), "set {} matches and was not found", i);
+                let is_found = found.contains(&i.to_string().as_str());
+                prop_assert!(!matches || is_found, "set {} matches and was not found", i);
+                prop_assert!(!is_found || !is_exact[i] || matches, "set {} was found and does not match", i);
             }
         }
 
@@ -237,7 +245,7 @@ mod tests {
         ) {
             let mut index = Index::default();
             for (i, (ns, selector)) in sets.iter().enumerate() {
-                index.insert(&i.to_string(), ns.as_ref(), selector);
+                index.insert(&i.to_string().into(), ns.as_ref(), selector);
             }
             let before = index.clone();
             let found: Vec<String> = index.find(&namespace, &pod).into_iter().map(str::to_owned).collect();

@@ -23,7 +23,7 @@
 //! ```
 //!
 //! ```text
-//!  SidecarSets, ControllerRevisions ──▶ Catalog (compiled, indexed)
+//!  SidecarSets, ControllerRevisions ──▶ Catalog (as text, indexed; compiled when a pod matches)
 //!                                          │
 //!  Draft, Namespace ──▶ selection ──▶ revision ──▶ metadata, build, structure ──▶ (other steps) ──▶ resources
 //!                       who matches   which body   containers, volumes, …                         resourcesPolicy
@@ -36,11 +36,14 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod branches;
 mod build;
 mod catalog;
+mod compiled;
 mod hot_upgrade;
 mod index;
 mod injected;
+mod kept;
 mod metadata;
 mod namespace;
 mod pin;
@@ -56,7 +59,7 @@ mod share;
 mod structure;
 
 pub use body::{CompileError, CompileReason};
-pub use catalog::Catalog;
+pub use catalog::{Catalog, Summary};
 pub use injected::{Injected, SetMark};
 pub use metadata::patch_pod_metadata;
 pub use namespace::Namespace;

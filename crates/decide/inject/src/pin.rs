@@ -6,6 +6,7 @@ use pillion_api::sidecarset::{InjectRevision, InjectRevisionPolicy, SidecarSet, 
 use pillion_patch::selector::Selector;
 
 use crate::body::{Body, CompileError};
+use crate::compiled::selector;
 use crate::revisions::{Revisions, name_of, owner_of};
 
 /// The revision that a set pins for new pods.
@@ -32,15 +33,17 @@ impl From<CompileError> for PinError {
 
 impl Pin {
     /// What `set` pins, if anything.
-    pub(crate) fn of(set: &SidecarSet, update_selector: Option<Selector>, revisions: &Revisions) -> Option<Pin> {
-        let pinned = set.spec.pinned_revision()?;
+    pub(crate) fn of(set: &SidecarSet, revisions: &Revisions) -> Result<Option<Pin>, CompileError> {
+        let update_selector = selector(set, set.spec.update_strategy.selector.as_ref(), "updateStrategy.selector")?;
+        let Some(pinned) = set.spec.pinned_revision() else { return Ok(None) };
         let wanted = match (&pinned.revision_name, &pinned.custom_version) {
             (Some(name), _) => name.clone(),
             (None, Some(version)) => format!("with customVersion {version:?}"),
-            (None, None) => return None,
+            (None, None) => return Ok(None),
         };
         let body = restore(set, &pinned, revisions).map(Arc::new);
-        Some(Pin { policy: pinned.policy.unwrap_or(InjectRevisionPolicy::Always), wanted, update_selector, body })
+        let policy = pinned.policy.unwrap_or(InjectRevisionPolicy::Always);
+        Ok(Some(Pin { policy, wanted, update_selector, body }))
     }
 }
 

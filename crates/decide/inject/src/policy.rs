@@ -1,5 +1,8 @@
 //! A compiled `resourcesPolicy`.
 
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
 use pillion_api::sidecarset::{ResourceExpressions, ResourcesPolicy, TargetContainersMode};
 use pillion_expr::{Expr, ExprError, Resource};
 use pillion_regexp::Regexp;
@@ -48,8 +51,31 @@ pub enum PolicyError {
     },
 }
 
+/// How many policies are remembered.
+const REMEMBERED: usize = 256;
+
+/// Policies that were compiled last, by their text. Most sets of a cluster have one of a few, and a regular expression takes long to
+/// compile and much memory.
+static COMPILED: LazyLock<Mutex<HashMap<String, Arc<Policy>>>> = LazyLock::new(Mutex::default);
+
 impl Policy {
-    pub(crate) fn compile(policy: &ResourcesPolicy) -> Result<Policy, PolicyError> {
+    /// The compiled policy, which sets with the same one share.
+    pub(crate) fn shared(policy: &ResourcesPolicy) -> Result<Arc<Policy>, PolicyError> {
+        let Ok(text) = serde_json::to_string(policy) else { return Policy::compile(policy).map(Arc::new) };
+        let compiled = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = compiled().get(&text) {
+            return Ok(Arc::clone(known));
+        }
+        let new = Arc::new(Policy::compile(policy)?);
+        let mut compiled = compiled();
+        if compiled.len() >= REMEMBERED {
+            compiled.clear();
+        }
+        compiled.insert(text, Arc::clone(&new));
+        Ok(new)
+    }
+
+    fn compile(policy: &ResourcesPolicy) -> Result<Policy, PolicyError> {
         let mode = match policy.mode() {
             Some(TargetContainersMode::Sum) => Mode::Sum,
             Some(TargetContainersMode::Max) => Mode::Max,

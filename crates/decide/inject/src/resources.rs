@@ -40,7 +40,7 @@ fn sized(draft: &Draft<'_>, injected: &Injected, notes: &mut Vec<Note>) -> Resul
     for sidecar in &injected.sidecars {
         let Some(policy) = &sidecar.policy else { continue };
         let Some(container) = draft.container(sidecar.key) else { continue };
-        sized.push((sidecar.key, resources(sidecar, container, policy, &own, notes)?));
+        sized.push((sidecar.key, resources(sidecar, container, policy, (draft, &own), notes)?));
     }
     Ok(sized)
 }
@@ -49,7 +49,7 @@ fn resources(
     sidecar: &Sidecar,
     container: Container<'_>,
     policy: &Policy,
-    own: &[Container<'_>],
+    (draft, own): (&Draft<'_>, &[Container<'_>]),
     notes: &mut Vec<Note>,
 ) -> Result<Object, Denied> {
     let targets: Vec<Container<'_>> =
@@ -64,7 +64,9 @@ fn resources(
         });
     }
     let before = container.0.get("resources").and_then(Value::as_object);
-    Sizing { policy, targets: &targets, set: &sidecar.set, container: container.name(), before, notes }.resources()
+    let wants_details = draft.wants_details();
+    Sizing { policy, targets: &targets, set: &sidecar.set, container: container.name(), before, wants_details, notes }
+        .resources()
 }
 
 /// The containers that a policy may compute from: the pod's own, native sidecars among them.
@@ -84,6 +86,8 @@ struct Sizing<'a> {
     container: &'a str,
     /// What the sidecar's own `resources` say.
     before: Option<&'a Object>,
+    /// Whether each value is explained.
+    wants_details: bool,
     notes: &'a mut Vec<Note>,
 }
 
@@ -142,9 +146,9 @@ impl Sizing<'_> {
         resource: Resource,
         variable: Amount,
     ) -> Result<Option<Quantity>, Denied> {
-        let (value, said) = match expression.evaluate(variable, resource) {
-            Outcome::Unlimited => (None, "unlimited, so it is not set".to_owned()),
-            Outcome::Value(value) => (Some(value), value.to_string()),
+        let value = match expression.evaluate(variable, resource) {
+            Outcome::Unlimited => None,
+            Outcome::Value(value) => Some(value),
             Outcome::Negative(value) => {
                 return Err(Denied::Negative {
                     set: self.set.to_owned(),
@@ -157,6 +161,23 @@ impl Sizing<'_> {
                 });
             }
         };
+        if self.wants_details {
+            let note = self.explain(list, expression, resource, variable, value);
+            self.notes.push(note);
+        }
+        Ok(value)
+    }
+
+    /// How a value was reached.
+    fn explain(
+        &self,
+        list: &str,
+        expression: &Expr,
+        resource: Resource,
+        variable: Amount,
+        value: Option<Quantity>,
+    ) -> Note {
+        let said = value.map_or_else(|| "unlimited, so it is not set".to_owned(), |value| value.to_string());
         let mut message = format!("{list}.{resource} = {expression}");
         if said != expression.source() {
             message = format!("{message} = {said}");
@@ -166,8 +187,7 @@ impl Sizing<'_> {
             message =
                 format!("{message}, with {resource} = {variable}, the {mode} of the {list} of {}", names(self.targets));
         }
-        self.notes.push(Note::info(Subject::sidecar_set(self.set), Reason::Sized, message).about(self.container));
-        Ok(value)
+        Note::info(Subject::sidecar_set(self.set), Reason::Sized, message).about(self.container)
     }
 
     /// A request above its limit would be refused by the API server: it is lowered.

@@ -1,5 +1,7 @@
 //! Which revision of a set a new pod gets.
 
+use std::sync::Arc;
+
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use pillion_api::names;
 use pillion_api::pod::Pod;
@@ -7,13 +9,14 @@ use pillion_api::sidecarset::{InjectRevisionPolicy, SidecarSet};
 use pillion_note::{Denied, Draft, Draw, Note, Reason, Subject};
 
 use crate::body::Body;
-use crate::catalog::{Catalog, Entry};
+use crate::catalog::Catalog;
+use crate::compiled::Compiled;
 use crate::namespace::Namespace;
 use crate::pin::Pin;
 use crate::selection;
 
 /// The revision of `entry` that the pod gets.
-pub(crate) fn choose<'c>(entry: &'c Entry, draft: &mut Draft<'_>, draw: &Draw) -> Result<&'c Body, Denied> {
+pub(crate) fn choose<'c>(entry: &'c Compiled, draft: &mut Draft<'_>, draw: &Draw) -> Result<&'c Body, Denied> {
     let Some(pin) = &entry.pin else { return Ok(&entry.latest) };
     let set = &entry.latest.set;
     let pinned = match &pin.body {
@@ -33,21 +36,22 @@ pub(crate) fn choose<'c>(entry: &'c Entry, draft: &mut Draft<'_>, draw: &Draw) -
 }
 
 /// A set whose partition counts its places: a new pod asks for one, and gets the pinned revision if one is free.
-#[derive(Clone, Copy, Debug)]
-pub struct Quota<'c> {
+#[derive(Clone, Debug)]
+pub struct Quota {
     /// The set.
-    pub set: &'c SidecarSet,
+    pub set: Arc<SidecarSet>,
     /// The revision that the places are of.
-    pub revision: &'c str,
+    pub revision: String,
 }
 
 /// The sets in which a new pod asks for a place. `Draw` carries the answers.
-pub fn quotas<'c>(pod: &Pod, namespace: &Namespace, catalog: &'c Catalog) -> Vec<Quota<'c>> {
+pub fn quotas(pod: &Pod, namespace: &Namespace, catalog: &Catalog) -> Vec<Quota> {
     let entries = selection::select(pod, namespace, catalog).into_iter();
     let asking = entries.filter_map(|entry| {
-        let (pin, set) = (entry.pin.as_ref()?, entry.latest.set.as_ref());
+        let (pin, set) = (entry.pin.as_ref()?, &entry.latest.set);
         let is_asked = pin.policy == InjectRevisionPolicy::Quota && pinned_anyway(pin, set, pod).is_none();
-        Some(Quota { set, revision: pin.body.as_ref().ok()?.revision() }).filter(|_| is_asked)
+        let revision = pin.body.as_ref().ok()?.revision();
+        is_asked.then(|| Quota { set: Arc::clone(set), revision: revision.to_owned() })
     });
     asking.collect()
 }

@@ -50,6 +50,11 @@ impl Revisions {
         own.chain(pinned).filter_map(|stored| revision::pinnable(set.name(), stored)).collect()
     }
 
+    /// The name of the revision that `set` pins, if it is there. It need not hold anything.
+    pub fn pinned_by(&self, set: &SidecarSet) -> Option<&str> {
+        self.pinned(set, &set.spec.pinned_revision()?).map(name_of)
+    }
+
     /// The revision that `set` pins. Of several with the same custom version it is the newest.
     pub(crate) fn pinned(&self, set: &SidecarSet, pinned: &InjectRevision) -> Option<&Value> {
         if let Some(name) = &pinned.revision_name {

@@ -16,7 +16,8 @@ pub fn injected_before(draft: &Draft<'_>, catalog: &Catalog) -> Injected {
     let mut injected = Injected::default();
     for set in records.sets() {
         let Some(hash) = records.get(set).map(|record| record.hash()) else { continue };
-        let Some(body) = catalog.body(set, hash) else { continue };
+        let Some(compiled) = catalog.compiled(set) else { continue };
+        let Some(body) = compiled.bodies().find(|body| body.hash == hash) else { continue };
         let sidecars = policies(body).filter_map(|(sidecar, policy)| {
             let key = key(draft, sidecar.name())?;
             Some(Sidecar { key, set: set.to_owned(), policy: policy.clone(), mark: None })
@@ -28,7 +29,7 @@ pub fn injected_before(draft: &Draft<'_>, catalog: &Catalog) -> Injected {
 
 /// Whether a set sizes any sidecar by a `resourcesPolicy`.
 pub fn has_policy(catalog: &Catalog, set: &str) -> bool {
-    catalog.bodies(set).any(|body| policies(body).next().is_some())
+    catalog.compiled(set).is_some_and(|compiled| compiled.bodies().any(|body| policies(body).next().is_some()))
 }
 
 fn policies(body: &Body) -> impl Iterator<Item = (&SidecarContainer, &Option<std::sync::Arc<crate::policy::Policy>>)> {

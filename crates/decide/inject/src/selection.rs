@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use pillion_api::names;
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::SidecarSet;
 use serde::Serialize;
 
-use crate::catalog::{Catalog, Entry};
+use crate::catalog::{Catalog, Entry, Summary};
+use crate::compiled::{Compiled, Selectors};
 use crate::namespace::Namespace;
 
 /// Whether one SidecarSet is injected into a pod, and if not, why.
@@ -56,25 +58,34 @@ impl fmt::Display for MatchReason {
 
 /// Says of every set whether the pod gets it, and why. Looks at all of them; admission does not.
 pub fn explain(pod: &Pod, namespace: &Namespace, catalog: &Catalog) -> Vec<Verdict> {
-    let chosen = select(pod, namespace, catalog);
+    let chosen = summaries(pod, namespace, catalog);
     // The sets that a canary stands in for, with that canary.
     let replaced: BTreeMap<&str, &str> =
-        chosen.iter().filter_map(|entry| Some((entry.latest.set.canary_base()?, entry.name()))).collect();
+        chosen.iter().filter_map(|set| Some((set.canary_base.as_deref()?, &*set.name))).collect();
     catalog.entries().map(|entry| verdict(pod, namespace, entry, &replaced)).collect()
 }
 
 /// The sets that a new pod gets, in order of their names.
-pub fn selected<'a>(pod: &Pod, namespace: &Namespace, catalog: &'a Catalog) -> Vec<&'a SidecarSet> {
-    select(pod, namespace, catalog).into_iter().map(|entry| entry.latest.set.as_ref()).collect()
+pub fn selected(pod: &Pod, namespace: &Namespace, catalog: &Catalog) -> Vec<Arc<SidecarSet>> {
+    select(pod, namespace, catalog).into_iter().map(|entry| Arc::clone(&entry.latest.set)).collect()
 }
 
 /// The same, compiled.
-pub(crate) fn select<'a>(pod: &Pod, namespace: &Namespace, catalog: &'a Catalog) -> Vec<&'a Entry> {
+pub(crate) fn select(pod: &Pod, namespace: &Namespace, catalog: &Catalog) -> Vec<Arc<Compiled>> {
     if is_opted_out(pod) || pod.is_inactive() {
         return Vec::new();
     }
     let labels: Vec<(&str, &str)> = pod.labels().collect();
-    catalog.injected_entries(namespace, &labels)
+    catalog.compiled_for(namespace, &labels)
+}
+
+/// What is known of them without compiling them.
+fn summaries<'c>(pod: &Pod, namespace: &Namespace, catalog: &'c Catalog) -> Vec<&'c Summary> {
+    if is_opted_out(pod) || pod.is_inactive() {
+        return Vec::new();
+    }
+    let labels: Vec<(&str, &str)> = pod.labels().collect();
+    catalog.injected_into(namespace, &labels)
 }
 
 fn is_opted_out(pod: &Pod) -> bool {
@@ -90,12 +101,10 @@ fn verdict(pod: &Pod, namespace: &Namespace, entry: &Entry, replaced: &BTreeMap<
 fn reason(pod: &Pod, namespace: &Namespace, entry: &Entry, replaced: &BTreeMap<&str, &str>) -> (MatchReason, String) {
     let found =
         |value: Option<&str>| value.map_or("it has no such label".to_owned(), |value| format!("it has {value:?}"));
-    let Some(selector) = &entry.selector else {
+    let Some(Selectors { namespaces, pods: Some(selector) }) = entry.selectors() else {
         return (MatchReason::NoSelector, "its selector is empty, which matches nothing".to_owned());
     };
-    if let Some(wanted) =
-        entry.namespace_selector.as_ref().and_then(|s| s.first_unsatisfied(|key| namespace.label(key)))
-    {
+    if let Some(wanted) = namespaces.as_ref().and_then(|s| s.first_unsatisfied(|key| namespace.label(key))) {
         let message =
             format!("namespaceSelector wants {wanted} of the namespace; {}", found(namespace.label(&wanted.key)));
         return (MatchReason::NamespaceSelector, message);
@@ -115,7 +124,7 @@ fn reason(pod: &Pod, namespace: &Namespace, entry: &Entry, replaced: &BTreeMap<&
     if pod.is_inactive() {
         return (MatchReason::Inactive, "the pod has ended or is being deleted".to_owned());
     }
-    if entry.latest.set.spec.injection_strategy.paused {
+    if entry.summary().is_paused {
         return (MatchReason::Paused, "injectionStrategy.paused is true".to_owned());
     }
     if let Some(canary) = replaced.get(entry.name()) {

@@ -39,8 +39,9 @@ pub struct Context<'a> {
 /// # Errors
 /// A pinned revision is missing, or an annotation of the pod cannot be read or merged.
 pub fn inject(draft: &mut Draft<'_>, context: &Context<'_>) -> Result<Injected, Denied> {
+    let entries = selection::select(draft.pod(), context.namespace, context.catalog);
     let mut bodies = Vec::new();
-    for entry in selection::select(draft.pod(), context.namespace, context.catalog) {
+    for entry in &entries {
         bodies.push(revision::choose(entry, draft, context.draw)?);
     }
     for body in &bodies {

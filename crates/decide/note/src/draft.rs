@@ -47,6 +47,8 @@ pub struct Draft<'a> {
     volumes: List<'a>,
     image_pull_secrets: List<'a>,
     notes: Vec<Note>,
+    /// Whether somebody will read how each value was reached.
+    wants_details: bool,
     /// The key of the next container that is inserted.
     next_key: usize,
 }
@@ -65,8 +67,20 @@ impl<'a> Draft<'a> {
             volumes: list("volumes"),
             image_pull_secrets: list("imagePullSecrets"),
             notes: Vec::new(),
+            wants_details: true,
             next_key,
         }
+    }
+
+    /// The same without notes about details, which would be written and read by nobody.
+    #[must_use]
+    pub fn without_details(self) -> Draft<'a> {
+        Draft { wants_details: false, ..self }
+    }
+
+    /// Whether notes about how each value was reached are wanted.
+    pub fn wants_details(&self) -> bool {
+        self.wants_details
     }
 
     /// The pod as it came.

@@ -142,8 +142,9 @@ pub fn drift(pod: &Value, offline: &Offline, now: Timestamp) -> Result<Drift, Of
     let today = Pod::new(today)?;
     let would = records(&today);
     let namespace = offline.snapshot.namespace(asked.namespace());
-    let plain: Vec<(&str, &str)> = pillion_inject::selected(&asked, &namespace, &offline.snapshot.catalog)
-        .into_iter()
+    let selected = pillion_inject::selected(&asked, &namespace, &offline.snapshot.catalog);
+    let plain: Vec<(&str, &str)> = selected
+        .iter()
         .flat_map(|set| set.spec.init_containers.iter().map(|container| (container.name(), set.name())))
         .collect();
     let owner = |container: &str| {

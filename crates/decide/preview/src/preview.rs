@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_admission::Offline;
 use pillion_api::pod::{Pod, name_of};
-use pillion_api::sidecarset::SidecarSet;
 use pillion_api::workload::pod_template;
 use pillion_inject::{Catalog, selected};
 use pillion_kinds::pod::validate_limit_ranges;
@@ -217,7 +216,7 @@ fn is_touched(workload: &Workload, namespace: &str, input: &Input<'_>) -> bool {
     let labels: Vec<(&str, &str)> = labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect();
     let is_applied = |catalog: &Catalog| {
         let matching = catalog.matching(&input.then.snapshot.namespace(namespace), &labels);
-        matching.into_iter().any(|set: &SidecarSet| input.applied.contains(set.name()))
+        matching.into_iter().any(|set| input.applied.contains(&*set.name))
     };
     is_applied(&input.then.snapshot.catalog) || is_applied(&input.now.snapshot.catalog)
 }

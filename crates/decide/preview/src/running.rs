@@ -1,6 +1,7 @@
 //! Whether running pods could follow a changed SidecarSet in place.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use pillion_admission::Offline;
 use pillion_api::names;
@@ -79,17 +80,20 @@ enum Stand {
 
 /// Sorts the running pods by what the sets `applied` would do to them.
 pub(crate) fn updates(pods: &[RunningPod], then: &Offline, applied: &BTreeSet<String>) -> PodUpdates {
-    let sets: Vec<(&SidecarSet, Hashes)> = applied
+    let sets: Vec<(Arc<SidecarSet>, Hashes)> = applied
         .iter()
         .filter_map(|name| then.snapshot.catalog.get(name))
-        .map(|set| (set.as_ref(), Hashes { whole: hash(set), without_image: hash_without_image(set) }))
+        .map(|set| {
+            let hashes = Hashes { whole: hash(&set), without_image: hash_without_image(&set) };
+            (set, hashes)
+        })
         .collect();
     let mut updates = PodUpdates::default();
     for pod in pods.iter().filter(|pod| !then.excluded_namespaces.contains(&pod.namespace)) {
         let namespace = then.snapshot.namespace(&pod.namespace);
         let labels: Vec<(&str, &str)> = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         let matching: BTreeSet<&str> =
-            then.snapshot.catalog.matching(&namespace, &labels).into_iter().map(SidecarSet::name).collect();
+            then.snapshot.catalog.matching(&namespace, &labels).into_iter().map(|set| &*set.name).collect();
         let (mut is_up_to_date, mut in_place, mut recreate) = (false, Vec::new(), Vec::new());
         for (set, hashes) in &sets {
             match stand(pod, set, hashes, matching.contains(set.name())) {

@@ -22,7 +22,7 @@
 //! }))?;
 //! let pod = PodView::new(&pod, &mut Texts::default());
 //! let missed = missed_by(&pod, &Namespace::named("default"), &catalog);
-//! assert_eq!(missed[0].name(), "mesh");
+//! assert_eq!(&*missed[0].name, "mesh");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -1,36 +1,26 @@
 //! Which sidecars a pod lacks.
 
-use std::sync::Arc;
-
-use pillion_api::sidecarset::SidecarSet;
-use pillion_inject::{Catalog, Namespace};
+use pillion_inject::{Catalog, Namespace, Summary};
 use pillion_rollout::PodView;
 
 /// The kind of owner that a static pod's mirror has: the kubelet runs it, whatever the API server says.
 const NODE: &str = "Node";
 
 /// The sets whose sidecars the pod should have and does not have, by name.
-pub fn missed_by<'c>(pod: &PodView, namespace: &Namespace, catalog: &'c Catalog) -> Vec<&'c Arc<SidecarSet>> {
+pub fn missed_by<'c>(pod: &PodView, namespace: &Namespace, catalog: &'c Catalog) -> Vec<&'c Summary> {
     let is_static = pod.owner.as_ref().is_some_and(|owner| &*owner.kind == NODE);
     if pod.is_opted_out || !pod.is_active() || is_static {
         return Vec::new();
     }
     let labels: Vec<(&str, &str)> = pod.labels.iter().map(|(key, value)| (&**key, &**value)).collect();
     let mut sets = catalog.injected_into(namespace, &labels);
-    sets.retain(|set| has_sidecars(set) && counts(pod, set) && !pod.injected(set.name()).is_some_and(|it| it.is_there));
+    sets.retain(|set| set.has_containers && counts(pod, set) && !pod.injected(&set.name).is_some_and(|it| it.is_there));
     sets
 }
 
-fn has_sidecars(set: &SidecarSet) -> bool {
-    !set.spec.containers.is_empty() || !set.spec.init_containers.is_empty()
-}
-
 /// Whether the pod is young enough. A pod of the same second may be older or younger: a time has whole seconds.
-fn counts(pod: &PodView, set: &SidecarSet) -> bool {
-    let repair = set.spec.injection_strategy.repair.as_ref();
-    let include_older = repair.and_then(|repair| repair.include_older).unwrap_or(false);
-    let created = set.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    include_older || pod.created >= created
+fn counts(pod: &PodView, set: &Summary) -> bool {
+    set.includes_older || pod.created >= set.created
 }
 
 #[cfg(test)]

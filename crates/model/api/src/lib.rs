@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 pub use pillion_kinds::field;
+pub mod digest;
 mod field_path;
 pub mod names;
 mod of_kubernetes;

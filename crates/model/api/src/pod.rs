@@ -149,7 +149,7 @@ impl<'a> Container<'a> {
     /// Whether a SidecarSet put it there.
     pub fn is_injected(self) -> bool {
         self.env_var(names::IS_INJECTED)
-            .is_some_and(|variable| variable.get("value").and_then(Value::as_str) == Some("true"))
+            .is_some_and(|variable| field(variable, "value").and_then(Value::as_str) == Some("true"))
     }
 
     /// Whether it is, as an init container, a native sidecar.
@@ -178,7 +178,16 @@ impl<'a> Container<'a> {
 
 /// The `name` of an object in a list, or "".
 pub fn name_of(object: &Object) -> &str {
-    object.get("name").and_then(Value::as_str).unwrap_or_default()
+    field(object, "name").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A field of an object. The objects in a pod's lists are small and many, and comparing a few keys takes less time than hashing one.
+pub fn field<'a>(object: &'a Object, key: &str) -> Option<&'a Value> {
+    const SMALL: usize = 8;
+    if object.len() > SMALL {
+        return object.get(key);
+    }
+    object.iter().find(|(known, _)| *known == key).map(|(_, value)| value)
 }
 
 /// The object at `key`, made if it is absent or null.
@@ -202,95 +211,145 @@ fn strings(map: &Value) -> impl Iterator<Item = (&str, &str)> {
     map.as_object().into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
 }
 
-fn check_pod(pod: &Value) -> Result<(), Error> {
-    let root = Path::root();
-    let metadata_path = Path::new("metadata");
-    let spec_path = Path::new("spec");
-    let pod = need_object(pod, &root)?;
-    if let Some(metadata) = object_at(pod, &root, "metadata")? {
-        string_at(metadata, &metadata_path, "name")?;
-        string_at(metadata, &metadata_path, "namespace")?;
-        check_strings(metadata, &metadata_path, "labels")?;
-        check_strings(metadata, &metadata_path, "annotations")?;
+/// Where in the pod something is. It becomes a path when something is wrong there, which is seldom.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    above: Option<&'a Place<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Root,
+    Child(&'a str),
+    Key(&'a str),
+    Index(usize),
+}
+
+impl<'a> Place<'a> {
+    const ROOT: Place<'static> = Place { above: None, step: Step::Root };
+
+    fn at(&'a self, step: Step<'a>) -> Place<'a> {
+        Place { above: Some(self), step }
     }
-    let Some(spec) = object_at(pod, &root, "spec")? else { return Ok(()) };
-    for list in ["initContainers", "containers"] {
-        for (path, container) in objects_at(spec, &spec_path, list)? {
-            check_container(container, &path)?;
+
+    fn child(&'a self, name: &'a str) -> Place<'a> {
+        self.at(Step::Child(name))
+    }
+
+    fn path(&self) -> Path {
+        let above = self.above.map_or_else(Path::root, Place::path);
+        match self.step {
+            Step::Root => above,
+            Step::Child(name) => above.child(name),
+            Step::Key(key) => above.key(key),
+            Step::Index(index) => above.index(index),
         }
+    }
+}
+
+fn check_pod(pod: &Value) -> Result<(), Error> {
+    let root = Place::ROOT;
+    let (metadata_place, spec_place) = (root.child("metadata"), root.child("spec"));
+    let pod = need_object(pod, &root)?;
+    if let Some(metadata) = object_at(pod, &metadata_place, "metadata")? {
+        string_at(metadata, &metadata_place, "name")?;
+        string_at(metadata, &metadata_place, "namespace")?;
+        check_strings(metadata, &metadata_place, "labels")?;
+        check_strings(metadata, &metadata_place, "annotations")?;
+    }
+    let Some(spec) = object_at(pod, &spec_place, "spec")? else { return Ok(()) };
+    for list in ["initContainers", "containers"] {
+        each_at(spec, &spec_place, list, check_container)?;
     }
     for list in ["volumes", "imagePullSecrets"] {
-        for (path, object) in objects_at(spec, &spec_path, list)? {
-            string_at(object, &path, "name")?;
-        }
+        each_at(spec, &spec_place, list, |object, place| string_at(object, place, "name"))?;
     }
     Ok(())
 }
 
-fn check_container(container: &Object, path: &Path) -> Result<(), Error> {
-    string_at(container, path, "name")?;
-    string_at(container, path, "restartPolicy")?;
-    for (path, variable) in objects_at(container, path, "env")? {
-        string_at(variable, &path, "name")?;
-        string_at(variable, &path, "value")?;
-    }
-    for (path, mount) in objects_at(container, path, "volumeMounts")? {
-        string_at(mount, &path, "name")?;
-        string_at(mount, &path, "mountPath")?;
-        string_at(mount, &path, "subPathExpr")?;
-    }
-    for (path, device) in objects_at(container, path, "volumeDevices")? {
-        string_at(device, &path, "name")?;
-        string_at(device, &path, "devicePath")?;
-    }
-    let Some(resources) = object_at(container, path, "resources")? else { return Ok(()) };
-    let resources_path = path.child("resources");
+fn check_container(container: &Object, place: &Place<'_>) -> Result<(), Error> {
+    string_at(container, place, "name")?;
+    string_at(container, place, "restartPolicy")?;
+    each_at(container, place, "env", |variable, place| {
+        string_at(variable, place, "name")?;
+        string_at(variable, place, "value")
+    })?;
+    each_at(container, place, "volumeMounts", |mount, place| {
+        string_at(mount, place, "name")?;
+        string_at(mount, place, "mountPath")?;
+        string_at(mount, place, "subPathExpr")
+    })?;
+    each_at(container, place, "volumeDevices", |device, place| {
+        string_at(device, place, "name")?;
+        string_at(device, place, "devicePath")
+    })?;
+    let resources_place = place.child("resources");
+    let Some(resources) = object_at(container, &resources_place, "resources")? else { return Ok(()) };
     for list in ["limits", "requests"] {
-        for (resource, value) in object_at(resources, &resources_path, list)?.into_iter().flatten() {
-            let path = resources_path.child(list).child(resource);
-            quantity(value).map_err(|error| Error::invalid(&path, value.clone(), error.to_string()))?;
+        let list_place = resources_place.child(list);
+        for (resource, value) in object_at(resources, &list_place, list)?.into_iter().flatten() {
+            quantity(value).map_err(|error| {
+                Error::invalid(&list_place.child(resource).path(), value.clone(), error.to_string())
+            })?;
         }
     }
     Ok(())
 }
 
-fn need_object<'a>(value: &'a Value, path: &Path) -> Result<&'a Object, Error> {
-    value.as_object().ok_or_else(|| Error::type_invalid(path, value.clone(), "must be an object"))
+fn need_object<'a>(value: &'a Value, place: &Place<'_>) -> Result<&'a Object, Error> {
+    value.as_object().ok_or_else(|| Error::type_invalid(&place.path(), value.clone(), "must be an object"))
 }
 
 fn at<'a>(object: &'a Object, key: &str) -> Option<&'a Value> {
-    object.get(key).filter(|value| !value.is_null())
+    field(object, key).filter(|value| !value.is_null())
 }
 
-fn object_at<'a>(object: &'a Object, path: &Path, key: &str) -> Result<Option<&'a Object>, Error> {
-    at(object, key).map(|value| need_object(value, &path.child(key))).transpose()
+/// The object at `key`, which is at `place`.
+fn object_at<'a>(object: &'a Object, place: &Place<'_>, key: &str) -> Result<Option<&'a Object>, Error> {
+    at(object, key).map(|value| need_object(value, place)).transpose()
 }
 
-fn string_at(object: &Object, path: &Path, key: &str) -> Result<(), Error> {
+fn string_at(object: &Object, place: &Place<'_>, key: &str) -> Result<(), Error> {
     match at(object, key) {
         None | Some(Value::String(_)) => Ok(()),
-        Some(value) => Err(Error::type_invalid(&path.child(key), value.clone(), "must be a string")),
+        Some(value) => Err(Error::type_invalid(&place.child(key).path(), value.clone(), "must be a string")),
     }
 }
 
-fn check_strings(object: &Object, path: &Path, key: &str) -> Result<(), Error> {
-    let path = path.child(key);
-    for (name, value) in at(object, key).map(|map| need_object(map, &path)).transpose()?.into_iter().flatten() {
+fn check_strings(object: &Object, place: &Place<'_>, key: &str) -> Result<(), Error> {
+    let place = place.child(key);
+    for (name, value) in object_at(object, &place, key)?.into_iter().flatten() {
         if !value.is_string() && !value.is_null() {
-            return Err(Error::type_invalid(&path.key(name), value.clone(), "must be a string: put it in quotes"));
+            let path = place.at(Step::Key(name)).path();
+            return Err(Error::type_invalid(&path, value.clone(), "must be a string: put it in quotes"));
         }
     }
     Ok(())
 }
 
-fn objects_at<'a>(object: &'a Object, path: &Path, key: &str) -> Result<Vec<(Path, &'a Object)>, Error> {
-    let path = path.child(key);
-    let Some(list) = at(object, key) else { return Ok(Vec::new()) };
-    let list = list.as_array().ok_or_else(|| Error::type_invalid(&path, list.clone(), "must be a list"))?;
-    list.iter()
-        .enumerate()
-        .map(|(i, item)| need_object(item, &path.index(i)).map(|item| (path.index(i), item)))
-        .collect()
+/// Checks each object of the list at `key`.
+fn each_at(
+    object: &Object,
+    place: &Place<'_>,
+    key: &str,
+    check: impl Fn(&Object, &Place<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let place = place.child(key);
+    let Some(list) = at(object, key) else { return Ok(()) };
+    let list = list.as_array().ok_or_else(|| Error::type_invalid(&place.path(), list.clone(), "must be a list"))?;
+    // What is no object is reported before what is wrong in one, wherever in the list it is.
+    for (i, item) in list.iter().enumerate() {
+        need_object(item, &place.at(Step::Index(i)))?;
+    }
+    for (i, item) in objects_of(list).enumerate() {
+        check(item, &place.at(Step::Index(i)))?;
+    }
+    Ok(())
+}
+
+fn objects_of(list: &[Value]) -> impl Iterator<Item = &Object> {
+    list.iter().filter_map(Value::as_object)
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ impl MissedPods {
             return;
         }
         for set in missed_by(&pod, &snapshot.namespace(&pod.namespace), &snapshot.catalog) {
-            let missed = self.by_set.entry(set.name().to_owned()).or_default();
+            let missed = self.by_set.entry(set.name.to_string()).or_default();
             missed.count += 1;
             if missed.names.len() < NAMES {
                 missed.names.push(format!("{}/{}", pod.namespace, pod.name));

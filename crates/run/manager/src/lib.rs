@@ -27,7 +27,7 @@
 //!
 //! ```text
 //!  informer caches: SidecarSets, Namespaces, ControllerRevisions ─▶ cluster::Objects ─▶ View, swapped as a whole
-//!                                                                                       │
+//!                   (as text)                (digests; pinned ones whole)               │
 //!  kube-apiserver ─▶ webhook (bound, decode) ─▶ pod, sidecarset (pure) ◀────────────────┘
 //!                                                   └─▶ review::Answer ─▶ patch, warnings, refusal
 //!
@@ -44,6 +44,8 @@
 //!
 //! # Invariants
 //! - A decision sees one `View` from beginning to end and holds no lock.
+//! - What is held of an object is what decisions need. A SidecarSet is text until a pod matches it; a ControllerRevision is a digest unless
+//!   a set pins it, and then it has been read before the set is in a view.
 //! - A pod that follows a SidecarSet or its Namespace is decided with it: what a webhook of this process let through, and a Namespace
 //!   that is not known yet, is waited for, a second at most.
 //! - A certificate is served only after its authority has been in the registered bundles for a while.
@@ -85,15 +87,19 @@ mod reference;
 mod registration;
 mod repair;
 mod review;
+mod revision_view;
 mod rightsizing;
 mod rollout;
 mod secret;
 mod serve;
+mod set_view;
 mod sidecar_field;
 mod standing_by;
 mod state;
+mod texts;
 mod touched;
 mod wait;
+mod watched;
 mod watches;
 mod webhook;
 

@@ -1,6 +1,6 @@
 //! Pods as the controllers see them: one watch for all of them.
 
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod as KubePod;
 use kube::core::{ApiResource, DynamicObject};
@@ -8,22 +8,36 @@ use kube::runtime::watcher;
 use kube::{Api, Client};
 use pillion_api::pod::Pod;
 use pillion_informer::Cache;
-use pillion_rollout::{PodView, Texts};
+use pillion_rollout::PodView;
 use tokio::sync::watch;
 
-/// Texts that pods have in common are in memory once.
-static TEXTS: LazyLock<Mutex<Texts>> = LazyLock::new(Mutex::default);
+use crate::texts::texts;
+use crate::watched::{Keep, Kind, Watched};
+
+/// What is read of a pod: nothing that [`PodView`] does not look at is decoded from most of it.
+#[derive(Clone, Debug)]
+pub(crate) struct OfPod;
+
+impl Kind for OfPod {
+    const KEEP: Keep = Keep::Fields(&[
+        ("metadata", Keep::Without("managedFields")),
+        ("spec", Keep::Fields(&[("nodeName", Keep::All), ("containers", CONTAINER), ("initContainers", CONTAINER)])),
+        ("status", Keep::All),
+    ]);
+}
+
+const CONTAINER: Keep = Keep::Fields(&[("name", Keep::All), ("image", Keep::All), ("restartPolicy", Keep::All)]);
 
 /// What is kept of a pod.
 #[derive(Debug)]
 pub(crate) struct CachedPod(pub(crate) PodView);
 
 impl pillion_informer::View for CachedPod {
-    type Object = DynamicObject;
+    type Object = Watched<OfPod>;
 
-    fn of(object: DynamicObject) -> Option<CachedPod> {
-        let pod = Pod::new(serde_json::to_value(object).ok()?).ok()?;
-        Some(CachedPod(PodView::new(&pod, &mut TEXTS.lock().unwrap_or_else(PoisonError::into_inner))))
+    fn of(object: Watched<OfPod>) -> Option<CachedPod> {
+        let pod = Pod::new(object.value).ok()?;
+        Some(CachedPod(PodView::new(&pod, &mut texts())))
     }
 
     /// The SidecarSets that were injected.
@@ -59,7 +73,8 @@ impl Pods {
         loop {
             // The sender is in `self`: there is no error.
             let _ = users.wait_for(|users| *users > 0).await;
-            let watching = self.cache.clone().run(api(client.clone()), watcher::Config::default());
+            let pods = Api::all_with(client.clone(), &ApiResource::erase::<KubePod>(&()));
+            let watching = self.cache.clone().run(pods, watcher::Config::default());
             tokio::select! {
                 () = watching => {}
                 _ = users.wait_for(|users| *users == 0) => {}
@@ -89,4 +104,62 @@ pub(crate) fn api(client: Client) -> Api<DynamicObject> {
 /// The pods of a namespace.
 pub(crate) fn in_namespace(client: Client, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client, namespace, &ApiResource::erase::<KubePod>(&()))
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_api::names;
+    use pillion_informer::View as _;
+    use pillion_rollout::Texts;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A pod in which everything that a rollout looks at is there, and much more.
+    fn rich() -> Value {
+        let status = |name: &str| {
+            json!({
+                "name": name, "image": "proxy:1", "imageID": "proxy@1", "ready": true, "restartCount": 3, "started": true,
+                "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}, "lastState": {},
+            })
+        };
+        let record = r#"{"mesh":{"updateTimestamp":"2026-01-01T00:00:00Z","hash":"h","sidecarSetName":"mesh","sidecarList":["proxy","agent"],"controllerRevision":"mesh-1"}}"#;
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": "web-0", "namespace": "shop", "uid": "1", "resourceVersion": "7", "generation": 2,
+                "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T00:00:00Z",
+                "labels": {"app": "web", "tier": "front"}, "managedFields": [{"fieldsV1": {"f:metadata": {}}}],
+                "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "uid": "2", "controller": true}],
+                "annotations": {
+                    names::INJECT: "false", names::HASH: record, names::HASH_WITHOUT_IMAGE: record, names::INJECTED_LIST: "mesh",
+                    names::QUOTA_PLACE: "p", names::WORKING_HOT_UPGRADE_CONTAINER: r#"{"proxy":"proxy-1"}"#,
+                    names::IN_PLACE_UPDATE_STATE: r#"{"mesh":{"revision":"h","updateTimestamp":"2026-01-01T00:00:00Z","lastContainerStatuses":{"proxy":{"imageID":"proxy@0"}}}}"#,
+                },
+            },
+            "spec": {
+                "nodeName": "node-1", "volumes": [{"name": "v"}],
+                "initContainers": [{"name": "agent", "image": "agent:1", "restartPolicy": "Always", "env": [{"name": "IS_INJECTED", "value": "true"}]}],
+                "containers": [
+                    {"name": "app", "image": "web:1", "resources": {"limits": {"cpu": "1"}}},
+                    {"name": "proxy", "image": "proxy:1", "env": [{"name": "IS_INJECTED", "value": "true"}]},
+                ],
+            },
+            "status": {
+                "phase": "Running", "observedGeneration": 1, "initContainerStatuses": [status("agent")],
+                "containerStatuses": [status("app"), status("proxy")],
+                "conditions": [
+                    {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:01Z"},
+                    {"type": names::UPGRADABLE_CONDITION, "status": "True", "message": r#"{"mesh":true}"#},
+                ],
+            },
+        })
+    }
+
+    #[test]
+    fn what_is_not_read_of_a_pod_is_not_looked_at() {
+        let whole = PodView::new(&Pod::new(rich()).unwrap(), &mut Texts::default());
+        let seen = CachedPod::of(serde_json::from_str(&rich().to_string()).unwrap()).unwrap();
+        assert_eq!(seen.0, whole);
+    }
 }

@@ -124,7 +124,7 @@ impl Repair<'_> {
         let mut again: Option<Instant> = None;
         let mut sooner = |time: Instant| again = Some(again.map_or(time, |again| again.min(time)));
         for name in touched {
-            let Some(set) = view.snapshot.catalog.get(&name).cloned() else {
+            let Some(set) = view.snapshot.catalog.get(&name) else {
                 self.inner.config.metrics.missed(&name, None);
                 self.evictions.remove(&name);
                 self.reported.remove(&name);

@@ -24,7 +24,8 @@ use std::time::Duration;
 
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
-use pillion_api::sidecarset::{SidecarSet, SidecarSetStatus};
+use pillion_api::digest::Digest;
+use pillion_api::sidecarset::{SidecarSet, SidecarSetStatus, revision};
 use pillion_events::Recorder;
 use pillion_informer::Cache;
 use pillion_note::{Note, Severity};
@@ -39,7 +40,9 @@ use crate::error::Error;
 use crate::metrics::RolloutPods;
 use crate::pods::CachedPod;
 use crate::reference;
+use crate::revision_view::{RevisionView, holds};
 use crate::state::Inner;
+use crate::watched::Watched;
 
 /// Who writes.
 const CONTROLLER: &str = "pillion-rollout";
@@ -110,7 +113,7 @@ impl Rollout<'_> {
 
     async fn look_at(&self, name: &str) -> Outcome {
         let config = &self.inner.config;
-        let set = self.inner.caches.sets.get("", name).map(|view| view.of_rollout());
+        let set = self.inner.caches.sets.get("", name).and_then(|view| view.of_rollout());
         let Some(set) = set.filter(|set| set.metadata.deletion_timestamp.is_none()) else {
             lock(&self.refusals).remove(name);
             lock(&self.collisions).remove(name);
@@ -118,7 +121,17 @@ impl Rollout<'_> {
             return Outcome::Done { again: None };
         };
         let target = Target::new(Arc::new(set));
-        let plan = self.plan(&target);
+        let mut plan = self.plan(&target, &[]);
+        if plan.status.not_upgradable_pods.is_some() {
+            // What differs is said in the status, and only the revisions themselves have it.
+            match self.read_revisions(name).await {
+                Ok(read) => plan = self.plan(&target, &read),
+                Err(error) => {
+                    tracing::warn!(sidecarset = name, %error, cause = error.cause(), "revisions cannot be read; trying again");
+                    return Outcome::Failed { has_progressed: false };
+                }
+            }
+        }
         config.metrics.rollout(name, Some(&pods_of(&plan)));
         match self.execute(&target, &plan).await {
             Ok(outcome) => outcome,
@@ -129,17 +142,29 @@ impl Rollout<'_> {
         }
     }
 
-    fn plan(&self, target: &Target) -> Plan {
+    /// Plans with what is known of the set's revisions, and with those that have been read.
+    fn plan(&self, target: &Target, read: &[Value]) -> Plan {
         let (caches, set) = (&self.inner.caches, target.set());
         let pods = self.pods.in_group(set.name());
-        let stored = caches.revisions.in_group(set.name());
+        let current: Value = serde_json::from_str(&revision::data(set)).unwrap_or_default();
+        let digest = Digest::of(&current);
+        let data = |known: &RevisionView| {
+            let read =
+                read.iter().find(|whole| whole["metadata"]["name"] == known.name() && holds(whole, known.digest));
+            match read {
+                Some(whole) => whole["data"].clone(),
+                None if known.digest == digest => current.clone(),
+                None => Value::Null,
+            }
+        };
+        let stored: Vec<Value> =
+            caches.revisions.in_group(set.name()).iter().map(|known| known.to_value(data(known))).collect();
         let foreign = lock(&self.collisions).of(set.name());
-        let revisions: Vec<&Value> =
-            stored.iter().map(|stored| &*stored.0).chain(foreign.iter().map(AsRef::as_ref)).collect();
+        let revisions: Vec<&Value> = stored.iter().chain(foreign.iter().map(AsRef::as_ref)).collect();
         let refusals = self.refusals_of(set.name(), &pods);
         let is_pinned_by_another = |revision: &str| {
-            let mut sets = caches.sets.in_group(revision).into_iter();
-            sets.any(|other| other.set().name() != set.name())
+            let mut sets = caches.sets.names_in_group(revision).into_iter();
+            sets.any(|other| *other.name != *set.name())
         };
         let scope = set.spec.namespace_selector.as_ref().map(Selector::from_label_selector);
         let is_in_scope = |namespace: &str| match &scope {
@@ -205,7 +230,7 @@ impl Rollout<'_> {
         status.remove("conditions");
         let written =
             condition::write(&self.inner.config, set.name(), CONTROLLER, status, &plan.status.conditions).await?;
-        if let Some(written) = written {
+        if let Some(written) = written.as_ref().and_then(Watched::of) {
             self.inner.caches.sets.written(written);
         }
         Ok(())

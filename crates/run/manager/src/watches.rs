@@ -1,6 +1,8 @@
 //! Keeps the view: SidecarSets, Namespaces and ControllerRevisions are watched, and their changes are applied in batches.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream;
@@ -12,11 +14,19 @@ use pillion_informer::{Cache, State};
 use pillion_lifecycle::marks::Means;
 use tokio::sync::watch;
 
-use crate::cluster::{AnyChange, NamespaceView, Objects, RevisionView, SetView, View};
+use crate::cluster::{AnyChange, NamespaceView, Objects, View};
 use crate::metrics::Metrics;
+use crate::revision_view::RevisionView;
+use crate::set_view::SetView;
 
 /// How many changes make one view at most. All that wait are applied at once, so that a flood of them is not one view each.
 const LARGEST_BATCH: usize = 10_000;
+
+/// How many pinned revisions are read at the same time.
+const READS: usize = 16;
+
+/// A pinned revision that could not be read is read again after this time.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// SidecarSet, in the version that is stored.
 pub(crate) fn sidecarsets() -> ApiResource {
@@ -67,28 +77,36 @@ impl Caches {
         views: watch::Sender<Arc<View>>,
     ) {
         let resource = ApiResource::erase::<k8s_openapi::api::apps::v1::ControllerRevision>(&());
-        let sets: Api<DynamicObject> = Api::all_with(client.clone(), &sidecarsets());
-        let revisions: Api<DynamicObject> = Api::namespaced_with(client.clone(), &revisions_namespace, &resource);
+        let whole: Api<DynamicObject> = Api::namespaced_with(client.clone(), &revisions_namespace, &resource);
+        let revisions = Api::namespaced(client.clone(), &revisions_namespace);
+        let objects = Objects::new(means, self.revisions.clone(), revisions_namespace);
         tokio::join!(
-            self.sets.clone().run(sets, watcher::Config::default()),
+            self.sets.clone().run(Api::all_with(client.clone(), &sidecarsets()), watcher::Config::default()),
             self.namespaces.clone().run(Api::all(client), watcher::Config::default()),
             self.revisions.clone().run(revisions, watcher::Config::default()),
-            publish(&self, means, views),
+            publish(&self, objects, &whole, views),
         );
     }
 }
 
 /// Sends a view of the caches whenever they change.
-async fn publish(caches: &Caches, means: Means, views: watch::Sender<Arc<View>>) {
+async fn publish(
+    caches: &Caches,
+    mut objects: Objects,
+    revisions: &Api<DynamicObject>,
+    views: watch::Sender<Arc<View>>,
+) {
     tokio::join!(caches.sets.synced(), caches.namespaces.synced(), caches.revisions.synced());
     let (sets, more_sets) = caches.sets.subscribe();
     let (namespaces, more_namespaces) = caches.namespaces.subscribe();
-    let (revisions, more_revisions) = caches.revisions.subscribe();
-    let mut objects = Objects::new(means);
-    let mut held: Vec<AnyChange> = revisions.into_iter().map(AnyChange::Revision).collect();
-    held.extend(namespaces.into_iter().map(AnyChange::Namespace));
-    held.extend(sets.into_iter().map(AnyChange::SidecarSet));
-    objects.apply(held);
+    // The objects look at the revisions in their cache, and have to hear only of what changes there.
+    let more_revisions = caches.revisions.updates();
+    objects.apply(namespaces.into_iter().map(AnyChange::Namespace));
+    objects.apply(sets.into_iter().map(AnyChange::SidecarSet));
+    // Without its pinned revision a set would refuse its pods: nothing is decided before.
+    while !read_pinned(&mut objects, revisions).await {
+        tokio::time::sleep(RETRY).await;
+    }
     views.send_replace(Arc::new(objects.view()));
     let changes = [
         more_sets.map(AnyChange::SidecarSet).boxed(),
@@ -96,11 +114,45 @@ async fn publish(caches: &Caches, means: Means, views: watch::Sender<Arc<View>>)
         more_revisions.map(AnyChange::Revision).boxed(),
     ];
     let mut batches = stream::select_all(changes).ready_chunks(LARGEST_BATCH);
-    while let Some(batch) = batches.next().await {
-        if objects.apply(batch) {
+    let mut is_all_read = true;
+    loop {
+        let mut is_changed = !is_all_read;
+        tokio::select! {
+            batch = batches.next() => {
+                let Some(batch) = batch else { return };
+                is_changed |= objects.apply(batch);
+            }
+            () = tokio::time::sleep(RETRY), if !is_all_read => {}
+        }
+        if is_changed {
+            is_all_read = read_pinned(&mut objects, revisions).await;
             views.send_replace(Arc::new(objects.view()));
         }
     }
+}
+
+/// Reads the revisions that sets pin, unless they have been read. Returns whether all that there are could be read.
+async fn read_pinned(objects: &mut Objects, revisions: &Api<DynamicObject>) -> bool {
+    let names: BTreeSet<String> = objects.unread();
+    if names.is_empty() {
+        return true;
+    }
+    let reads = names.into_iter().map(async |name| (revisions.get_opt(&name).await, name));
+    let read: Vec<_> = stream::iter(reads).buffer_unordered(READS).collect().await;
+    let (mut is_all, mut found) = (true, Vec::new());
+    for (read, name) in read {
+        match read {
+            Ok(Some(object)) => found.extend(serde_json::to_value(object)),
+            // The watch will say the same.
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(revision = name, %error, "a pinned ControllerRevision could not be read; trying again");
+                is_all = false;
+            }
+        }
+    }
+    objects.supply(found);
+    is_all
 }
 
 #[cfg(test)]

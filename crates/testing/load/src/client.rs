@@ -21,6 +21,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::manage::Ready;
 
@@ -80,12 +81,22 @@ impl Target {
     }
 
     pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
-        let stream = TcpStream::connect(&self.authority).await?;
-        stream.set_nodelay(true)?;
-        let stream = self.tls.connect(self.server_name.clone(), stream).await?;
+        let stream = self.tls().await?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
         Ok(Connection { target: self.clone(), sender })
+    }
+
+    /// A connection without TLS.
+    pub(crate) async fn tcp(&self) -> anyhow::Result<TcpStream> {
+        Ok(TcpStream::connect(&self.authority).await?)
+    }
+
+    /// A connection without HTTP.
+    pub(crate) async fn tls(&self) -> anyhow::Result<TlsStream<TcpStream>> {
+        let stream = self.tcp().await?;
+        stream.set_nodelay(true)?;
+        Ok(self.tls.connect(self.server_name.clone(), stream).await?)
     }
 
     /// Several connections, all open.

@@ -12,7 +12,11 @@
 //! - A client is one connection that is open before the clock starts. What is sent is written before, but for names and versions.
 //! - What is told of a server's processor time and memory is told by `/proc`, of all processes that make it up.
 
+mod attack;
+mod child;
 mod client;
+mod fill;
+mod large;
 mod list;
 mod manage;
 mod measure;
@@ -71,10 +75,15 @@ enum Command {
         /// The answer.
         answer: PathBuf,
     },
+    /// Reads what comes and throws it away, until it is killed.
+    #[command(hide = true)]
+    Discard,
+    /// What attacks on the webhooks cost.
+    Attack(attack::Attack),
     /// What one admission costs, among few and many SidecarSets.
     Webhook(webhook::Webhook),
     /// What it costs the manager to hold a large cluster.
-    Manager(webhook::Large),
+    Manager(large::Large),
     /// A rollout of a SidecarSet over many simulated pods, in virtual time.
     Rollout(rollout::Rollout),
     /// Many simulated pods in one process, in virtual time.
@@ -149,6 +158,8 @@ fn main() -> anyhow::Result<ExitCode> {
                 Command::Serve { kubeconfig, data } => serve::serve(&kubeconfig, data.as_deref()).await,
                 Command::Manage { kubeconfig } => manage::manage(&kubeconfig).await,
                 Command::Decode { answer } => manage::decode(&answer).await,
+                Command::Discard => manage::discard().await,
+                Command::Attack(attack) => attack.run().await,
                 Command::Webhook(webhook) => webhook.run().await,
                 Command::Manager(large) => large.run().await,
                 // They have runtimes of their own.

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
+use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -77,6 +78,21 @@ pub(crate) async fn decode(answer: &Path) -> anyhow::Result<()> {
     };
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let server = Server::new(listener, Router::new().route("/mutate-pod", post(review)))?;
+    let port = server.address()?.port();
+    Ready { port, authority: made.cert.pem() }.say()?;
+    server.with_tls(watch::channel(tls).1).run().await;
+    Ok(())
+}
+
+/// Reads what comes and throws it away, until the process is killed.
+pub(crate) async fn discard() -> anyhow::Result<()> {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
+    let tls = pillion_serve::tls(&made.cert.pem(), &made.signing_key.serialize_pem())?;
+    let discard = async |body: Body| {
+        let mut chunks = body.into_data_stream();
+        while let Some(Ok(_)) = chunks.next().await {}
+    };
+    let server = Server::new(TcpListener::bind("127.0.0.1:0")?, Router::new().fallback(discard))?;
     let port = server.address()?.port();
     Ready { port, authority: made.cert.pem() }.say()?;
     server.with_tls(watch::channel(tls).1).run().await;

@@ -1,4 +1,5 @@
 use pillion_admission::Snapshot;
+use pillion_api::sidecarset::SidecarSet;
 use pillion_inject::Namespace;
 use pillion_testkit::{mk_container, mk_set, mk_sized};
 

@@ -71,7 +71,7 @@ impl Missed {
             .map(|pod| missed_by(pod, &snapshot.namespace(&pod.namespace), &snapshot.catalog))
             .unwrap_or_default()
             .into_iter()
-            .map(|set| Arc::from(set.name()))
+            .map(|set| Arc::clone(&set.name))
             .collect();
         let before = self.of_pod.remove(name).unwrap_or_default();
         let mut touched = BTreeSet::new();

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::pace::Outcome;
 use super::{CONTROLLER, PAUSE, Rollout, lock};
 use crate::metrics::PodWrite;
+use crate::watched::Watched;
 use crate::{pods, reference};
 
 /// How many pods are written at the same time.
@@ -94,7 +95,7 @@ impl Rollout<'_> {
             for note in &notes {
                 self.recorder.warning(&about, &note.reason.to_string(), &note.message);
             }
-            self.pods.written(live.clone());
+            self.wrote(&live);
             done = Done::Written;
         }
         if let Some(condition) = condition {
@@ -103,13 +104,20 @@ impl Rollout<'_> {
                 "status": {"conditions": [condition]},
             });
             match api.patch_status(&update.name, &parameters, &Patch::Strategic(status)).await {
-                Ok(written) => self.pods.written(written),
+                Ok(written) => self.wrote(&written),
                 // The images are written. The next plan writes the condition.
                 Err(error) => return ended(error),
             }
             done = Done::Written;
         }
         done
+    }
+
+    /// Puts what a write was answered with into the cache.
+    fn wrote(&self, pod: &DynamicObject) {
+        if let Some(pod) = Watched::of(pod) {
+            self.pods.written(pod);
+        }
     }
 
     /// Remembers a pod that cannot be updated, and says so once.

@@ -35,7 +35,7 @@ impl Rollout<'_> {
                 .flat_map(|pod| pod.0.injected.iter().map(|it| it.name.clone()))
                 .collect();
             for name in sets {
-                let set = self.inner.caches.sets.get("", &name).map(|view| view.of_rollout()).filter(has_places);
+                let set = self.inner.caches.sets.get("", &name).and_then(|view| view.of_rollout()).filter(has_places);
                 let Some(target) = set.map(|set| Target::new(Arc::new(set))) else { continue };
                 if let Err(error) = self.count_places(&target).await {
                     tracing::debug!(%error, cause = error.cause(), "places are not counted; the next pass counts them");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject};
 use pillion_api::names;
 use pillion_api::sidecarset::SidecarSet;
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::{CONTROLLER, Rollout, lock};
 use crate::error::Error;
+use crate::revision_view::RevisionObject;
 
 /// By SidecarSet, the ControllerRevisions of others that have the name of one of its own.
 #[derive(Debug, Default)]
@@ -41,6 +42,21 @@ impl Rollout<'_> {
         let config = &self.inner.config;
         let resource = ApiResource::erase::<ControllerRevision>(&());
         Api::namespaced_with(config.client.clone(), &config.revisions_namespace, &resource)
+    }
+
+    /// The revisions of a set with what they hold.
+    pub(super) async fn read_revisions(&self, set: &str) -> Result<Vec<Value>, Error> {
+        let of_set = ListParams::default().labels(&format!("{}={set}", names::REVISION_OWNER));
+        let what = format!("list the ControllerRevisions of SidecarSet {set:?}");
+        let listed = self.revisions().list(&of_set).await.map_err(Error::api(what))?;
+        Ok(listed.items.into_iter().filter_map(|stored| serde_json::to_value(stored).ok()).collect())
+    }
+
+    /// Puts what a write was answered with into the cache.
+    fn wrote_revision(&self, stored: &DynamicObject) {
+        if let Some(stored) = RevisionObject::of(stored) {
+            self.inner.caches.revisions.written(stored);
+        }
     }
 
     pub(super) async fn write_revision(&self, set: &SidecarSet, write: &RevisionWrite) -> Result<(), Error> {
@@ -73,16 +89,16 @@ impl Rollout<'_> {
         match created {
             Ok(created) => {
                 tracing::info!(sidecarset = set.name(), revision = name, "a new revision");
-                self.inner.caches.revisions.written(created);
+                self.wrote_revision(&created);
                 Ok(())
             }
             Err(kube::Error::Api(answer)) if answer.is_already_exists() => {
                 // The next plan sees it: as its own if it is, else under another name.
                 if let Some(found) = api.get_opt(name).await.map_err(Error::api(what()))? {
                     let value = serde_json::to_value(&found).unwrap_or_default();
-                    self.inner.caches.revisions.written(found);
+                    self.wrote_revision(&found);
                     let known = self.inner.caches.revisions.in_group(set.name());
-                    if !known.iter().any(|stored| stored.0["metadata"]["name"] == name) {
+                    if !known.iter().any(|stored| stored.name() == name) {
                         lock(&self.collisions).add(set.name(), value);
                     }
                 }
@@ -109,7 +125,7 @@ impl Rollout<'_> {
     async fn patch_revision(&self, name: &str, patch: Value) -> Result<(), Error> {
         match self.revisions().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
             Ok(written) => {
-                self.inner.caches.revisions.written(written);
+                self.wrote_revision(&written);
                 Ok(())
             }
             Err(error) => Err(Error::api(format!("change ControllerRevision {name:?}"))(error)),

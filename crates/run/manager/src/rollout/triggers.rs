@@ -6,8 +6,10 @@ use futures::stream::BoxStream;
 use futures::{StreamExt as _, stream};
 use pillion_informer::{Cache, Change};
 
-use crate::cluster::{NamespaceView, RevisionView, SetView};
+use crate::cluster::NamespaceView;
 use crate::pods::CachedPod;
+use crate::revision_view::RevisionView;
+use crate::set_view::SetView;
 use crate::watches::Caches;
 
 /// How many changes are looked at together.
@@ -27,9 +29,7 @@ pub(super) fn triggers(
     pods: &Cache<CachedPod>,
 ) -> (BTreeSet<String>, BoxStream<'static, BTreeSet<String>>) {
     let (held, sets) = caches.sets.subscribe();
-    let (_, pods) = pods.subscribe();
-    let (_, revisions) = caches.revisions.subscribe();
-    let (_, namespaces) = caches.namespaces.subscribe();
+    let (pods, revisions, namespaces) = (pods.updates(), caches.revisions.updates(), caches.namespaces.updates());
     let changes = [
         sets.map(Trigger::Set).boxed(),
         pods.map(Trigger::Pod).boxed(),
@@ -56,15 +56,14 @@ pub(super) fn triggers(
                     }
                 }
                 Trigger::Revision(Change { old, new, .. }) => {
-                    touched.extend([old, new].into_iter().flatten().filter_map(|stored| stored.owner()));
+                    touched
+                        .extend([old, new].into_iter().flatten().filter_map(|stored| Some(stored.owner()?.to_owned())));
                 }
                 Trigger::Namespace => is_scope_changed = true,
             }
         }
         if is_scope_changed {
-            let sets = sets.list();
-            let scoped = sets.iter().map(|view| view.set()).filter(|set| set.spec.namespace_selector.is_some());
-            touched.extend(scoped.map(|set| set.name().to_owned()));
+            touched.extend(sets.names(|set| set.is_scoped).into_iter().map(|name| name.name.to_string()));
         }
         touched
     });

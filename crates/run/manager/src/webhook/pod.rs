@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use pillion_admission::{Decision, Snapshot, admit};
+use pillion_admission::{Decision, Snapshot, admit_tersely};
 use pillion_api::field::{Error, Path};
 use pillion_api::pod::Pod;
 use pillion_gates::Gates;
@@ -67,7 +67,7 @@ fn read(request: Request, view: &View, is_sized: bool) -> Result<Option<Pod>, An
 }
 
 fn decide(pod: &Pod, snapshot: &Snapshot, gates: Gates, draw: &Draw, now: Timestamp) -> Answer {
-    let Decision { outcome, notes } = admit(pod, snapshot, gates, draw, Some(now));
+    let Decision { outcome, notes } = admit_tersely(pod, snapshot, gates, draw, Some(now));
     match outcome {
         Ok(patch) => {
             Answer { patch, warnings: warnings(&notes), audit_annotations: audit_annotations(&notes), refusal: None }

@@ -19,6 +19,7 @@ use serde_json::Value;
 use crate::cluster::View;
 use crate::not_in_force;
 use crate::review::{Answer, Request};
+use crate::revision_view::pinnable_by;
 use crate::state::Inner;
 
 /// Writes defaults and hashes. What cannot be read is left to the schema and to [`validate`], which say what is wrong with it.
@@ -59,7 +60,7 @@ pub(crate) async fn validate(inner: &Inner, request: &Request) -> Answer {
     };
     let whitelist = whitelist(inner, &set).await;
     let view = inner.views.borrow().clone();
-    let revisions = revisions(inner, &set, &view).await;
+    let revisions = revisions(inner, &set).await;
     let gates = inner.config.gates;
     let answer = decide(request, &set, &view, &revisions, &inner.pending.sets(), whitelist, gates);
     if answer.is_allowed() && !request.is_dry_run() {
@@ -70,8 +71,8 @@ pub(crate) async fn validate(inner: &Inner, request: &Request) -> Answer {
 
 /// The revisions that are known, and the ones that the set pins if the watch has not reported them yet: whoever creates a
 /// revision and then a set that pins it expects the set to be accepted.
-async fn revisions(inner: &Inner, set: &SidecarSet, view: &View) -> Revisions {
-    let mut revisions = view.revisions.clone();
+async fn revisions(inner: &Inner, set: &SidecarSet) -> Revisions {
+    let mut revisions = pinnable_by(set, &inner.caches.revisions, &inner.config.revisions_namespace);
     let Some(pinned) = set.spec.pinned_revision() else { return revisions };
     let is_pinned = |known: &Revision<'_>| match &pinned.revision_name {
         Some(name) => known.name == name,
@@ -121,7 +122,8 @@ fn decide(
     let awaited: HashSet<&str> = pending.iter().map(|awaited| awaited.name()).collect();
     let neighbours = view.neighbours.of(set).into_iter().filter(|name| !awaited.contains(name));
     let known = neighbours.filter_map(|name| view.snapshot.catalog.get(name));
-    let sets: Vec<&SidecarSet> = known.chain(pending).map(AsRef::as_ref).collect();
+    let known: Vec<Arc<SidecarSet>> = known.collect();
+    let sets: Vec<&SidecarSet> = known.iter().chain(pending).map(AsRef::as_ref).collect();
     let revisions = revisions.pinnable_by(set);
     let (whitelist, unknown) = match whitelist {
         Ok(whitelist) => (whitelist, None),
@@ -178,7 +180,7 @@ mod tests {
 
     fn decided(request: &Request, view: &View, pending: &[Arc<SidecarSet>]) -> Answer {
         let set = sidecarset::decode(request.object.clone()).unwrap();
-        decide(request, &set, view, &view.revisions, pending, Ok(None), Gates::default())
+        decide(request, &set, view, &Revisions::default(), pending, Ok(None), Gates::default())
     }
 
     fn causes(answer: &Answer) -> Vec<String> {
@@ -273,13 +275,13 @@ mod tests {
             let set = sidecarset::decode(request.object.clone()).unwrap();
             // A view from before the revision was created.
             let view = View::default();
-            let known = revisions(&inner, &set, &view).await;
+            let known = revisions(&inner, &set).await;
             let pinning = |revisions: &Revisions| {
                 let answer = decide(&request, &set, &view, revisions, &[], Ok(None), Gates::default());
                 causes(&answer).into_iter().filter(|cause| cause.contains("revision")).collect::<Vec<_>>()
             };
             assert_eq!(pinning(&known), [""; 0], "{pin}");
-            assert_eq!(pinning(&view.revisions).len(), 1, "{pin}");
+            assert_eq!(pinning(&Revisions::default()).len(), 1, "{pin}");
         }
     }
 }

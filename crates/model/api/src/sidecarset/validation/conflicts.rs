@@ -1,9 +1,10 @@
 //! Two sets that can meet in one pod must agree there.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::Arc;
 
-use imbl::{HashMap, OrdSet};
+use imbl::HashMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use pillion_patch::selector::Selector;
 use serde_json::{Map, Value};
@@ -11,7 +12,7 @@ use serde_json::{Map, Value};
 use super::containers::injected_names;
 use super::role::each;
 use crate::field::{Error, Path};
-use crate::sidecarset::{PatchPodMetadata, PatchPolicy, SidecarSet, SidecarSetSpec};
+use crate::sidecarset::{NameSet, PatchPodMetadata, PatchPolicy, SidecarSet, SidecarSetSpec};
 
 pub(super) fn validate(set: &SidecarSet, sets: &[&SidecarSet], path: &Path, errors: &mut Vec<Error>) {
     let mine = Selectors::of(&set.spec);
@@ -28,40 +29,51 @@ pub(super) fn validate(set: &SidecarSet, sets: &[&SidecarSet], path: &Path, erro
 /// they have in common.
 #[derive(Clone, Debug, Default)]
 pub struct Neighbours {
-    by_topic: HashMap<Topic, OrdSet<Arc<str>>>,
+    /// By the hash of a topic: two topics with the same hash cost a comparison.
+    by_topic: HashMap<u64, NameSet>,
 }
 
 /// Something that two sets could disagree on, or the name by which a canary refers to its base.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Topic {
-    Set(String),
-    Container(String),
-    Volume(String),
-    Annotation(String),
+#[derive(Clone, Copy, Hash)]
+enum Topic<'a> {
+    Set(&'a str),
+    Container(&'a str),
+    Volume(&'a str),
+    Annotation(&'a str),
 }
 
-fn topics(set: &SidecarSet) -> impl Iterator<Item = Topic> {
-    let containers =
-        each(&set.spec).flat_map(|(container, role, _)| injected_names(container, role)).map(Topic::Container);
+impl Topic<'_> {
+    fn key(self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// The keys of what a set could disagree on with others.
+fn topics(set: &SidecarSet) -> impl Iterator<Item = u64> {
+    let containers = each(&set.spec)
+        .flat_map(|(container, role, _)| injected_names(container, role))
+        .map(|name| Topic::Container(&name).key());
     let volumes = set.spec.volumes.iter().filter_map(|volume| volume.get("name")?.as_str());
     let annotations = set.spec.patch_pod_metadata.iter().flat_map(|patch| patch.annotations.keys());
     containers
-        .chain(volumes.map(|name| Topic::Volume(name.to_owned())))
-        .chain(annotations.map(|key| Topic::Annotation(key.clone())))
+        .chain(volumes.map(|name| Topic::Volume(name).key()))
+        .chain(annotations.map(|key| Topic::Annotation(key).key()))
 }
 
 impl Neighbours {
     /// Adds a set.
     pub fn insert(&mut self, set: &SidecarSet) {
         let name: Arc<str> = Arc::from(set.name());
-        for topic in topics(set).chain([Topic::Set(set.name().to_owned())]) {
-            self.by_topic.entry(topic).or_default().insert(Arc::clone(&name));
+        for topic in topics(set).chain([Topic::Set(set.name()).key()]) {
+            self.by_topic.entry(topic).or_default().insert(&name);
         }
     }
 
     /// Removes a set, as it was added.
     pub fn remove(&mut self, set: &SidecarSet) {
-        for topic in topics(set).chain([Topic::Set(set.name().to_owned())]) {
+        for topic in topics(set).chain([Topic::Set(set.name()).key()]) {
             let Some(names) = self.by_topic.get_mut(&topic) else { continue };
             names.remove(set.name());
             if names.is_empty() {
@@ -72,8 +84,8 @@ impl Neighbours {
 
     /// The names of the sets that `set` could be in conflict with, and that of its base if it is a canary.
     pub fn of(&self, set: &SidecarSet) -> BTreeSet<&str> {
-        let topics = topics(set).chain(set.canary_base().map(|base| Topic::Set(base.to_owned())));
-        topics.filter_map(|topic| self.by_topic.get(&topic)).flatten().map(AsRef::as_ref).collect()
+        let topics = topics(set).chain(set.canary_base().map(|base| Topic::Set(base).key()));
+        topics.filter_map(|topic| self.by_topic.get(&topic)).flat_map(NameSet::iter).collect()
     }
 }
 

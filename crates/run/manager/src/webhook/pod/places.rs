@@ -34,19 +34,19 @@ pub(super) async fn ask(inner: &Inner, snapshot: &Snapshot, pod: &Pod, id: &str,
         let name = asked.set.name().to_owned();
         // Another entry of the webhook has injected the pod already.
         if let Some(record) = records().get(&name) {
-            places.granted.insert(name, record.controller_revision() == Some(asked.revision));
+            places.granted.insert(name, record.controller_revision() == Some(asked.revision.as_str()));
             places.id = pod.annotation(names::QUOTA_PLACE).map(str::to_owned);
             continue;
         }
-        let limit = Limit::of(asked.set);
+        let limit = Limit::of(&asked.set);
         if limit == Limit::Number(0) {
             places.granted.insert(name, false);
             continue;
         }
         let is_percentage = matches!(limit, Limit::Percentage(_));
         let origin = Origin::of(&PodView::new(pod, &mut Texts::default()));
-        let ask = Ask { id: id.to_owned(), origin, revision: asked.revision.to_owned(), limit, is_dry_run };
-        let grant = inner.places.ask(&inner.config, asked.set, ask).await;
+        let ask = Ask { id: id.to_owned(), origin, revision: asked.revision.clone(), limit, is_dry_run };
+        let grant = inner.places.ask(&inner.config, &asked.set, ask).await;
         if grant.is_none() {
             places.warnings.push(format!(
                 "SidecarSet {name:?}: the places of its partition could not be counted in time, so the pod gets the latest revision"
@@ -69,7 +69,7 @@ impl Places {
     pub(super) fn give_back(&self, inner: &Inner, snapshot: &Snapshot) {
         let Some(id) = &self.id else { return };
         for set in self.taken.iter().filter_map(|name| snapshot.catalog.get(name)) {
-            inner.places.give_back(&inner.config, set, id);
+            inner.places.give_back(&inner.config, &set, id);
         }
     }
 }

@@ -1,0 +1,238 @@
+//! What is kept of a ControllerRevision: enough to name it, and to see whether it holds what a SidecarSet says now.
+//!
+//! A cluster has several for each SidecarSet, and nearly all of them are only history. The few that new pods get are read whole from the API
+//! server when a set pins them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use kube::core::DynamicObject;
+use pillion_api::digest::Digest;
+use pillion_api::names;
+use pillion_api::sidecarset::{SidecarSet, revision};
+use pillion_informer::Cache;
+use pillion_inject::Revisions;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+
+use crate::texts::shared;
+
+/// What is kept of a ControllerRevision.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RevisionView {
+    name: Box<str>,
+    /// The SidecarSet that the label names.
+    owner: Option<Arc<str>>,
+    /// The UID of the owner that controls it.
+    controller: Option<Arc<str>>,
+    custom_version: Option<Box<str>>,
+    number: i64,
+    created: Option<Timestamp>,
+    /// Stands for what it holds.
+    pub(crate) digest: Digest,
+}
+
+/// What the watch reads.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct RevisionObject {
+    #[serde(deserialize_with = "metadata")]
+    metadata: ObjectMeta,
+    #[serde(default)]
+    data: Data,
+    #[serde(default)]
+    revision: i64,
+}
+
+/// The metadata that is looked at. Most of the others is `managedFields`.
+fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        name: Option<String>,
+        namespace: Option<String>,
+        uid: Option<String>,
+        resource_version: Option<String>,
+        creation_timestamp: Option<Time>,
+        labels: Option<BTreeMap<String, String>>,
+        owner_references: Option<Vec<OwnerReference>>,
+    }
+    let Metadata { name, namespace, uid, resource_version, creation_timestamp, labels, owner_references } =
+        Metadata::deserialize(deserializer)?;
+    Ok(ObjectMeta {
+        name,
+        namespace,
+        uid,
+        resource_version,
+        creation_timestamp,
+        labels,
+        owner_references,
+        ..ObjectMeta::default()
+    })
+}
+
+impl RevisionObject {
+    /// The same of an object that a write was answered with.
+    pub(crate) fn of(object: &DynamicObject) -> Option<RevisionObject> {
+        RevisionObject::deserialize(serde_json::to_value(object).ok()?).ok()
+    }
+}
+
+impl kube::Resource for RevisionObject {
+    type DynamicType = ();
+    type Scope = <ControllerRevision as kube::Resource>::Scope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        ControllerRevision::kind(&())
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        ControllerRevision::group(&())
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        ControllerRevision::version(&())
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        ControllerRevision::plural(&())
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+impl pillion_informer::View for RevisionView {
+    type Object = RevisionObject;
+
+    /// `None` for the ControllerRevision of a workload. One without the label of its owner can be pinned by its name.
+    fn of(object: RevisionObject) -> Option<RevisionView> {
+        let metadata = object.metadata;
+        let label = |key: &str| metadata.labels.as_ref()?.get(key).map(String::as_str);
+        let owner = label(names::REVISION_OWNER);
+        if owner.is_none() && !object.data.holds_a_sidecar_set {
+            return None;
+        }
+        let mut owners = metadata.owner_references.iter().flatten();
+        let controller = owners.find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str());
+        Some(RevisionView {
+            owner: owner.map(shared),
+            controller: controller.map(shared),
+            custom_version: label(names::CUSTOM_VERSION).map(Into::into),
+            number: object.revision,
+            created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+            digest: object.data.digest,
+            name: metadata.name.as_deref().unwrap_or_default().into(),
+        })
+    }
+
+    fn is_same(&self, old: &RevisionView) -> bool {
+        self == old
+    }
+
+    fn groups(&self) -> Vec<Arc<str>> {
+        self.owner.iter().cloned().collect()
+    }
+}
+
+impl RevisionView {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The SidecarSet that it belongs to.
+    pub(crate) fn owner(&self) -> Option<&str> {
+        self.owner.as_deref()
+    }
+
+    /// The ControllerRevision with `data` as what it holds.
+    pub(crate) fn to_value(&self, data: Value) -> Value {
+        let labels =
+            [(names::REVISION_OWNER, self.owner.as_deref()), (names::CUSTOM_VERSION, self.custom_version.as_deref())];
+        let labels = labels.into_iter().filter_map(|(key, value)| Some((key.to_owned(), Value::from(value?))));
+        let mut metadata = json!({"name": self.name, "labels": labels.collect::<serde_json::Map<_, _>>()});
+        if let Some(uid) = &self.controller {
+            metadata["ownerReferences"] = json!([{"uid": **uid, "controller": true}]);
+        }
+        if let Some(created) = self.created {
+            metadata["creationTimestamp"] = created.to_string().into();
+        }
+        json!({"metadata": metadata, "data": data, "revision": self.number})
+    }
+}
+
+/// The ControllerRevisions that `set` may pin, without what they hold.
+pub(crate) fn pinnable_by(set: &SidecarSet, known: &Cache<RevisionView>, namespace: &str) -> Revisions {
+    let named = set.spec.pinned_revision().and_then(|pinned| known.get(namespace, &pinned.revision_name?));
+    known.in_group(set.name()).into_iter().chain(named).map(|stored| stored.to_value(Value::Null)).collect()
+}
+
+/// Whether a ControllerRevision that was read holds what the view says.
+pub(crate) fn holds(whole: &Value, digest: Digest) -> bool {
+    Digest::of(&whole["data"]) == digest && revision::holds_a_sidecar_set(whole)
+}
+
+/// What a ControllerRevision holds, as far as it is kept.
+#[derive(Clone, Copy, Debug, Default)]
+struct Data {
+    digest: Digest,
+    /// As [`revision::holds_a_sidecar_set`] sees it.
+    holds_a_sidecar_set: bool,
+}
+
+impl<'de> Deserialize<'de> for Data {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Data, D::Error> {
+        let (digest, holds_a_sidecar_set) = Digest::read_and_look(deserializer, &["spec", "$patch"], "replace")?;
+        Ok(Data { digest, holds_a_sidecar_set })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_informer::View as _;
+    use pillion_testkit::{mk_container, mk_set};
+
+    use super::*;
+
+    fn view(stored: &Value) -> Option<RevisionView> {
+        RevisionView::of(serde_json::from_str(&stored.to_string()).unwrap())
+    }
+
+    #[test]
+    fn a_view_says_of_a_revision_what_the_revision_says() {
+        let mut set =
+            mk_set("mesh", json!({"app": "web"}), json!({"containers": [mk_container("c")], "customVersion": "v1"}));
+        set.metadata.uid = Some("7".to_owned());
+        let mut stored = revision::new(&set, 3, "kruise-system");
+        stored["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
+        let view = view(&stored).unwrap();
+        assert!(holds(&stored, view.digest) && !holds(&json!({"data": {}}), view.digest));
+        let seen = view.to_value(stored["data"].clone());
+        assert_eq!(pillion_rollout::history(&set, [&seen]).len(), 1);
+        for pointer in ["/metadata/name", "/metadata/creationTimestamp", "/revision", "/data"] {
+            assert_eq!(seen.pointer(pointer), stored.pointer(pointer), "{pointer}");
+        }
+        assert_eq!(revision::pinnable("mesh", &seen), revision::pinnable("mesh", &stored));
+    }
+
+    #[test]
+    fn revisions_without_a_label_are_known_and_those_of_workloads_are_not() {
+        let set = mk_set("mesh", json!({"app": "web"}), json!({"containers": [mk_container("c")]}));
+        let mut unlabelled = revision::new(&set, 1, "kruise-system");
+        unlabelled["metadata"]["labels"] = json!({});
+        assert!(view(&unlabelled).is_some());
+        let workload = json!({
+            "apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": "daemon-1"},
+            "data": {"spec": {"template": {"$patch": "replace"}}}, "revision": 1,
+        });
+        assert_eq!(view(&workload), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! What is kept of a SidecarSet.
+
+use std::sync::Arc;
+
+use kube::ResourceExt as _;
+use pillion_api::names;
+use pillion_api::sidecarset::{self, InjectRevisionPolicy, Packed, SidecarSet, SidecarSetStatus};
+
+use crate::watched::{Keep, Kind, Watched};
+
+/// What is read of a SidecarSet.
+#[derive(Clone, Debug)]
+pub(crate) struct OfSet;
+
+impl Kind for OfSet {
+    const KEEP: Keep = Keep::Fields(&[
+        ("apiVersion", Keep::All),
+        ("kind", Keep::All),
+        ("metadata", Keep::Without("managedFields")),
+        ("spec", Keep::All),
+        ("status", Keep::All),
+    ]);
+}
+
+/// A SidecarSet as admission sees it, and the status that its rollout has written.
+#[derive(Debug)]
+pub(crate) struct SetView {
+    /// The set with nothing in it that admission does not look at, so that sets that differ only in that are the same.
+    packed: Packed,
+    /// What the rollout has written, as JSON.
+    rollout: Option<Box<str>>,
+    version: Option<Box<str>>,
+    /// The revision that it names in its pin.
+    pinned: Option<Arc<str>>,
+    /// Whether it is for some namespaces only.
+    pub(crate) is_scoped: bool,
+}
+
+impl SetView {
+    /// The text of the set as admission sees it.
+    pub(crate) fn packed(&self) -> &Packed {
+        &self.packed
+    }
+
+    /// The set as its rollout sees it. What other controllers report in the status is not there.
+    pub(crate) fn of_rollout(&self) -> Option<SidecarSet> {
+        let mut set = self.packed.unpack()?;
+        set.status = self.rollout.as_ref().and_then(|status| serde_json::from_str(status).ok());
+        set.metadata.resource_version = self.version.as_deref().map(str::to_owned);
+        Some(set)
+    }
+}
+
+impl pillion_informer::View for SetView {
+    type Object = Watched<OfSet>;
+
+    /// `None` for a set that cannot be used: it was stored while no webhook checked it.
+    fn of(object: Watched<OfSet>) -> Option<SetView> {
+        let name = object.name_any();
+        let mut set = sidecarset::decode(object.value).inspect_err(|error| unusable(&name, error)).ok()?;
+        let version = set.metadata.resource_version.take().map(Into::into);
+        let policy = set.spec.pinned_revision().and_then(|pinned| pinned.policy);
+        let counts_pods = matches!(policy, Some(InjectRevisionPolicy::Partial | InjectRevisionPolicy::Quota));
+        let rollout = set.status.clone().map(|status| SidecarSetStatus {
+            missed_pods: None,
+            conditions: status.conditions.into_iter().filter(|condition| is_of_rollout(&condition.type_)).collect(),
+            ..status
+        });
+        set.status = set.status.map(|status| SidecarSetStatus {
+            collision_count: status.collision_count,
+            matched_pods: if counts_pods { status.matched_pods } else { 0 },
+            missed_pods: status.missed_pods,
+            conditions: status.conditions.into_iter().filter(|condition| is_ours(&condition.type_)).collect(),
+            ..SidecarSetStatus::default()
+        });
+        Some(SetView {
+            packed: Packed::new(&set),
+            rollout: rollout.and_then(|status| serde_json::to_string(&status).ok()).map(Into::into),
+            version,
+            pinned: pinned_name(&set).map(Into::into),
+            is_scoped: set.spec.namespace_selector.is_some(),
+        })
+    }
+
+    fn is_same(&self, old: &SetView) -> bool {
+        self.packed == old.packed && self.rollout == old.rollout
+    }
+
+    /// The revision that it pins: a revision finds the sets that need it.
+    fn groups(&self) -> Vec<Arc<str>> {
+        self.pinned.iter().cloned().collect()
+    }
+}
+
+/// The revision that a set names in its pin.
+pub(crate) fn pinned_name(set: &SidecarSet) -> Option<String> {
+    set.spec.pinned_revision()?.revision_name
+}
+
+/// Whether the rollout writes conditions of this type.
+fn is_of_rollout(condition_type: &str) -> bool {
+    matches!(condition_type, pillion_rollout::PROGRESSING | pillion_rollout::AVAILABLE | pillion_rollout::BLOCKED)
+}
+
+/// Whether the manager writes conditions of this type by what the view says.
+fn is_ours(condition_type: &str) -> bool {
+    matches!(condition_type, names::PODS_INJECTED | names::FAILURE_POLICY_ENFORCED)
+}
+
+/// Says that a set is left out.
+pub(crate) fn unusable(name: &str, error: &(dyn std::error::Error + 'static)) {
+    tracing::warn!(sidecarset = name, error, "this SidecarSet is not injected: it cannot be used");
+}

@@ -1,0 +1,284 @@
+//! Clients that mean harm: what they cost the manager, and those who wait for its answers.
+//!
+//! ```text
+//!  good requests ─▶ manage (a child): their 99th percentile, and its memory
+//!  attack ─▶ discard (a child), then ─▶ manage: the same clients, on the same machine, in the same run
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use clap::Args;
+use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
+use hyper::{Method, StatusCode};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::task::JoinSet;
+
+use crate::child::{Running, start};
+use crate::client::Target;
+use crate::fill::fill;
+use crate::manage;
+use crate::server::Server;
+
+/// Connections with good requests. Half of them are opened anew all the time.
+const GOOD: usize = 4;
+/// After so many requests a connection is opened anew.
+const RECONNECT: usize = 20;
+/// Good requests come as they come: with a pause between them, or they would be the attack.
+const PAUSE: Duration = Duration::from_millis(4);
+/// How often the memory is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Attacks on the webhooks.
+#[derive(Args, Clone)]
+pub(crate) struct Attack {
+    /// SidecarSets.
+    #[arg(long, default_value_t = 100)]
+    sets: usize,
+    /// For how long each attack lasts, in seconds.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// For how long slow clients send, in seconds.
+    #[arg(long, default_value_t = 20)]
+    slow_seconds: u64,
+    /// Rounds; the median counts.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Only the attacks whose name contains this.
+    #[arg(long)]
+    only: Option<String>,
+}
+
+/// What an attacker does.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// Requests with this body, one after the other.
+    Bodies { clients: usize, path: &'static str, body: fn() -> Bytes },
+    /// Bytes that are no TLS.
+    NoTls { clients: usize },
+    /// Connections on which nothing comes, half of them without TLS.
+    Idle { clients: usize },
+    /// A request of which a byte comes every tenth of a second.
+    Slow { clients: usize },
+}
+
+const ATTACKS: [(&str, Kind); 8] = [
+    ("bodies of 10 MiB", Kind::Bodies { clients: 8, path: "/mutate-pod", body: || filled(10 << 20, b' ') }),
+    (
+        "bodies of 7 MiB, which are read",
+        Kind::Bodies { clients: 8, path: "/mutate-pod", body: || filled(7 << 20, b' ') },
+    ),
+    ("deep JSON", Kind::Bodies { clients: 8, path: "/mutate-pod", body: || filled(1 << 20, b'[') }),
+    ("garbage", Kind::Bodies { clients: 8, path: "/mutate-pod", body: garbage }),
+    ("conversions of 24 MB of nothing", Kind::Bodies { clients: 4, path: "/convert", body: nothings }),
+    ("garbage instead of TLS", Kind::NoTls { clients: 16 }),
+    ("500 idle connections", Kind::Idle { clients: 500 }),
+    ("200 slow clients", Kind::Slow { clients: 200 }),
+];
+
+/// What good requests and the manager went through.
+struct Seen {
+    p99: Duration,
+    failed: usize,
+    /// Bytes above what the manager held before.
+    memory: u64,
+}
+
+impl Attack {
+    pub(crate) async fn run(&self) -> anyhow::Result<()> {
+        let folder = tempfile::tempdir()?;
+        let server = Server::embedded("embedded", folder.path(), None)?;
+        fill(&Target::of(&server.kubeconfig).await?, self.sets, 0, 0).await?;
+        let manager = start(&["manage".as_ref(), server.kubeconfig.as_os_str()])?;
+        let discard = start(&["discard".as_ref()])?;
+        let mut table = Table::new();
+        table.load_style(UTF8_HORIZONTAL_ONLY).set_header([
+            "attack",
+            "99th percentile of good requests",
+            "while it hits a server that throws everything away",
+            "ratio",
+            "memory of the manager",
+            "good requests that failed",
+        ]);
+        let wanted = |name: &str| self.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
+        for (name, kind) in ATTACKS.into_iter().filter(|(name, _)| wanted(name)) {
+            eprintln!("{name} …");
+            let mut pairs = Vec::new();
+            for _ in 0..self.rounds.max(1) {
+                let apart = self.attacked(&manager, &discard, kind).await?;
+                pairs.push((apart, self.attacked(&manager, &manager, kind).await?));
+            }
+            let ratio = |(apart, seen): &(Seen, Seen)| seen.p99.as_secs_f64() / apart.p99.as_secs_f64();
+            pairs.sort_by(|one, two| ratio(one).total_cmp(&ratio(two)));
+            let failed: usize = pairs.iter().map(|(_, seen)| seen.failed).sum();
+            let memory = pairs.iter().map(|(_, seen)| seen.memory).max().unwrap_or_default();
+            let Some(pair) = pairs.get(pairs.len() / 2) else { continue };
+            table.add_row([
+                name.to_owned(),
+                format!("{:.1} ms", pair.1.p99.as_secs_f64() * 1e3),
+                format!("{:.1} ms", pair.0.p99.as_secs_f64() * 1e3),
+                format!("{:.2}", ratio(pair)),
+                format!("+ {} MiB", memory >> 20),
+                failed.to_string(),
+            ]);
+        }
+        println!("{table}\nratio: at most 2; the manager may hold 160 MiB of requests");
+        Ok(())
+    }
+
+    /// What good requests to the manager go through while `victim` is attacked.
+    async fn attacked(&self, manager: &Running, victim: &Running, kind: Kind) -> anyhow::Result<Seen> {
+        let (good, victim) = (Target::webhook(&manager.ready)?, Target::webhook(&victim.ready)?);
+        let over = Arc::new(AtomicBool::new(false));
+        let mut attackers = JoinSet::new();
+        let before = manager.usage()?.resident;
+        attack(&mut attackers, kind, &victim, &over);
+        let seconds = if matches!(kind, Kind::Slow { .. }) { self.slow_seconds } else { self.seconds };
+        let end = Instant::now() + Duration::from_secs(seconds);
+        let failed = Arc::new(AtomicUsize::new(0));
+        let mut clients = JoinSet::new();
+        for i in 0..GOOD {
+            let (good, failed) = (good.clone(), Arc::clone(&failed));
+            clients.spawn(async move { ask_until(end, &good, i % 2 == 0, &failed).await });
+        }
+        let mut most = before;
+        while Instant::now() < end {
+            tokio::time::sleep(LOOK).await;
+            most = most.max(manager.usage()?.resident);
+        }
+        let mut times: Vec<Duration> = clients.join_all().await.into_iter().flatten().collect();
+        over.store(true, Ordering::Relaxed);
+        attackers.abort_all();
+        while attackers.join_next().await.is_some() {}
+        times.sort_unstable();
+        let p99 = times.get(times.len() * 99 / 100).copied().unwrap_or(Duration::MAX);
+        Ok(Seen { p99, failed: failed.load(Ordering::Relaxed), memory: most.saturating_sub(before) })
+    }
+}
+
+/// The times of good requests until `end`.
+async fn ask_until(end: Instant, target: &Target, is_reconnecting: bool, failed: &AtomicUsize) -> Vec<Duration> {
+    let body = Bytes::from(manage::review().to_string());
+    let mut times = Vec::new();
+    let mut connection = None;
+    let mut count = 0;
+    while Instant::now() < end {
+        count += 1;
+        if is_reconnecting && count % RECONNECT == 0 {
+            connection = None;
+        }
+        let begin = Instant::now();
+        let asked = async {
+            if connection.is_none() {
+                connection = Some(target.connect().await?);
+            }
+            match &mut connection {
+                Some(open) => open.ask(&Method::POST, "/mutate-pod", &body).await,
+                None => anyhow::bail!("there is no connection"),
+            }
+        };
+        // As long as an API server waits for a pod's webhook.
+        let answer = tokio::time::timeout(Duration::from_secs(3), asked).await;
+        if !matches!(answer, Ok(Ok((StatusCode::OK, _)))) {
+            failed.fetch_add(1, Ordering::Relaxed);
+            connection = None;
+        }
+        times.push(begin.elapsed());
+        tokio::time::sleep(PAUSE).await;
+    }
+    times
+}
+
+fn attack(tasks: &mut JoinSet<()>, kind: Kind, target: &Target, over: &Arc<AtomicBool>) {
+    let clients = match kind {
+        Kind::Bodies { clients, .. } | Kind::NoTls { clients } | Kind::Idle { clients } | Kind::Slow { clients } => {
+            clients
+        }
+    };
+    let body = if let Kind::Bodies { body, .. } = kind { body() } else { Bytes::new() };
+    for i in 0..clients {
+        let (target, over, body) = (target.clone(), Arc::clone(over), body.clone());
+        tasks.spawn(async move {
+            while !over.load(Ordering::Relaxed) {
+                // Whatever becomes of it, it is tried again; but not faster than a connection can be refused.
+                let _ = once(kind, i, &target, &body).await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+    }
+}
+
+/// One attempt of one attacker.
+async fn once(kind: Kind, client: usize, target: &Target, body: &Bytes) -> anyhow::Result<()> {
+    match kind {
+        Kind::Bodies { path, .. } => {
+            let mut stream = target.tls().await?;
+            // Every other one does not say how long it is.
+            let head = if client.is_multiple_of(2) {
+                format!("content-length: {}", body.len())
+            } else {
+                "transfer-encoding: chunked".to_owned()
+            };
+            stream.write_all(format!("POST {path} HTTP/1.1\r\nhost: webhook\r\n{head}\r\n\r\n").as_bytes()).await?;
+            if client.is_multiple_of(2) {
+                stream.write_all(body).await?;
+            } else {
+                stream.write_all(format!("{:x}\r\n", body.len()).as_bytes()).await?;
+                stream.write_all(body).await?;
+                stream.write_all(b"\r\n0\r\n\r\n").await?;
+            }
+            stream.flush().await?;
+            let mut answer = [0; 1024];
+            let _length = stream.read(&mut answer).await?;
+        }
+        Kind::NoTls { .. } => {
+            let mut stream = target.tcp().await?;
+            stream.write_all(&garbage()[..16 << 10]).await?;
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).await?;
+        }
+        Kind::Idle { .. } if client.is_multiple_of(2) => {
+            let mut stream = target.tcp().await?;
+            let _length = stream.read(&mut [0; 16]).await?;
+        }
+        Kind::Idle { .. } => {
+            let mut stream = target.tls().await?;
+            let _length = stream.read(&mut [0; 16]).await?;
+        }
+        Kind::Slow { .. } => {
+            let mut stream = target.tls().await?;
+            stream.write_all(b"POST /mutate-pod HTTP/1.1\r\nhost: webhook\r\ncontent-length: 100000\r\n\r\n").await?;
+            loop {
+                stream.write_all(b" ").await?;
+                stream.flush().await?;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn filled(size: usize, byte: u8) -> Bytes {
+    Bytes::from(vec![byte; size])
+}
+
+/// A mebibyte in which no byte follows from the one before.
+fn garbage() -> Bytes {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let next = move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    std::iter::repeat_with(next).take(1 << 17).flatten().collect::<Vec<u8>>().into()
+}
+
+/// A conversion of objects that are none.
+fn nothings() -> Bytes {
+    let objects = "{},".repeat(8_000_000);
+    format!(r#"{{"request":{{"uid":"1","desiredAPIVersion":"apps.kruise.io/v1beta1","objects":[{objects}{{}}]}}}}"#)
+        .into()
+}
