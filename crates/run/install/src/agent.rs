@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pillion_assist::{Config, Kind, Reload, StartOrder, Target};
+use pillion_assist::{Config, Kind, Reload, StartOrder, Storage, Target};
 use serde_json::{Map, Value, json};
 
 /// The account, the SidecarSet, the Role and the policy of the agent.
@@ -65,8 +65,8 @@ fn parameters(config: &Config) -> Value {
     let joined = |keys: BTreeSet<&str>| Value::String(keys.into_iter().collect::<Vec<_>>().join(","));
     let fixed = |target: &&Target| !target.name.contains("${");
     json!({
-        "annotations": joined(config.storages().flat_map(|storage| storage.annotation_keys()).collect()),
-        "labels": joined(config.storages().flat_map(|storage| storage.label_keys()).collect()),
+        "annotations": joined(config.storages().flat_map(Storage::annotation_keys).collect()),
+        "labels": joined(config.storages().flat_map(Storage::label_keys).collect()),
         "conditions": joined(conditions(config)),
         "targets": joined(targets(config).into_iter().filter(fixed).map(|target| target.name.as_str()).collect()),
     })
