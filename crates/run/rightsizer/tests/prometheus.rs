@@ -1,4 +1,5 @@
 //! The recommender with history from a Prometheus that answers over HTTP, beside an API server in memory.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,7 +31,8 @@ async fn prometheus(is_up: Arc<AtomicBool>, asked: Arc<AtomicUsize>) -> String {
                 return (StatusCode::SERVICE_UNAVAILABLE, "down").into_response();
             }
             let now = Timestamp::now().as_second();
-            let values = |value: &str| -> Vec<Value> { (1..=48).rev().map(|hour| json!([now - hour * 3600, value])).collect() };
+            let values =
+                |value: &str| -> Vec<Value> { (1..=48).rev().map(|hour| json!([now - hour * 3600, value])).collect() };
             // One pod runs, the other is gone; both belong to the Deployment. The third is somebody else's.
             let of = |value: &str| {
                 let pods = ["web-5d-a", "web-5d-gone", "api-1"];
@@ -42,7 +44,8 @@ async fn prometheus(is_up: Arc<AtomicBool>, asked: Arc<AtomicUsize>) -> String {
                 of("1073741824")
             } else {
                 let labels = |pod: &str, app: &str| {
-                    let metric = json!({"kubernetes_namespace": "default", "kubernetes_pod_name": pod, "pod_label_app": app});
+                    let metric =
+                        json!({"kubernetes_namespace": "default", "kubernetes_pod_name": pod, "pod_label_app": app});
                     json!({"metric": metric, "values": values("1")})
                 };
                 json!([labels("web-5d-gone", "web"), labels("api-1", "api")])
@@ -82,13 +85,12 @@ async fn nothing_is_recommended_before_prometheus_has_answered_and_then_from_its
     for definition in [pillion_api::vpa::crd::vertical_pod_autoscaler(), pillion_api::vpa::crd::checkpoint()] {
         create(&client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition).await;
     }
-    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "image": "x"}]}});
+    let template =
+        json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "image": "x"}]}});
     let selector = json!({"matchLabels": {"app": "web"}});
     let deployment = json!({"metadata": {"name": "web"}, "spec": {"selector": selector, "template": template}});
     let deployment = create(&client, "/apis/apps/v1/namespaces/default/deployments", deployment).await;
-    let owned = |kind: &str, by: &Value| {
-        json!([{"apiVersion": "apps/v1", "kind": kind, "name": by["metadata"]["name"], "uid": by["metadata"]["uid"], "controller": true}])
-    };
+    let owned = |kind: &str, by: &Value| json!([{"apiVersion": "apps/v1", "kind": kind, "name": by["metadata"]["name"], "uid": by["metadata"]["uid"], "controller": true}]);
     let set = json!({"metadata": {"name": "web-5d", "ownerReferences": owned("Deployment", &deployment)}, "spec": {"selector": selector, "template": template}});
     let set = create(&client, "/apis/apps/v1/namespaces/default/replicasets", set).await;
     create(&client, "/api/v1/namespaces/default/serviceaccounts", json!({"metadata": {"name": "default"}})).await;

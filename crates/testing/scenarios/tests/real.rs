@@ -19,5 +19,8 @@ pillion_scenarios::scenarios!(on_the_real_cluster);
 /// The embedded node limits no memory: nothing is OOM killed there.
 #[tokio::test]
 async fn an_oom_killed_native_sidecar_gets_more_memory() -> anyhow::Result<()> {
-    TestCluster::real().await?.run("rightsizing", scenario::rightsizing::an_oom_killed_native_sidecar_gets_more_memory).await
+    TestCluster::real()
+        .await?
+        .run("rightsizing", scenario::rightsizing::an_oom_killed_native_sidecar_gets_more_memory)
+        .await
 }

@@ -105,7 +105,8 @@ pub async fn an_oom_killed_native_sidecar_gets_more_memory(namespace: &Namespace
     managed_with(namespace, adjust, async |namespace| {
         let hungry = format!("fill=$(head -c 50000000 /dev/zero | tr '\\0' x)\n{UNTIL_TERM}");
         let small = json!({"cpu": "10m", "memory": "32Mi"});
-        let mesh = with(sidecar("mesh", &hungry), json!({"resources": {"requests": small, "limits": {"memory": "32Mi"}}}));
+        let mesh =
+            with(sidecar("mesh", &hungry), json!({"resources": {"requests": small, "limits": {"memory": "32Mi"}}}));
         let app = with(shell("app", UNTIL_TERM), json!({"resources": {"requests": small}}));
         create(namespace, json!([mesh]), json!([app])).await?;
         let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
@@ -114,7 +115,8 @@ pub async fn an_oom_killed_native_sidecar_gets_more_memory(namespace: &Namespace
         wait::until("a sidecar that runs with more memory", async || {
             let pods = namespace.api::<Pod>().list(&ListParams::default().labels("app=web")).await?.items;
             let has_more = |pod: &Pod| {
-                let limit = || super::status_of(pod, "mesh")?.resources.as_ref()?.limits.as_ref()?.get("memory").cloned();
+                let limit =
+                    || super::status_of(pod, "mesh")?.resources.as_ref()?.limits.as_ref()?.get("memory").cloned();
                 let limit = limit().and_then(|limit| limit.0.parse::<Quantity>().ok());
                 limit.is_some_and(|limit| limit.value() > 100 << 20) && is_running(pod, "mesh")
             };
