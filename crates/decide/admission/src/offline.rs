@@ -155,33 +155,14 @@ impl Offline {
         if self.excluded_namespaces.contains(pod.namespace()) {
             return Decision { outcome: Ok(Patch::default()), notes: Vec::new() };
         }
-        let workload = self.workload(pod).map(|workload| (workload.kind, workload.name));
+        let workload = workload(pod).map(|workload| (workload.kind, workload.name));
         let draw = Draw { workload: self.draw.workload.clone().or(workload), ..self.draw.clone() };
         admit(pod, &self.snapshot, self.gates, &draw, now)
     }
 
-    /// The workload of a pod, as far as its own reference says: the Deployment of a ReplicaSet is known by its name.
-    fn workload(&self, pod: &Pod) -> Option<Workload> {
-        let metadata = &pod.as_value()["metadata"];
-        let mut owners = metadata["ownerReferences"].as_array().into_iter().flatten();
-        let owner = owners.find(|owner| owner["controller"] == true)?;
-        let (kind, name) = (owner["kind"].as_str()?, owner["name"].as_str()?);
-        let workload = |kind: &str, name: &str| Workload {
-            namespace: pod.namespace().to_owned(),
-            kind: kind.to_owned(),
-            name: name.to_owned(),
-        };
-        let hash = metadata["labels"]["pod-template-hash"].as_str().unwrap_or_default();
-        let deployment = name.strip_suffix(hash).and_then(|name| name.strip_suffix('-'));
-        match deployment.filter(|_| kind == "ReplicaSet" && !hash.is_empty()) {
-            Some(deployment) => Some(workload("Deployment", deployment)),
-            None => Some(workload(kind, name)),
-        }
-    }
-
     fn explain_autoscalers(&self, pod: &Pod, sets: &[Verdict]) -> Vec<AutoscalerVerdict> {
         let autoscalers = &self.snapshot.autoscalers;
-        let workload = self.workload(pod);
+        let workload = workload(pod);
         let controlling = workload.as_ref().and_then(|workload| autoscalers.controlling(workload));
         let is_injected = |set: &str| sets.iter().any(|verdict| verdict.matched && verdict.sidecar_set == set);
         let of_workloads = autoscalers.list.iter().filter(|it| it.namespace() == pod.namespace()).map(|it| {
@@ -237,6 +218,25 @@ impl Offline {
 
     fn namespace_of<'a>(&'a self, object: &'a Value) -> &'a str {
         object["metadata"]["namespace"].as_str().filter(|name| !name.is_empty()).unwrap_or(&self.namespace)
+    }
+}
+
+/// The workload of a pod, as far as its own reference says: the Deployment of a ReplicaSet is known by its name.
+fn workload(pod: &Pod) -> Option<Workload> {
+    let metadata = &pod.as_value()["metadata"];
+    let mut owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+    let owner = owners.find(|owner| owner["controller"] == true)?;
+    let (kind, name) = (owner["kind"].as_str()?, owner["name"].as_str()?);
+    let of = |kind: &str, name: &str| Workload {
+        namespace: pod.namespace().to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+    };
+    let hash = metadata["labels"]["pod-template-hash"].as_str().unwrap_or_default();
+    let deployment = name.strip_suffix(hash).and_then(|name| name.strip_suffix('-'));
+    match deployment.filter(|_| kind == "ReplicaSet" && !hash.is_empty()) {
+        Some(deployment) => Some(of("Deployment", deployment)),
+        None => Some(of(kind, name)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What was injected into a pod that runs.
 
 use pillion_api::names;
-use pillion_api::record::Records;
+use pillion_api::record::{Record, Records};
 use pillion_api::sidecarset::SidecarContainer;
 use pillion_note::{ContainerKey, ContainerList, Draft};
 
@@ -15,7 +15,7 @@ pub fn injected_before(draft: &Draft<'_>, catalog: &Catalog) -> Injected {
     let records = draft.annotation(names::HASH).and_then(|text| Records::parse(text).ok()).unwrap_or_default();
     let mut injected = Injected::default();
     for set in records.sets() {
-        let Some(hash) = records.get(set).map(|record| record.hash()) else { continue };
+        let Some(hash) = records.get(set).map(Record::hash) else { continue };
         let Some(compiled) = catalog.compiled(set) else { continue };
         let Some(body) = compiled.bodies().find(|body| body.hash == hash) else { continue };
         let sidecars = policies(body).filter_map(|(sidecar, policy)| {

@@ -82,9 +82,7 @@ fn read<'s>(behaviour: &mut Behaviour, container: &str, words: &'s str) -> Resul
             "uses" => {
                 let amounts = words.next().zip(words.next());
                 let amounts = amounts.and_then(|(cpu, memory)| Some((between(cpu)?, between(memory)?)));
-                let (cpu, memory) = amounts.ok_or_else(|| {
-                    incomplete("uses", "an amount of CPU and one of memory, such as 250m 64Mi or 100m..400m 64Mi")
-                })?;
+                let (cpu, memory) = amounts.ok_or_else(|| incomplete("uses", "an amount of CPU and one of memory"))?;
                 let whole = |amount: i128| u64::try_from(amount).unwrap_or_default();
                 let load = &mut behaviour.load;
                 load.cpu_millis = (whole(cpu.0.milli_value()), whole(cpu.1.milli_value()));
