@@ -143,7 +143,7 @@ mod tests {
         assert!(refuse_set_target(&it, "shop", Gates::NONE).unwrap().contains("gate SidecarSetTarget"));
         assert!(refuse_set_target(&it, "pillion-system", on).unwrap().ends_with("must be in namespace pillion-system"));
         assert_eq!(refuse_set_target(&of("example.com/v1"), "x", on), None);
-        assert_eq!(is_target(&it, &workload_of_set("shop", "mesh")), true);
+        assert!(is_target(&it, &workload_of_set("shop", "mesh")));
     }
 
     #[test]
