@@ -53,6 +53,7 @@ mod resources;
 mod revision;
 mod revisions;
 mod selection;
+mod selectors;
 mod share;
 mod structure;
 
