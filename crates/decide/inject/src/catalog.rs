@@ -8,12 +8,13 @@ use pillion_api::sidecarset::{Packed, SidecarSet};
 use serde_json::Value;
 
 use crate::body::CompileError;
-use crate::compiled::{Compiled, Selectors};
+use crate::compiled::Compiled;
 use crate::index::Index;
 use crate::kept::Kept;
 use crate::namespace::Namespace;
 use crate::pin::Pin;
 use crate::revisions::Revisions;
+use crate::selectors::Selectors;
 
 /// The SidecarSets in force. A clone shares what it has with the original, whatever becomes of either.
 ///

@@ -55,6 +55,7 @@ mod revision;
 mod revisions;
 mod running;
 mod selection;
+mod selectors;
 mod share;
 mod structure;
 

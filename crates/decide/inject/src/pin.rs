@@ -6,8 +6,8 @@ use pillion_api::sidecarset::{InjectRevision, InjectRevisionPolicy, SidecarSet, 
 use pillion_patch::selector::Selector;
 
 use crate::body::{Body, CompileError};
-use crate::compiled::selector;
 use crate::revisions::{Revisions, name_of, owner_of};
+use crate::selectors::selector;
 
 /// The revision that a set pins for new pods.
 #[derive(Debug)]

@@ -10,8 +10,9 @@ use pillion_api::sidecarset::SidecarSet;
 use serde::Serialize;
 
 use crate::catalog::{Catalog, Entry, Summary};
-use crate::compiled::{Compiled, Selectors};
+use crate::compiled::Compiled;
 use crate::namespace::Namespace;
+use crate::selectors::Selectors;
 
 /// Whether one SidecarSet is injected into a pod, and if not, why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
