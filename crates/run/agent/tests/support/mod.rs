@@ -186,13 +186,13 @@ fn endless(chunk: Vec<u8>) -> Body {
     Body::new(Endless(chunk))
 }
 
-/// A process of the pod that counts its SIGHUPs, and the agent beside it.
+/// A process of the pod that writes a line for each SIGHUP, and the agent beside it. Signals that come before it has looked are one.
 const POD_SCRIPT: &str = r#"bash "$FOLDER/counter.sh" $NEIGHBOUR &
 until [ -e "$FOLDER/up" ]; do sleep 0.01; done
 "$@"
 exit $?"#;
 
-const COUNTER: &str = r#"trap 'echo hup >> "$FOLDER/hups"' HUP
+const COUNTER: &str = r#"trap 'echo "$(cat "$FOLDER/files/app.conf" 2>/dev/null)" >> "$FOLDER/hups"' HUP
 touch "$FOLDER/up"
 while :; do sleep 0.02; done
 "#;
@@ -284,13 +284,24 @@ impl Agent {
     }
 
     pub async fn hups_reach(&self, count: usize) {
+        self.until_hups(&format!("{count} signals"), |hups| hups.lines().count() >= count).await;
+    }
+
+    /// Waits until the neighbour has looked into `app.conf` and seen this, and was asked to more than `before` times.
+    pub async fn rereads(&self, before: usize, content: &str) {
+        let has_seen = |hups: &str| hups.lines().count() > before && hups.lines().last() == Some(content);
+        self.until_hups(&format!("more than {before} signals, the last for {content:?}"), has_seen).await;
+    }
+
+    async fn until_hups(&self, what: &str, is_so: impl Fn(&str) -> bool) {
+        let hups = || std::fs::read_to_string(self.folder.path().join("hups")).unwrap_or_default();
         for _ in 0..3000 {
-            if self.hups() >= count {
+            if is_so(&hups()) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        panic!("{} signals and not {count}: {}", self.hups(), self.log.lock().unwrap());
+        panic!("no {what} in {:?}: {}", hups(), self.log.lock().unwrap());
     }
 
     /// Waits until it has ended.
