@@ -30,7 +30,7 @@ pub async fn the_command_line_follows_and_changes_a_rollout(namespace: &Namespac
         let new = json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": set}, "spec": spec});
         std::fs::write(&file, new.to_string())?;
         let plan = rollout(&["plan", "-f", &file.to_string_lossy(), "-o", "json"]).await?;
-        ensure!(serde_json::from_str::<Value>(&plan)?.is_object(), "the plan is {plan}");
+        ensure!(serde_json::from_str::<Value>(&plan)?[0]["podsToUpdate"] == 2, "the plan is {plan}");
         ensure!(with_image(namespace, SHELL).await? == 2, "the plan has changed pods");
 
         rollout(&["pause", set]).await?;
