@@ -47,7 +47,7 @@ const TIERS: &[Tier] = &[
         name: "test",
         what: "unit, property, snapshot and command-line tests; the fuzz corpus",
         missing: always,
-        run: || run(cargo(["test", "--workspace", "--lib", "--bins", "--tests", "--quiet", "--no-fail-fast"])),
+        run: test,
     },
     Tier {
         name: "doctest",
@@ -93,6 +93,14 @@ const TIERS: &[Tier] = &[
 ];
 
 /// Tests that `cargo test` leaves out are no part of `--all-targets`: they are named.
+/// With twice as many threads as processors: tests of whole clusters mostly wait for the processes that they have started.
+fn test() -> anyhow::Result<()> {
+    let mut command = cargo(["test", "--workspace", "--lib", "--bins", "--tests", "--quiet", "--no-fail-fast"]);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    command.env("RUST_TEST_THREADS", (2 * processors).to_string());
+    run(command)
+}
+
 fn lint() -> anyhow::Result<()> {
     let clippy = |targets: &[&str]| {
         let mut command = cargo(["clippy", "--workspace", "--all-features", "--quiet"]);

@@ -39,7 +39,7 @@ pub struct Case {
     pub main: Does,
     /// What the sidecar does.
     pub side: Does,
-    /// What becomes of the pod, in the order of [`MODES`](crate::modes::MODES).
+    /// What becomes of the pod, in the order of [`MODES`].
     pub ends: [End; 4],
 }
 
