@@ -39,7 +39,7 @@ fn policies(body: &Body) -> impl Iterator<Item = (&SidecarContainer, &Option<std
     all.filter(|(_, policy)| policy.is_some())
 }
 
-/// A marked sidecar may be in another list than its set says. A container of the pod itself is none, whatever its name.
+/// A marked sidecar may be in another list than its set says. The pod's own container of the same name is not a sidecar.
 fn key(draft: &Draft<'_>, name: &str) -> Option<ContainerKey> {
     let lists = [ContainerList::Containers, ContainerList::InitContainers];
     lists.into_iter().find_map(|list| draft.original(list, name)).filter(|key| !draft.is_own(*key))

@@ -22,7 +22,7 @@ impl<'a> Correlated<'a> {
         Some(Correlated { schema: self.schema.field(key)?, new, old })
     }
 
-    /// The items of both; `None` where the old value has none, or they cannot be told apart.
+    /// The items of both; `None` where the old value has none, or its items have no keys.
     pub(crate) fn items(self) -> Option<CorrelatedItems<'a>> {
         let schema = self.schema.items.as_deref()?;
         Some(CorrelatedItems { schema, old: OldItems::of(self.schema, self.old)? })
@@ -56,7 +56,7 @@ impl<'a> CorrelatedItems<'a> {
     }
 }
 
-/// The items of an old list by their keys. Only items of a list of type `map` can be told apart.
+/// The items of an old list by their keys. Only a list of type `map` has keys.
 pub(crate) struct OldItems<'a> {
     list: &'a Schema,
     by_keys: HashMap<Vec<&'a Value>, &'a Value>,

@@ -5,7 +5,7 @@ mod support;
 
 use std::path::Path;
 
-use support::{Agent, Cluster, Site, sha256};
+use support::{Agent, Cluster, Site, eventually, sha256};
 
 struct Scene {
     agent: Agent,
@@ -271,13 +271,8 @@ async fn a_poisoned_result_is_not_followed() {
     let folder = scene.agent.into_folder();
     std::fs::remove_dir_all(folder.path().join("files")).unwrap();
     let agent = Agent::start_in(folder, &cluster, &config, "");
-    for _ in 0..3000 {
-        if agent.log.lock().unwrap().contains("evil.example.com is not allowed") {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    assert!(agent.log.lock().unwrap().contains("evil.example.com is not allowed"));
+    let is_refused = || agent.log.lock().unwrap().contains("evil.example.com is not allowed");
+    eventually(async || is_refused().then_some(())).await.expect("it is refused");
     assert!(!agent.files().join("app.conf").exists());
 }
 

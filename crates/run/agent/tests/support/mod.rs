@@ -78,14 +78,11 @@ impl Cluster {
 
     /// Waits until an object is as it should be.
     pub async fn until(&self, path: &str, what: impl Fn(&Value) -> bool) -> Value {
-        for _ in 0..3000 {
-            let object = self.get(path).await;
-            if what(&object) {
-                return object;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        let found = eventually(async || Some(self.get(path).await).filter(|object| what(object))).await;
+        match found {
+            Some(object) => object,
+            None => panic!("{path} never was as it should be: {:#}", self.get(path).await),
         }
-        panic!("{path} never was as it should be: {:#}", self.get(path).await)
     }
 
     pub async fn annotation(&self, key: &str, value: &str) {
@@ -184,6 +181,17 @@ fn endless(chunk: Vec<u8>) -> Body {
         }
     }
     Body::new(Endless(chunk))
+}
+
+/// Looks again and again, at real processes, until there is something; `None` after a minute or more.
+pub async fn eventually<T>(mut look: impl AsyncFnMut() -> Option<T>) -> Option<T> {
+    for _ in 0..3000 {
+        if let Some(found) = look().await {
+            return Some(found);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    None
 }
 
 /// A process of the pod that writes a line for each SIGHUP, and the agent beside it. Signals that come before it has looked are one.
@@ -295,24 +303,14 @@ impl Agent {
 
     async fn until_hups(&self, what: &str, is_so: impl Fn(&str) -> bool) {
         let hups = || std::fs::read_to_string(self.folder.path().join("hups")).unwrap_or_default();
-        for _ in 0..3000 {
-            if is_so(&hups()) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        panic!("no {what} in {:?}: {}", hups(), self.log.lock().unwrap());
+        let seen = eventually(async || is_so(&hups()).then_some(())).await;
+        assert!(seen.is_some(), "no {what} in {:?}: {}", hups(), self.log.lock().unwrap());
     }
 
     /// Waits until it has ended.
     pub async fn ended(&mut self) {
-        for _ in 0..3000 {
-            if self.child.try_wait().unwrap().is_some() {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        panic!("it is still running: {}", self.log.lock().unwrap());
+        let ended = eventually(async || self.child.try_wait().unwrap()).await;
+        assert!(ended.is_some(), "it is still running: {}", self.log.lock().unwrap());
     }
 
     /// Replaces the configuration.
@@ -358,14 +356,14 @@ impl Agent {
 
     /// Waits until the status is as it should be.
     pub async fn until(&self, what: impl Fn(&Value) -> bool) -> Value {
-        for _ in 0..3000 {
-            let status = self.status().await;
-            if what(&status) {
-                return status;
+        let found = eventually(async || Some(self.status().await).filter(|status| what(status))).await;
+        match found {
+            Some(status) => status,
+            None => {
+                let status = self.status().await;
+                panic!("the status never was as it should be: {status:#}\n{}", self.log.lock().unwrap())
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        panic!("the status never was as it should be: {:#}\n{}", self.status().await, self.log.lock().unwrap())
     }
 
     /// Its folder, for the next one.

@@ -89,7 +89,7 @@ struct Former {
 }
 
 impl Former {
-    /// `None` for a workload without a selector: its pods of the past cannot be told from others.
+    /// `None` for a workload without a selector: its past pods cannot be identified.
     async fn read(cluster: &Cluster, config: &Config, workload: &Workload) -> Option<Former> {
         let owner = Owner { kind: workload.kind.clone(), name: workload.name.clone() };
         let object = cluster.owners().object(&config.client, &workload.namespace, &owner).await?;

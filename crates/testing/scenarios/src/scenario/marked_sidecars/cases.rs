@@ -17,7 +17,7 @@ const NATIVE: usize = 1;
 const WRAPPED: usize = 2;
 const BY_PHASE: usize = 3;
 
-/// Long enough to be told from the second that a kubelet takes to look.
+/// Much longer than the second that a kubelet takes to notice.
 const GRACE: i64 = 4;
 
 /// `sidecar: true`, where the API server has the field; a real one says that it does not know it.
