@@ -79,10 +79,10 @@ impl Cluster {
     /// Waits until an object is as it should be.
     pub async fn until(&self, path: &str, what: impl Fn(&Value) -> bool) -> Value {
         let found = eventually(async || Some(self.get(path).await).filter(|object| what(object))).await;
-        match found {
-            Some(object) => object,
-            None => panic!("{path} never was as it should be: {:#}", self.get(path).await),
+        if let Some(object) = found {
+            return object;
         }
+        panic!("{path} never was as it should be: {:#}", self.get(path).await)
     }
 
     pub async fn annotation(&self, key: &str, value: &str) {
@@ -357,13 +357,11 @@ impl Agent {
     /// Waits until the status is as it should be.
     pub async fn until(&self, what: impl Fn(&Value) -> bool) -> Value {
         let found = eventually(async || Some(self.status().await).filter(|status| what(status))).await;
-        match found {
-            Some(status) => status,
-            None => {
-                let status = self.status().await;
-                panic!("the status never was as it should be: {status:#}\n{}", self.log.lock().unwrap())
-            }
+        if let Some(status) = found {
+            return status;
         }
+        let status = self.status().await;
+        panic!("the status never was as it should be: {status:#}\n{}", self.log.lock().unwrap())
     }
 
     /// Its folder, for the next one.
