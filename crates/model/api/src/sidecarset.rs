@@ -317,6 +317,13 @@ pub struct TransferEnv {
     pub env_names: Vec<String>,
 }
 
+impl TransferEnv {
+    /// The variables to copy.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.env_name.iter().chain(&self.env_names).map(String::as_str).filter(|name| !name.is_empty())
+    }
+}
+
 /// Where the name of a container is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
