@@ -180,7 +180,6 @@ mod tests {
             "/api/v1/nodes/one/proxy/exec/default/web/main?command=id&stdout=1",
             "/api/v1/nodes/one/proxy/attach/default/web/main?stdout=1",
             "/api/v1/nodes/one/proxy/portForward/default/web",
-            "/api/v1/nodes/one/proxy//exec/default/web/main?command=id&stdout=1",
             "/api/v1/nodes/one/proxy/%65xec/default/web/main?command=id&stdout=1",
         ] {
             let get = || Request::get(path.to_owned()).header("upgrade", "websocket");

@@ -311,6 +311,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_a_job_of_kubernetes_own_is_waited_for() {
+        for (api_version, expected) in
+            [("batch/v1", true), ("batch.example.com/v1", false), ("jobs.example.com/v1", false)]
+        {
+            let text = format!("{{apiVersion: {api_version}, kind: Job, metadata: {{name: a}}}}");
+            let (documents, _) = crate::manifest::parse(&"a.yaml".into(), &text);
+            assert_eq!(documents.iter().map(is_job).collect::<Vec<_>>(), [expected], "{api_version}");
+        }
+    }
+
+    #[test]
     fn a_path_is_quoted_when_a_shell_would_take_it_apart() {
         let rows = [
             ("/tmp/pillion-aB3/kubeconfig", "/tmp/pillion-aB3/kubeconfig"),
