@@ -83,7 +83,7 @@ pub(crate) enum Failure {
     Misuse(Vec<String>),
     /// stdout or a file could not be written.
     Write(io::Error),
-    /// The user has been told already.
+    /// It was reported to the user already.
     Told(ExitCode),
 }
 

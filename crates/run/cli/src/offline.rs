@@ -65,7 +65,7 @@ pub fn load(
     sorted(documents, namespace, draw, gates, errors, warnings)
 }
 
-/// As [`load`], for manifests of which only that is kept in memory which decides about others: SidecarSets, LimitRanges and the like.
+/// As [`load`], for manifests of which only what decides about others is kept in memory: SidecarSets, their revisions, LimitRanges, Namespaces, autoscalers.
 ///
 /// # Errors
 /// The manifests cannot be read, or everything that is wrong with the documents.

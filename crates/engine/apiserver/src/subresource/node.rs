@@ -138,7 +138,7 @@ fn check_owner(call: &Call<'_>, resource: &str) -> Result<()> {
     Err(Refusal::forbidden(&call.endpoint.group_resource(), call.name(), &why))
 }
 
-/// `pods/exec` and the like: only for whom the cluster belongs to, since a container is a process of that person's machine.
+/// `pods/exec`, `pods/attach` and `pods/portforward`: only for the owner of the cluster, since a container is a process of the owner's machine.
 pub(super) async fn connection(call: &Call<'_>) -> Result<Response> {
     let subresource = call.path.subresource.as_deref().unwrap_or_default();
     check_owner(call, &format!("pods/{subresource}"))?;
