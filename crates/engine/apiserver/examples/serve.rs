@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(folder) = arguments.next() {
         config.store = Store::open(&folder, Options::default())?;
     }
-    // An error means that it was told before, which is as good.
+    // An error means that one is installed already, which is as good.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let server = ApiServer::new(config);
     server.bootstrap().await?;

@@ -273,7 +273,7 @@ pub(crate) fn foreign(endpoint: &Endpoint, object: &Value) -> Option<String> {
     Some(no_such_kind(&given.api_version, &given.kind))
 }
 
-/// Options in a body, whose mistakes are told without a frame.
+/// Options in a body, whose mistakes are reported without a prefix.
 pub(crate) fn options(call: &Call<'_>, schema: Option<Schema<'_>>) -> Result<Parsed> {
     let input = media::input(&call.content_type, false)?;
     let read = read(input, &call.body).map_err(Refusal::bad_request)?;

@@ -41,7 +41,7 @@ pub(crate) async fn delete_collection(call: &Call<'_>) -> Result<Response> {
     list::answer(call, &page).await
 }
 
-/// Jobs alone leave their pods behind unless told otherwise, which surprises people.
+/// Jobs alone leave their pods behind unless the request says otherwise, which surprises people.
 fn warn_of_orphans(call: &Call<'_>, options: &DeleteOptions) {
     let said = options.propagation_policy.is_some() || options.orphan_dependents.is_some();
     if call.endpoint.is("batch", "jobs") && !said {
@@ -291,7 +291,7 @@ enum Grace {
     Over,
     /// Not a matter of grace, or no more.
     None,
-    /// It has been told before, and no less time is asked for.
+    /// It was asked to end before, and no less time is asked for.
     Pending,
 }
 

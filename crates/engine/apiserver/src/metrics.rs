@@ -1,4 +1,4 @@
-//! `metrics.k8s.io`: what pods and nodes use, as whoever measures it tells.
+//! `metrics.k8s.io`: what pods and nodes use, as reported by the node.
 
 use axum::http::StatusCode;
 use axum::response::Response;

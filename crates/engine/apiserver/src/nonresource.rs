@@ -12,7 +12,7 @@ use crate::state::Inner;
 use crate::status::{Refusal, Result};
 use crate::{discovery, openapi, respond, served};
 
-/// What can be healthy by itself, in the order in which it is told.
+/// What can be healthy by itself, in the order in which it is reported.
 const CHECKS: [&str; 3] = ["ping", "log", "etcd"];
 
 pub(crate) fn answer(

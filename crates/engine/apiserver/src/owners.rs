@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::call::Warnings;
 
-/// Keeps the first reference to each owner, and tells the client.
+/// Keeps the first reference to each owner, and warns the client.
 pub(crate) fn deduplicate(object: &mut Value, warnings: &Warnings, after_admission: bool) {
     let Some(references) = object["metadata"].get_mut("ownerReferences").and_then(Value::as_array_mut) else { return };
     let mut seen: Vec<Value> = Vec::new();

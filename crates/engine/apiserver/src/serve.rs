@@ -16,7 +16,7 @@ use crate::media::Output;
 use crate::respond;
 use crate::server::ApiServer;
 use crate::state::Inner;
-use crate::status::Refusal;
+use crate::status::{GroupResource, Refusal};
 use crate::user::User;
 
 /// Why the port is not served.
@@ -73,7 +73,15 @@ async fn authenticate(State(server): State<ApiServer>, mut request: Request, nex
     let Some(user) = user else {
         return respond::refusal(&Refusal::unauthorized(), Output::json(false));
     };
-    let user = impersonated(&request).unwrap_or(user);
+    let user = match impersonated(&request) {
+        Some(other) if other.is_owner() && !user.is_owner() => {
+            let why = format!("User {:?} cannot impersonate the owner of the cluster", user.name);
+            let users = GroupResource { group: String::new(), resource: "users".to_owned() };
+            return respond::refusal(&Refusal::forbidden(&users, &other.name, &why), Output::json(false));
+        }
+        Some(other) => other,
+        None => user,
+    };
     request.extensions_mut().insert(user);
     next.run(request).await
 }
@@ -84,7 +92,8 @@ fn bearer_token(header: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Who the caller wants to act as. Roles are not enforced here, so that everyone may act as anyone.
+/// Who the caller wants to act as. Roles are not enforced here, so that everyone may act as anyone but the owner, who alone can enter
+/// containers.
 fn impersonated(request: &Request) -> Option<User> {
     let text = |name: &str| {
         let values = request.headers().get_all(name).into_iter();
@@ -120,7 +129,70 @@ fn anonymous() -> User {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+    use axum::http::StatusCode;
+    use serde_json::{Value, json};
+    use tower::ServiceExt as _;
+
     use super::*;
+    use crate::config::Config;
+
+    /// What a server answers to somebody with a token.
+    async fn asked(
+        server: &ApiServer,
+        token: &str,
+        request: axum::http::request::Builder,
+        body: Value,
+    ) -> (StatusCode, Value) {
+        let request =
+            request.header("authorization", format!("Bearer {token}")).header("content-type", "application/json");
+        let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+        let response = authenticated(server).oneshot(request.body(body).unwrap()).await.unwrap();
+        let status = response.status();
+        let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (status, serde_json::from_slice(&bytes).unwrap_or_default())
+    }
+
+    #[tokio::test]
+    async fn only_the_owner_enters_containers_and_nobody_becomes_the_owner() {
+        let server = ApiServer::new(Config::in_memory());
+        server.bootstrap().await.unwrap();
+        server.inner.set_admin_token("owner");
+        server.register_node("one", Router::new().fallback(async || "reached"));
+        let post = |path: &str| Request::post(path.to_owned());
+        for (path, object) in [
+            ("/api/v1/nodes", json!({"metadata": {"name": "one"}})),
+            ("/api/v1/namespaces/default/serviceaccounts", json!({"metadata": {"name": "default"}})),
+            (
+                "/api/v1/namespaces/default/pods",
+                json!({"metadata": {"name": "web"}, "spec": {"nodeName": "one", "containers": [{"name": "main", "image": "x"}]}}),
+            ),
+        ] {
+            assert_eq!(asked(&server, "owner", post(path), object).await.0, StatusCode::CREATED, "{path}");
+        }
+        let path = "/api/v1/namespaces/default/serviceaccounts/default/token";
+        let (_, made) = asked(&server, "owner", post(path), json!({"spec": {}})).await;
+        let of_pod = made["status"]["token"].as_str().unwrap();
+        for path in [
+            "/api/v1/namespaces/default/pods/web/exec?command=id&stdout=1",
+            "/api/v1/namespaces/default/pods/web/attach?stdout=1",
+            "/api/v1/namespaces/default/pods/web/portforward",
+            "/api/v1/nodes/one/proxy/exec/default/web/main?command=id&stdout=1",
+            "/api/v1/nodes/one/proxy/attach/default/web/main?stdout=1",
+            "/api/v1/nodes/one/proxy/portForward/default/web",
+            "/api/v1/nodes/one/proxy/%65xec/default/web/main?command=id&stdout=1",
+        ] {
+            let get = || Request::get(path.to_owned()).header("upgrade", "websocket");
+            let as_owner = get().header("impersonate-user", "admin").header("impersonate-group", "system:masters");
+            assert_eq!(asked(&server, of_pod, get(), Value::Null).await.0, StatusCode::FORBIDDEN, "{path}");
+            assert_eq!(asked(&server, of_pod, as_owner, Value::Null).await.0, StatusCode::FORBIDDEN, "{path}");
+            assert_ne!(asked(&server, "owner", get(), Value::Null).await.0, StatusCode::FORBIDDEN, "{path}");
+        }
+        let get = Request::get("/api/v1/nodes/one/proxy/metrics/resource");
+        assert_eq!(asked(&server, of_pod, get, Value::Null).await.0, StatusCode::OK);
+        let get = Request::get("/api/v1/namespaces/default/pods/web").header("impersonate-user", "alice");
+        assert_eq!(asked(&server, of_pod, get, Value::Null).await.0, StatusCode::OK);
+    }
 
     #[test]
     fn the_scheme_of_a_token_is_read_in_any_case() {

@@ -41,12 +41,13 @@ impl ApiServer {
         Router::new().fallback(answer).with_state(self.clone())
     }
 
-    /// Answers calls of webhooks whose URL begins with `url` by a service of this process, without a socket.
+    /// Answers calls of webhooks whose URL is `url` or below it by a service of this process, without a socket.
     pub fn register_webhook(&self, url: &str, service: Router) {
         self.inner.webhooks.write().unwrap_or_else(PoisonError::into_inner).insert(url.to_owned(), service);
     }
 
-    /// Answers `nodes/NAME/proxy`, and `pods/log`, `pods/exec` and `pods/attach` of pods on that node by a service of this process.
+    /// Answers `nodes/NAME/proxy`, and `pods/log`, `pods/exec`, `pods/attach` and `pods/portforward` of pods on that node by a service of this
+    /// process.
     pub fn register_node(&self, name: &str, kubelet: Router) {
         self.inner.nodes.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), kubelet);
     }

@@ -15,6 +15,7 @@ use crate::endpoint::Endpoint;
 use crate::kinds;
 use crate::openapi::OpenApi;
 use crate::token::TokenSigner;
+use crate::webhook_client::HttpsClients;
 
 /// What an API server holds.
 pub(crate) struct Inner {
@@ -31,6 +32,8 @@ pub(crate) struct Inner {
     admin_token: RwLock<Option<String>>,
     /// Webhooks in this process, by the start of their URL.
     pub(crate) webhooks: RwLock<HashMap<String, Router>>,
+    /// Connections to webhooks elsewhere.
+    pub(crate) https: HttpsClients,
     /// Kubelets in this process, by the name of their node.
     pub(crate) nodes: RwLock<HashMap<String, Router>>,
     /// Serves the resource metrics of pods and nodes.
@@ -53,15 +56,17 @@ impl Inner {
             random: Mutex::new(random),
             admin_token: RwLock::default(),
             webhooks: RwLock::default(),
+            https: HttpsClients::default(),
             nodes: RwLock::default(),
             metrics: RwLock::default(),
         }
     }
 
-    /// A service of this process for a webhook's URL.
+    /// A service of this process for a webhook's URL: of those whose URL is above it, the nearest.
     pub(crate) fn webhook(&self, url: &str) -> Option<Router> {
         let webhooks = self.webhooks.read().unwrap_or_else(PoisonError::into_inner);
-        webhooks.iter().find(|(start, _)| url.starts_with(start.as_str())).map(|(_, service)| service.clone())
+        let above = webhooks.iter().filter(|(start, _)| is_below(url, start));
+        above.max_by_key(|(start, _)| start.len()).map(|(_, service)| service.clone())
     }
 
     pub(crate) fn metrics(&self) -> Option<Router> {
@@ -130,5 +135,30 @@ impl Inner {
         kinds::find(group, version, plural)
             .map(Endpoint::Builtin)
             .or_else(|| self.custom.find(group, version, plural).map(Endpoint::Custom))
+    }
+}
+
+/// Whether a URL is this one, or below it: `https://example.com` is not the start of `https://example.com.evil.example`.
+fn is_below(url: &str, start: &str) -> bool {
+    url.strip_prefix(start).is_some_and(|rest| rest.is_empty() || start.ends_with('/') || rest.starts_with(['/', '?']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_below_another_at_a_boundary_only() {
+        for (url, start, expected) in [
+            ("https://a.svc:443/mutate?timeout=10s", "https://a.svc:443", true),
+            ("https://a.svc:443?timeout=10s", "https://a.svc:443", true),
+            ("https://a.svc:443", "https://a.svc:443", true),
+            ("https://a.svc/x/mutate", "https://a.svc/x/", true),
+            ("https://a.svc:4430/mutate", "https://a.svc:443", false),
+            ("https://a.svc.evil.example/mutate", "https://a.svc", false),
+            ("https://a.svc/xy", "https://a.svc/x", false),
+        ] {
+            assert_eq!(is_below(url, start), expected, "{url} {start}");
+        }
     }
 }

@@ -26,6 +26,11 @@ impl User {
         }
     }
 
+    /// Whether this is somebody to whom everything is allowed.
+    pub(crate) fn is_owner(&self) -> bool {
+        self.groups.iter().any(|group| group == "system:masters")
+    }
+
     /// The `userInfo` of reviews.
     pub(crate) fn to_json(&self) -> Value {
         let mut info = Map::new();

@@ -1,25 +1,20 @@
 //! Calling a webhook: in process where one is registered, else over HTTPS.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, header};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use http_body_util::BodyExt as _;
-use hyper_rustls::FixedServerNameResolver;
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::TokioExecutor;
 use pillion_patch::decode;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
 use tower::ServiceExt as _;
 
 use crate::state::Inner;
 
+mod https;
 mod service;
+
+pub(crate) use self::https::HttpsClients;
 
 /// Answers may not be larger.
 const LARGEST_ANSWER: usize = 8 * 1024 * 1024;
@@ -93,7 +88,7 @@ async fn exchange(inner: &Inner, config: &Value, address: &Address, body: String
             Ok(response) => response,
             Err(never) => match never {},
         },
-        None => over_https(config, address.service.as_deref(), request).await?,
+        None => over_https(inner, config, address.service.as_deref(), request).await?,
     };
     let status = response.status();
     let bytes = axum::body::to_bytes(response.into_body(), LARGEST_ANSWER)
@@ -119,38 +114,16 @@ async fn exchange(inner: &Inner, config: &Value, address: &Address, body: String
 }
 
 async fn over_https(
+    inner: &Inner,
     config: &Value,
     service: Option<&str>,
     request: Request<Body>,
 ) -> Result<axum::response::Response, CallError> {
-    let tls = tls(config).map_err(CallError::Connection)?;
-    let mut builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_only();
-    if let Some(service) = service {
-        let name =
-            ServerName::try_from(service.to_owned()).map_err(|error| CallError::Connection(error.to_string()))?;
-        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
-    }
-    let connector = builder.enable_http1().build();
-    let client: Client<_, Body> = Client::builder(TokioExecutor::new()).build(connector);
+    let bundle = config["caBundle"].as_str().unwrap_or_default();
+    let client = inner.https.client(bundle, service).map_err(CallError::Connection)?;
     let host = request.uri().authority().map(ToString::to_string).unwrap_or_default();
     let response = client.request(request).await.map_err(|error| CallError::Connection(cause(&error, &host)))?;
     Ok(response.map(|body| Body::new(body.map_err(axum::Error::new))))
-}
-
-/// Trusts the authority of the configuration and no other.
-fn tls(config: &Value) -> Result<rustls::ClientConfig, String> {
-    let mut roots = rustls::RootCertStore::empty();
-    let bundle = config["caBundle"].as_str().unwrap_or_default();
-    let pem = STANDARD.decode(bundle).map_err(|error| error.to_string())?;
-    for certificate in CertificateDer::pem_slice_iter(&pem) {
-        let certificate = certificate.map_err(|error| error.to_string())?;
-        roots.add(certificate).map_err(|error| error.to_string())?;
-    }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// The innermost reason, in Go's words where it is one that users meet.

@@ -22,7 +22,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Tells the time to one cluster. Clones tell the same time.
+/// The clock of one cluster. Clones show the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     /// For virtual time: where it started, and tokio's instant of that moment.

@@ -1,7 +1,10 @@
 //! How a container of a pod becomes something that a runtime can start.
 
+use std::borrow::Cow;
+
 use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements, Service, ServicePort, ServiceSpec};
 use kube::{Api, Client, ResourceExt as _};
+use pillion_process::Input;
 use pillion_quantity::Quantity;
 
 use crate::config::Config;
@@ -10,10 +13,21 @@ use crate::events;
 use crate::runtime::{ContainerId, ContainerSpec, Limits, Mount, Refusal, Runtime, Started};
 use crate::sources::{Sources, Wanted};
 
-/// The container of a pod that has this name.
+/// The container of a pod that has this name. Ephemeral ones, which have no probes, hooks or resources, are not among them.
 pub(crate) fn find<'a>(pod: &'a Pod, name: &str) -> Option<&'a Container> {
     let spec = pod.spec.as_ref()?;
     spec.containers.iter().chain(spec.init_containers.iter().flatten()).find(|container| container.name == name)
+}
+
+/// The same for ephemeral containers as well: each is a container with fewer fields.
+pub(crate) fn find_any<'a>(pod: &'a Pod, name: &str) -> Option<Cow<'a, Container>> {
+    if let Some(found) = find(pod, name) {
+        return Some(Cow::Borrowed(found));
+    }
+    let ephemeral =
+        pod.spec.as_ref()?.ephemeral_containers.iter().flatten().find(|container| container.name == name)?;
+    let value = serde_json::to_value(ephemeral).ok()?;
+    serde_json::from_value(value).ok().map(Cow::Owned)
 }
 
 /// Starts an attempt of a container, and reports how it went.
@@ -29,9 +43,10 @@ pub(crate) async fn start<R: Runtime>(
         config.recorder.warning(&about, "Failed", format!("Error: {message}"));
         Err(Refusal { reason: reason.to_owned(), message })
     };
-    let Some(container) = find(pod, &id.container) else {
+    let Some(container) = find_any(pod, &id.container) else {
         return refuse("CreateContainerConfigError", format!("container {} not found", id.container));
     };
+    let container = &*container;
     let image = container.image.as_deref().unwrap_or_default();
     let present = format!("Container image \"{image}\" already present on machine and can be accessed by the pod");
     config.recorder.normal(&about, "Pulled", present);
@@ -98,6 +113,11 @@ fn resolve(
         user,
         group,
         no_new_privileges: own.is_some_and(|own| own.allow_privilege_escalation == Some(false)),
+        input: Input {
+            stdin: container.stdin == Some(true),
+            once: container.stdin_once == Some(true),
+            terminal: container.tty == Some(true),
+        },
         termination_message_path: container
             .termination_message_path
             .clone()

@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{any, get};
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 
@@ -25,6 +25,7 @@ pub(crate) fn router<R: Runtime>(inner: Arc<Inner<R>>) -> Router {
         .route("/containerLogs/{namespace}/{pod}/{container}", get(container_logs::<R>))
         .route("/exec/{namespace}/{pod}/{container}", get(streaming::exec::<R>))
         .route("/attach/{namespace}/{pod}/{container}", get(streaming::attach::<R>))
+        .route("/portForward/{namespace}/{pod}", any(streaming::port_forward::<R>))
         .with_state(inner)
 }
 

@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt as _;
+use futures::future::join_all;
 use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use pillion_clock::Clock;
-use pillion_process::{Host, PodSpec, Process, ProcessSpec, Session, StartError, User, volume};
+use pillion_process::{Attachment, Host, PodSpec, Process, ProcessSpec, Session, StartError, User, volume};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::images::{Image, ImageMap};
@@ -111,6 +113,7 @@ impl ProcessRuntime {
             no_new_privileges: spec.no_new_privileges,
             mounts: self.mounts(pod, spec)?,
             memory_limit: spec.limits.memory,
+            input: spec.input,
         })
     }
 
@@ -231,7 +234,8 @@ fn command(spec: &ContainerSpec, image: Option<&Image>) -> Option<Vec<String>> {
 fn environment(spec: &ContainerSpec, image: Option<&Image>, hostname: &str) -> Vec<(String, String)> {
     let home = std::env::home_dir().filter(|_| spec.user.is_none()).unwrap_or_else(|| "/".into());
     let runtime = [("PATH", PATH.to_owned()), ("HOME", home.display().to_string()), ("HOSTNAME", hostname.to_owned())];
-    let runtime = runtime.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let terminal = spec.input.terminal.then(|| ("TERM", "xterm".to_owned()));
+    let runtime = runtime.into_iter().chain(terminal).map(|(name, value)| (name.to_owned(), value));
     let image = image.into_iter().flat_map(|image| image.env.clone());
     let mut variables: Vec<(String, String)> = Vec::new();
     for (name, value) in runtime.chain(image).chain(spec.environment.iter().cloned()) {
@@ -246,6 +250,14 @@ fn environment(spec: &ContainerSpec, image: Option<&Image>, hostname: &str) -> V
 /// The lowest address that no pod has.
 fn free_address(used: &BTreeSet<u32>) -> u32 {
     (FIRST_ADDRESS..LAST_ADDRESS).find(|address| !used.contains(address)).unwrap_or(LAST_ADDRESS)
+}
+
+/// Where a port of a pod is reached, given all places where the pod listens. Pods share the machine's network: where only another pod listens,
+/// nothing is reached.
+fn ways_to(port: u16, own: IpAddr, listeners: &[SocketAddr]) -> BTreeSet<SocketAddr> {
+    let listeners = listeners.iter().filter(|listener| listener.port() == port);
+    let address = |listener: &SocketAddr| if listener.ip().is_unspecified() { own } else { listener.ip() };
+    listeners.map(|listener| SocketAddr::new(address(listener), port)).collect()
 }
 
 impl Runtime for ProcessRuntime {
@@ -343,6 +355,30 @@ impl Runtime for ProcessRuntime {
         process.open(command, terminal).await.map_err(|error| failed(&error))
     }
 
+    async fn attach(&self, container: &ContainerId) -> Result<Attachment, Refusal> {
+        let process =
+            self.process(container).ok_or_else(|| refusal("AttachFailed", "container not running".to_owned()))?;
+        Ok(process.attach())
+    }
+
+    async fn connect(&self, pod_uid: &str, port: u16) -> Result<TcpStream, Refusal> {
+        let address = self.addresses().get(pod_uid).copied();
+        let (Some(pod), Some(address)) = (self.pod(pod_uid), address) else {
+            return Err(refusal("PortForwardFailed", "the pod does not run".to_owned()));
+        };
+        let own = IpAddr::from(Ipv4Addr::from_bits(address));
+        let running: Vec<Process> = pod.processes().values().filter(|one| one.ended().is_none()).cloned().collect();
+        let listeners = join_all(running.iter().map(Process::listeners)).await.concat();
+        let mut error = io::Error::from(io::ErrorKind::ConnectionRefused);
+        for address in ways_to(port, own, &listeners) {
+            match TcpStream::connect(address).await {
+                Ok(connection) => return Ok(connection),
+                Err(failure) => error = failure,
+            }
+        }
+        Err(refusal("PortForwardFailed", message::not_connected(own, port, &error)))
+    }
+
     async fn resize(&self, container: &ContainerId, limits: Limits) -> Result<(), Refusal> {
         if let Some(process) = self.process(container) {
             process.set_memory_limit(limits.memory).await;
@@ -419,6 +455,7 @@ mod tests {
             user: Some(0),
             group: None,
             no_new_privileges: false,
+            input: pillion_process::Input::default(),
             termination_message_path: String::new(),
             message_from_logs: false,
         }
@@ -457,6 +494,17 @@ mod tests {
         assert_eq!(pod(json!({"metadata": {"name": "web-0"}, "spec": {"containers": [], "hostname": "db"}})), "db");
         let long = "x".repeat(62) + "-" + "y";
         assert_eq!(pod(json!({"metadata": {"name": long}})), "x".repeat(62));
+    }
+
+    #[test]
+    fn a_port_is_reached_where_the_pod_itself_listens() {
+        let own: IpAddr = "127.10.0.7".parse().unwrap();
+        let listeners = ["0.0.0.0:80", "[::]:80", "127.0.0.1:81", "127.10.0.7:82"].map(|one| one.parse().unwrap());
+        let ways = |port| ways_to(port, own, &listeners).iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(ways(80), ["127.10.0.7:80"]);
+        assert_eq!(ways(81), ["127.0.0.1:81"]);
+        assert_eq!(ways(82), ["127.10.0.7:82"]);
+        assert!(ways(83).is_empty());
     }
 
     #[test]

@@ -11,7 +11,8 @@ use futures::stream::BoxStream;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use pillion_lifecycle::Marked;
-use pillion_process::Session;
+use pillion_process::{Attachment, Input, Session};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
 /// Runs containers. The node decides when; a runtime only carries it out and reports what happened.
@@ -59,8 +60,17 @@ pub trait Runtime: Send + Sync + 'static {
         _command: &[String],
         _terminal: bool,
     ) -> impl Future<Output = Result<Session, Refusal>> + Send {
-        let message = "nothing real runs in this container".to_owned();
-        std::future::ready(Err(Refusal { reason: "Simulated".to_owned(), message }))
+        std::future::ready(Err(nothing_real()))
+    }
+
+    /// The streams of a running container itself, for `kubectl attach`.
+    fn attach(&self, _container: &ContainerId) -> impl Future<Output = Result<Attachment, Refusal>> + Send {
+        std::future::ready(Err(nothing_real()))
+    }
+
+    /// A connection to a port of a pod, for `kubectl port-forward`.
+    fn connect(&self, _pod_uid: &str, _port: u16) -> impl Future<Output = Result<TcpStream, Refusal>> + Send {
+        std::future::ready(Err(nothing_real()))
     }
 
     /// Gives a running container other limits.
@@ -91,6 +101,10 @@ pub trait Runtime: Send + Sync + 'static {
     fn keep_only(&self, _pod_uids: BTreeSet<String>) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
+}
+
+fn nothing_real() -> Refusal {
+    Refusal { reason: "Simulated".to_owned(), message: "nothing real runs in this pod".to_owned() }
 }
 
 /// What the containers of a pod share.
@@ -179,6 +193,8 @@ pub struct ContainerSpec {
     pub group: Option<i64>,
     /// Whether neither it nor its children can get more privileges (`allowPrivilegeEscalation: false`).
     pub no_new_privileges: bool,
+    /// What it reads, and whether it has a terminal.
+    pub input: Input,
     /// The file whose text is the message of its end.
     pub termination_message_path: String,
     /// Whether the end of its log is the message when that file is empty and it failed (`FallbackToLogsOnError`).

@@ -19,7 +19,7 @@ pub(crate) fn find<R: Runtime>(
     let Some((uid, record)) = pods.named(namespace, pod) else {
         return Err((StatusCode::NOT_FOUND, format!("pod \"{pod}\" does not exist")));
     };
-    if crate::container::find(&record.pod, container).is_none() {
+    if crate::container::find_any(&record.pod, container).is_none() {
         return Err((StatusCode::NOT_FOUND, format!("container \"{container}\" not found in pod \"{pod}\"")));
     }
     let attempt = logs::attempt(record.facts.get(container), container, pod, previous, waiting(&record.pod, container));
@@ -33,6 +33,7 @@ fn waiting<'a>(pod: &'a Pod, container: &str) -> &'a str {
     let lists = [
         status.and_then(|status| status.init_container_statuses.as_ref()),
         status.and_then(|status| status.container_statuses.as_ref()),
+        status.and_then(|status| status.ephemeral_container_statuses.as_ref()),
     ];
     let found = lists.into_iter().flatten().flatten().find(|status| status.name == container);
     let waiting = found.and_then(|status| status.state.as_ref()?.waiting.as_ref()?.reason.as_deref());

@@ -52,9 +52,10 @@
 //!   forked from it and share its memory, so that a pod costs little more than its own processes.
 //! - Volumes outlive the program until their pod is removed. Nothing of an earlier run is alive when a [`Host`] is there.
 //! - A command gets the environment that is given, and no descriptor but its input, which is empty unless somebody holds
-//!   its streams, and its two outputs.
+//!   its streams or the container is to read, and its two outputs.
 
 mod abilities;
+mod attach;
 mod channel;
 mod folder;
 mod host;
@@ -74,13 +75,14 @@ mod usage;
 pub mod volume;
 
 pub use abilities::Abilities;
+pub use attach::{AttachedInput, AttachedOutput, Attachment, Source};
 pub use folder::check_name;
 pub use host::Host;
 pub use log::LogOptions;
 pub use message::User;
 pub use mounts::Mount;
 pub use nix::sys::signal::Signal;
-pub use pod::{Pod, PodSpec, ProcessSpec};
+pub use pod::{Input, Pod, PodSpec, ProcessSpec};
 pub use process::{ExecError, ExecOutput, Exit, Process, Session, SessionExit, SessionStreams, Terminal};
 pub use role::supervise_if_asked;
 pub use start_error::StartError;

@@ -16,7 +16,7 @@ use tokio::sync::{Mutex, watch};
 use crate::folder::{check_name, remove_all};
 use crate::message::{CommandSpec, Container, Part, PodConfig, Stdin, User};
 use crate::mounts::Mount;
-use crate::process::{Process, send};
+use crate::process::{ContainerStreams, Process, send};
 use crate::start_error::StartError;
 use crate::starter::Starter;
 
@@ -59,6 +59,19 @@ pub struct ProcessSpec {
     pub mounts: Vec<Mount>,
     /// It is killed when it uses more bytes.
     pub memory_limit: Option<u64>,
+    /// What it reads, and whether it has a terminal.
+    pub input: Input,
+}
+
+/// What a process reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Input {
+    /// Whether it reads what clients that attach to it write. Otherwise its input is empty.
+    pub stdin: bool,
+    /// Whether its input ends with the first client that closes it. A terminal stays open.
+    pub once: bool,
+    /// Whether it reads from and writes to a terminal.
+    pub terminal: bool,
 }
 
 /// A pod. Everything in it ends when it is dropped.
@@ -113,8 +126,8 @@ impl Pod {
     pub async fn start(&self, spec: ProcessSpec) -> Result<Process, StartError> {
         let failed = |error: io::Error| StartError::other("cannot start a container", error);
         let log = self.log(&spec).map_err(failed)?;
-        let (near, far) = BlockingStream::pair().map_err(failed)?;
-        near.set_nonblocking(true).map_err(failed)?;
+        let (socket, far) = BlockingStream::pair().map_err(failed)?;
+        socket.set_nonblocking(true).map_err(failed)?;
         let (stdout, read_stdout) = pipe::pipe().map_err(failed)?;
         let (stderr, read_stderr) = pipe::pipe().map_err(failed)?;
         let [stdout, stderr] = [stdout.into_blocking_fd().map_err(failed)?, stderr.into_blocking_fd().map_err(failed)?];
@@ -124,6 +137,7 @@ impl Pod {
             send(control, &(), &[far.as_fd(), stdout.as_fd(), stderr.as_fd()]).await.map_err(failed)?;
         }
         drop((far, stdout, stderr));
+        let near = ContainerStreams::new(spec.input, [read_stdout, read_stderr]).map_err(failed)?;
         let container = Container {
             command: CommandSpec {
                 command: spec.command,
@@ -131,14 +145,18 @@ impl Pod {
                 working_directory: spec.working_directory,
                 user: spec.user.or(self.config.abilities.user_namespaces.then_some(self.config.caller)),
                 no_new_privileges: spec.no_new_privileges,
-                stdin: Stdin::Null,
+                stdin: match spec.input {
+                    Input { terminal: true, .. } => Stdin::Terminal,
+                    Input { stdin: true, .. } => Stdin::Given,
+                    _ => Stdin::Null,
+                },
                 part: if self.config.own_pids() { Part::First } else { Part::FirstAmongOthers },
             },
             mounts: spec.mounts,
             memory_limit: spec.memory_limit,
         };
-        let socket = UnixStream::from_std(near).map_err(failed)?;
-        Process::start(socket, container, log, [read_stdout, read_stderr]).await
+        let socket = UnixStream::from_std(socket).map_err(failed)?;
+        Process::start(socket, container, log, near).await
     }
 
     /// Where an attempt is logged. The log of the attempt before stays, others go.

@@ -20,6 +20,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, pipe};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
+use crate::attach::{AttachedInput, Attachment, Clients};
 use crate::channel::{line, send_with_descriptors};
 use crate::log::{self, LogOptions, Progress};
 use crate::message::{Answer, Container, Ended, Report, Request};
@@ -27,6 +28,7 @@ use crate::start_error::StartError;
 use crate::usage::Usage;
 use nix::sys::signal::Signal;
 
+pub(crate) use self::session::ContainerStreams;
 pub use self::session::{Session, SessionExit, SessionStreams, Terminal};
 
 /// The rest of what a command inside a container says is thrown away.
@@ -49,6 +51,9 @@ struct Shared {
     log: PathBuf,
     progress: watch::Receiver<Progress>,
     since: Timestamp,
+    clients: Clients,
+    stdin: Option<AttachedInput>,
+    terminal: Option<Arc<Terminal>>,
 }
 
 /// The end of a container.
@@ -89,10 +94,12 @@ impl Process {
         socket: UnixStream,
         container: Container,
         log: PathBuf,
-        [stdout, stderr]: [pipe::Receiver; 2],
+        streams: ContainerStreams,
     ) -> Result<Process, StartError> {
+        let ContainerStreams { output: [stdout, stderr], stdin, terminal, far } = streams;
         let failed = |error: io::Error| StartError::other("the supervisor of the container does not answer", error);
-        send(&socket, &Request::Start(container), &[]).await.map_err(failed)?;
+        let given: Vec<BorrowedFd<'_>> = far.iter().map(OwnedFd::as_fd).collect();
+        send(&socket, &Request::Start(container), &given).await.map_err(failed)?;
         let (reader, writer) = socket.into_split();
         let mut reports = BufReader::new(reader).lines();
         match next_report(&mut reports).await {
@@ -100,14 +107,19 @@ impl Process {
             Some(Report::NotStarted(error)) => return Err(error),
             _ => return Err(failed(io::ErrorKind::UnexpectedEof.into())),
         }
+        // The container has it now, alone.
+        drop(far);
         let since = Clock::system().now();
+        let clients = Clients::default();
         let (written, progress) = watch::channel(Progress::default());
-        let pump = tokio::spawn(log::pump(log.clone(), stdout, stderr, written));
+        let pump = tokio::spawn(log::pump(log.clone(), stdout, stderr, written, clients.clone()));
         let (ended, exit) = watch::channel(None);
         let questions = Questions::default();
-        tokio::spawn(listen(reports, questions.clone(), pump, ended));
+        tokio::spawn(listen(reports, questions.clone(), pump, clients.clone(), ended));
         let control = tokio::sync::Mutex::new(writer);
-        Ok(Process { shared: Arc::new(Shared { control, questions, exit, log, progress, since }) })
+        Ok(Process {
+            shared: Arc::new(Shared { control, questions, exit, log, progress, since, clients, stdin, terminal }),
+        })
     }
 
     /// When it started.
@@ -186,6 +198,12 @@ impl Process {
     /// Ends a command that was opened.
     async fn kill_exec(&self, id: u64) {
         self.send(&Request::KillExec { id }).await;
+    }
+
+    /// Its own streams. What it has written before is in its log.
+    pub fn attach(&self) -> Attachment {
+        let Shared { clients, stdin, terminal, .. } = &*self.shared;
+        Attachment { stdin: stdin.clone(), output: clients.attach(), terminal: terminal.clone() }
     }
 
     /// What it uses; `None` when it has ended.
@@ -276,6 +294,7 @@ async fn listen(
     mut reports: Lines<BufReader<OwnedReadHalf>>,
     questions: Questions,
     mut pump: JoinHandle<()>,
+    clients: Clients,
     ended: watch::Sender<Option<Exit>>,
 ) {
     let mut exit = None;
@@ -288,9 +307,11 @@ async fn listen(
     }
     let exit = exit.unwrap_or_else(|| exit_of(Ended::killed()));
     questions.close();
+    clients.finish();
     if tokio::time::timeout(LOG_PATIENCE, &mut pump).await.is_err() {
         pump.abort();
     }
+    clients.close();
     ended.send_replace(Some(exit));
 }
 

@@ -33,7 +33,7 @@ use self::graph::{Graph, Object, Work};
 use self::resources::Served;
 use crate::context::Context;
 
-/// Work waits so long: other watches may be about to tell of dependents.
+/// Work waits so long: other watches may be about to report dependents.
 const REST: Duration = Duration::from_millis(20);
 /// The first and the longest wait after a failure.
 const RETRY: Duration = Duration::from_millis(100);

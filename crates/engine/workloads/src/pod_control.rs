@@ -1,4 +1,4 @@
-//! Creating and deleting pods for a workload, with the events that tell of it.
+//! Creating and deleting pods for a workload, with the events that report it.
 
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ObjectReference;

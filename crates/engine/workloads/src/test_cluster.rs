@@ -107,7 +107,7 @@ impl TestCluster {
         self.api(kind, "default").delete(name, how).await.unwrap();
     }
 
-    /// The events about an object of the namespace `default`, as `Normal Reason Message`, in the order in which they were told.
+    /// The events about an object of the namespace `default`, as `Normal Reason Message`, in the order in which they were recorded.
     pub(crate) async fn events(&self, name: &str) -> Vec<String> {
         let mut events = self.list("v1 Event", "default").await;
         events.retain(|event| event["involvedObject"]["name"] == name);

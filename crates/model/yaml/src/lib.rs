@@ -61,6 +61,13 @@ pub fn parse(text: &str, options: Options) -> Result<Vec<Document>, Vec<Error>> 
 
 /// The good documents of a text, and what is wrong with the others. [`show`] makes errors of the mistakes.
 pub fn parse_lossy(text: &str, options: Options) -> (Vec<Document>, Vec<Mistake>) {
-    let (trees, mistakes) = parse::parse(text, options);
-    (trees.into_iter().map(Document::from).collect(), mistakes)
+    let mut documents = Vec::new();
+    let mistakes = for_each(text, options, |document| documents.push(document));
+    (documents, mistakes)
+}
+
+/// Hands over each good document of a text before the next one is read, so that a text of very many needs the memory of one. Returns what is
+/// wrong with the others.
+pub fn for_each(text: &str, options: Options, mut take: impl FnMut(Document)) -> Vec<Mistake> {
+    parse::parse(text, options, &mut |tree| take(tree.into()))
 }

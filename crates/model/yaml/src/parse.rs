@@ -9,13 +9,13 @@ use crate::build::Builder;
 use crate::error::Mistake;
 use crate::node::{Content, Node, Position};
 
-/// The trees of `text`, and the documents that are broken; empty documents are left out.
+/// Hands over the trees of `text`, and returns what is wrong with the documents that are broken; empty documents are left out.
 ///
 /// A text that starts with a brace and is a series of JSON values is read as that.
-pub(crate) fn parse(text: &str, options: ReadOptions) -> (Vec<Node>, Vec<Mistake>) {
+pub(crate) fn parse(text: &str, options: ReadOptions, take: &mut dyn FnMut(Node)) -> Vec<Mistake> {
     let start = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
     let skipped = text.len() - start.len();
-    let mut trees = Trees { options, found: Vec::new(), mistakes: Vec::new(), aliased_bytes: 0 };
+    let mut trees = Trees { options, take, mistakes: Vec::new(), aliased_bytes: 0 };
     if start.starts_with('{') || options.json {
         match split_json(text, skipped) {
             Ok(parts) => {
@@ -25,18 +25,18 @@ pub(crate) fn parse(text: &str, options: ReadOptions) -> (Vec<Node>, Vec<Mistake
                     trees.read(part, origin);
                     origin = origin.behind(part);
                 }
-                return (trees.found, trees.mistakes);
+                return trees.mistakes;
             }
             Err(error) if options.json => {
                 trees.mistakes.push(json_mistake(text, skipped, &error));
-                return (trees.found, trees.mistakes);
+                return trees.mistakes;
             }
             // A flow mapping is YAML, too.
             Err(_) => {}
         }
     }
     trees.read(text, Origin::default());
-    (trees.found, trees.mistakes)
+    trees.mistakes
 }
 
 /// Where each of the JSON values in `text` begins and ends.
@@ -88,15 +88,15 @@ impl Origin {
     }
 }
 
-/// What has been found in a text.
-struct Trees {
+/// Reads the trees of a text.
+struct Trees<'t> {
     options: ReadOptions,
-    found: Vec<Node>,
+    take: &'t mut dyn FnMut(Node),
     mistakes: Vec<Mistake>,
     aliased_bytes: usize,
 }
 
-impl Trees {
+impl Trees<'_> {
     fn read(&mut self, text: &str, origin: Origin) {
         let mut options = Options::default();
         options.set_emit_comments(false);
@@ -106,7 +106,7 @@ impl Trees {
         loop {
             match self.read_document(&mut parser, origin) {
                 Ok(Some(node)) if matches!(node.content, Content::Scalar(Value::Null)) => {}
-                Ok(Some(node)) => self.found.push(node),
+                Ok(Some(node)) => (self.take)(node),
                 Ok(None) => return,
                 Err(mistake) => {
                     self.mistakes.push(mistake);

@@ -71,7 +71,7 @@ use crate::args::{
 };
 use crate::cluster::known::Wanted;
 use crate::cluster::read::Reader;
-use crate::manifest::{Document, ReadError};
+use crate::manifest::{Document, Manifests, ReadError};
 use crate::offline::Inputs;
 
 /// Why a command did not do what it was asked for.
@@ -83,7 +83,7 @@ pub(crate) enum Failure {
     Misuse(Vec<String>),
     /// stdout or a file could not be written.
     Write(io::Error),
-    /// The user has been told already.
+    /// It was reported to the user already.
     Told(ExitCode),
 }
 
@@ -177,19 +177,54 @@ fn definitions() -> [Value; 3] {
 
 fn run_inject(args: &InjectArgs) -> Result<(), Failure> {
     let manifests = &args.manifests;
-    let inputs = load(&manifests.filenames, &manifests.namespace, &manifests.decision)?;
-    let report = inject::inject(&inputs, now(manifests.now)).map_err(Failure::No)?;
-    say_warnings(&report.warnings);
-    let after = report.outcomes.iter().map(|outcome| &outcome.after);
-    match args.output {
-        InjectOutput::Yaml => print(&render::yaml_stream(after)?),
-        InjectOutput::Json => print(&render::json_list(after)),
-        InjectOutput::Diff => {
-            let diff = |outcome: &inject::Outcome<'_>| {
-                render::diff(&outcome.document.title(), &outcome.document.value, &outcome.after)
-            };
-            print_coloured(&report.outcomes.iter().map(diff).collect::<Result<String, _>>()?)
+    let texts = Manifests::open(&manifests.filenames, &mut io::stdin());
+    let (decision, mut warnings) = (&manifests.decision, Vec::new());
+    let draw = Draw { random: decision.draw, ..Draw::default() };
+    let inputs = offline::load_context(&texts, &manifests.namespace, draw, decision.gates.gates(), &mut warnings);
+    let inputs = ready(inputs.map_err(unreadable)?, &warnings, decision)?;
+    // Nothing is printed when something is wrong: the text may be on its way into a cluster.
+    let mut rendered = Rendered::new(args.output);
+    let mut failure = None;
+    let warnings = inject::inject(&texts, &inputs, now(manifests.now), |outcome| {
+        if failure.is_none() {
+            failure = rendered.add(&outcome).err();
         }
+    });
+    let warnings = warnings.map_err(Failure::No)?;
+    failure.map_or(Ok(()), |failure| Err(Failure::from(failure)))?;
+    say_warnings(&warnings);
+    match rendered {
+        Rendered::Yaml(stream) => print(&stream.finish()),
+        Rendered::Json(list) => print(&list.finish()),
+        Rendered::Diff(text) => print_coloured(&text),
+    }
+}
+
+/// What `pillion inject` prints, as far as it has come.
+enum Rendered {
+    Yaml(render::YamlStream),
+    Json(render::JsonList),
+    Diff(String),
+}
+
+impl Rendered {
+    fn new(output: InjectOutput) -> Rendered {
+        match output {
+            InjectOutput::Yaml => Rendered::Yaml(render::YamlStream::default()),
+            InjectOutput::Json => Rendered::Json(render::JsonList::default()),
+            InjectOutput::Diff => Rendered::Diff(String::new()),
+        }
+    }
+
+    fn add(&mut self, outcome: &inject::Outcome) -> Result<(), serde_saphyr::ser::Error> {
+        match self {
+            Rendered::Yaml(stream) => stream.add(outcome.after())?,
+            Rendered::Json(list) => list.add(outcome.after()),
+            Rendered::Diff(text) => {
+                text.push_str(&render::diff(&outcome.document.title(), &outcome.document.value, outcome.after())?);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -290,11 +325,13 @@ pub(crate) fn rendered_yaml(value: &Value) -> Result<String, Failure> {
 
 /// Reads the manifests.
 fn read(paths: &[PathBuf]) -> Result<Vec<Document>, Failure> {
-    manifest::read(paths, &mut io::stdin()).map_err(|errors| {
-        let is_misuse = errors.iter().any(|error| matches!(error, ReadError::Unreadable { .. }));
-        let reasons = errors.iter().map(ToString::to_string).collect();
-        if is_misuse { Failure::Misuse(reasons) } else { Failure::No(reasons) }
-    })
+    manifest::read(paths, &mut io::stdin()).map_err(unreadable)
+}
+
+fn unreadable(errors: Vec<ReadError>) -> Failure {
+    let is_misuse = errors.iter().any(|error| matches!(error, ReadError::Unreadable { .. }));
+    let reasons = errors.iter().map(ToString::to_string).collect();
+    if is_misuse { Failure::Misuse(reasons) } else { Failure::No(reasons) }
 }
 
 /// Reads the manifests and sorts them.
@@ -303,8 +340,13 @@ fn load(filenames: &[PathBuf], namespace: &str, decision: &DecisionArgs) -> Resu
     let draw = Draw { random: decision.draw, ..Draw::default() };
     let mut warnings = Vec::new();
     let inputs = offline::load(documents, namespace, draw, decision.gates.gates(), &mut warnings);
+    ready(inputs, &warnings, decision)
+}
+
+/// What was read, with what else the user has decided.
+fn ready(inputs: Result<Inputs, Vec<String>>, warnings: &[String], decision: &DecisionArgs) -> Result<Inputs, Failure> {
     // An unknown field may well be why a known one is missing.
-    say_warnings(&warnings);
+    say_warnings(warnings);
     let mut inputs = inputs.map_err(Failure::No)?;
     inputs.offline.snapshot.sidecar_means.wrap_image.clone_from(&decision.wrap_image);
     Ok(inputs)

@@ -13,6 +13,7 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use self::source::Source;
 use pillion_api::field::{self, Segment};
 use pillion_yaml::{Mistake, Options, Positions, Step};
 use serde_json::Value;
@@ -67,7 +68,7 @@ impl Document {
 }
 
 /// Why a manifest could not be read.
-#[derive(Debug, Error)]
+#[derive(Clone, Debug, Error)]
 pub enum ReadError {
     /// The file or folder itself.
     #[error("{path}: {reason}")]
@@ -92,36 +93,59 @@ pub struct Broken {
     pub error: pillion_yaml::Error,
 }
 
-/// Reads every document of `paths` in order: a file, a folder (all `*.yaml`, `*.yml` and `*.json` below it, sorted),
-/// or `-` for `stdin`. Lists are flattened into their items.
-///
-/// All that is broken is reported, not only the first.
+/// The texts of manifests. Their documents can be read as often as it takes, one after the other: all of them at once need many times the
+/// memory of the texts.
+pub struct Manifests {
+    sources: Vec<Result<Source, ReadError>>,
+}
+
+impl Manifests {
+    /// The texts of `paths` in order: a file, a folder (all `*.yaml`, `*.yml` and `*.json` below it, sorted), or `-` for `stdin`.
+    pub fn open(paths: &[PathBuf], stdin: &mut dyn Read) -> Manifests {
+        Manifests { sources: source::open(paths, stdin) }
+    }
+
+    /// Hands over every document in order. Lists are flattened into their items.
+    ///
+    /// # Errors
+    /// All that is broken, not only the first. What is good was handed over all the same.
+    pub fn for_each(&self, mut take: impl FnMut(Document)) -> Result<(), Vec<ReadError>> {
+        let mut errors = Vec::new();
+        for source in &self.sources {
+            match source {
+                Ok(source) => {
+                    let broken = for_each(&source.name, &source.text, &mut take);
+                    errors.extend(broken.into_iter().map(ReadError::Broken));
+                }
+                Err(error) => errors.push(error.clone()),
+            }
+        }
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+}
+
+/// Reads every document of `paths`, as [`Manifests`] does.
 pub fn read(paths: &[PathBuf], stdin: &mut dyn Read) -> Result<Vec<Document>, Vec<ReadError>> {
     let mut documents = Vec::new();
-    let mut errors = Vec::new();
-    for source in source::open(paths, stdin) {
-        match source {
-            Ok(source) => {
-                let (found, broken) = parse(&source.name, &source.text);
-                documents.extend(found);
-                errors.extend(broken.into_iter().map(ReadError::Broken));
-            }
-            Err(error) => errors.push(error),
-        }
-    }
-    if errors.is_empty() { Ok(documents) } else { Err(errors) }
+    Manifests::open(paths, stdin).for_each(|document| documents.push(document))?;
+    Ok(documents)
 }
 
 /// The documents of one text, and those that are broken.
 pub fn parse(name: &Arc<str>, text: &str) -> (Vec<Document>, Vec<Broken>) {
-    let options = Options { json: name.ends_with(".json"), ..Options::default() };
-    let (found, mut mistakes) = pillion_yaml::parse_lossy(text, options);
     let mut documents = Vec::new();
-    for document in found {
-        flatten(name, document, None, &mut documents, &mut mistakes);
-    }
+    let broken = for_each(name, text, &mut |document| documents.push(document));
+    (documents, broken)
+}
+
+fn for_each(name: &Arc<str>, text: &str, take: &mut dyn FnMut(Document)) -> Vec<Broken> {
+    let options = Options { json: name.ends_with(".json"), ..Options::default() };
+    let mut unfit = Vec::new();
+    let mut mistakes =
+        pillion_yaml::for_each(text, options, |document| flatten(name, document, None, take, &mut unfit));
+    mistakes.append(&mut unfit);
     let errors = pillion_yaml::show(text, mistakes).into_iter();
-    (documents, errors.map(|error| Broken { source_name: Arc::clone(name), error }).collect())
+    errors.map(|error| Broken { source_name: Arc::clone(name), error }).collect()
 }
 
 /// The type of a list's items that do not repeat it, as the API server writes them: a `PodList` has it once.
@@ -134,7 +158,7 @@ fn flatten(
     source: &Arc<str>,
     mut document: pillion_yaml::Document,
     item: Option<&ItemType>,
-    documents: &mut Vec<Document>,
+    take: &mut dyn FnMut(Document),
     mistakes: &mut Vec<Mistake>,
 ) {
     let position = document.position([]);
@@ -154,7 +178,7 @@ fn flatten(
         let item = (!kind.is_empty())
             .then(|| ItemType { api_version: api_version.unwrap_or_default(), kind: kind.to_owned() });
         for document in document.take_items("items").unwrap_or_default() {
-            flatten(source, document, item.as_ref(), documents, mistakes);
+            flatten(source, document, item.as_ref(), take, mistakes);
         }
         return;
     }
@@ -167,5 +191,5 @@ fn flatten(
         object.entry("apiVersion").or_insert_with(|| item.api_version.clone().into());
         object.entry("kind").or_insert_with(|| item.kind.clone().into());
     }
-    documents.push(Document { source: Arc::clone(source), value, positions });
+    take(Document { source: Arc::clone(source), value, positions });
 }

@@ -21,7 +21,7 @@ use pillion_quantity::Quantity;
 use pillion_rightsize::{LimitRanges, sized_set, targeted_set};
 use serde_json::Value;
 
-use crate::manifest::Document;
+use crate::manifest::{Document, Manifests, ReadError};
 
 /// What the documents say.
 #[derive(Debug)]
@@ -32,8 +32,18 @@ pub struct Inputs {
     pub sets: Vec<Arc<SidecarSet>>,
     /// The ControllerRevisions of SidecarSets.
     pub revisions: Vec<Value>,
-    /// Everything but SidecarSets and their revisions, in the order in which it came.
+    /// Everything but SidecarSets and their revisions, in the order in which it came. Of manifests that were read by [`load_context`], only
+    /// what decides about others.
     pub objects: Vec<Document>,
+    /// The revisions that sets pin by their names.
+    pinned: BTreeSet<String>,
+}
+
+impl Inputs {
+    /// Whether a document is no SidecarSet and no revision of one.
+    pub fn is_object(&self, document: &Document) -> bool {
+        !is_sidecar_set(document) && !is_revision_of_a_set(document, &self.pinned)
+    }
 }
 
 /// Sorts the documents. `namespace` is that of objects that name none; `warnings` get what the user should know and what
@@ -52,6 +62,45 @@ pub fn load(
     for document in &documents {
         check_metadata(document, &mut errors);
     }
+    sorted(documents, namespace, draw, gates, errors, warnings)
+}
+
+/// As [`load`], for manifests of which only what decides about others is kept in memory: SidecarSets, their revisions, LimitRanges, Namespaces, autoscalers.
+///
+/// # Errors
+/// The manifests cannot be read, or everything that is wrong with the documents.
+pub fn load_context(
+    manifests: &Manifests,
+    namespace: &str,
+    draw: Draw,
+    gates: Gates,
+    warnings: &mut Vec<String>,
+) -> Result<Result<Inputs, Vec<String>>, Vec<ReadError>> {
+    let (mut documents, mut errors) = (Vec::new(), Vec::new());
+    manifests.for_each(|document| {
+        check_metadata(&document, &mut errors);
+        if decides_about_others(&document) {
+            documents.push(document);
+        }
+    })?;
+    Ok(sorted(documents, namespace, draw, gates, errors, warnings))
+}
+
+/// Whether a document may matter for another one. Those that [`sorted`] looks at are among them.
+fn decides_about_others(document: &Document) -> bool {
+    is_sidecar_set(document)
+        || matches!(document.kind(), "ControllerRevision" | "LimitRange" | "Namespace" | "ConfigMap" | names::VPA_KIND)
+}
+
+/// Sorts documents whose metadata were checked.
+fn sorted(
+    documents: Vec<Document>,
+    namespace: &str,
+    draw: Draw,
+    gates: Gates,
+    mut errors: Vec<String>,
+    warnings: &mut Vec<String>,
+) -> Result<Inputs, Vec<String>> {
     let (sets, objects): (Vec<Document>, Vec<Document>) = documents.into_iter().partition(is_sidecar_set);
     let sets = decode(sets, &mut errors, warnings);
     let pinned: BTreeSet<String> =
@@ -82,7 +131,7 @@ pub fn load(
         draw,
         namespace: namespace.to_owned(),
     };
-    Ok(Inputs { offline, sets, revisions, objects })
+    Ok(Inputs { offline, sets, revisions, objects, pinned })
 }
 
 /// What SidecarSets that are to be applied to a cluster meet there.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{Table, presets};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
-use serde_json::{Value, json};
+use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 /// One object as YAML that readers of YAML 1.1 and 1.2 understand alike: keys in their order, text of several lines in
@@ -18,14 +18,67 @@ pub fn yaml(value: &Value) -> Result<String, serde_saphyr::ser::Error> {
 
 /// Objects as a stream of YAML documents.
 pub fn yaml_stream<'v>(values: impl IntoIterator<Item = &'v Value>) -> Result<String, serde_saphyr::ser::Error> {
-    let documents = values.into_iter().map(yaml).collect::<Result<Vec<_>, _>>()?;
-    Ok(documents.join("---\n"))
+    let mut stream = YamlStream::default();
+    values.into_iter().try_for_each(|value| stream.add(value))?;
+    Ok(stream.finish())
+}
+
+/// A stream of YAML documents in the making.
+#[derive(Debug, Default)]
+pub struct YamlStream {
+    text: String,
+}
+
+impl YamlStream {
+    /// Adds an object.
+    pub fn add(&mut self, value: &Value) -> Result<(), serde_saphyr::ser::Error> {
+        if !self.text.is_empty() {
+            self.text.push_str("---\n");
+        }
+        self.text.push_str(&yaml(value)?);
+        Ok(())
+    }
+
+    /// The stream.
+    pub fn finish(self) -> String {
+        self.text
+    }
 }
 
 /// Objects as one `List`, as `kubectl get -o json` prints several.
 pub fn json_list<'v>(values: impl IntoIterator<Item = &'v Value>) -> String {
-    let items: Vec<&Value> = values.into_iter().collect();
-    json_text(&json!({"apiVersion": "v1", "kind": "List", "items": items}))
+    let mut list = JsonList::default();
+    values.into_iter().for_each(|value| list.add(value));
+    list.finish()
+}
+
+/// A `List` in the making, as indented JSON.
+#[derive(Debug, Default)]
+pub struct JsonList {
+    /// The items, indented, with a newline before each.
+    items: String,
+}
+
+impl JsonList {
+    /// Adds an object.
+    pub fn add(&mut self, value: &Value) {
+        if !self.items.is_empty() {
+            self.items.push(',');
+        }
+        // Newlines within texts are escaped.
+        for line in format!("{value:#}").lines() {
+            self.items.push_str("\n    ");
+            self.items.push_str(line);
+        }
+    }
+
+    /// The list.
+    pub fn finish(self) -> String {
+        let mut text = self.items;
+        text.insert_str(0, "{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"List\",\n  \"items\": [");
+        text.push_str(if text.ends_with('[') { "]\n}\n" } else { "\n  ]\n}\n" });
+        text
+    }
 }
 
 /// A value as indented JSON, with a newline at the end.
@@ -123,7 +176,7 @@ fn needs_escape(c: char) -> bool {
 mod tests {
     use insta::assert_snapshot;
     use proptest::prelude::*;
-    use serde_json::Map;
+    use serde_json::{Map, json};
 
     use super::*;
     use crate::manifest;
@@ -287,6 +340,10 @@ mod tests {
         ");
         assert_eq!(read_back(&stream), [a.clone(), b.clone()]);
         assert_eq!(yaml_stream([]).unwrap(), "");
+        for values in [vec![], vec![&a], vec![&a, &b]] {
+            let whole = json_text(&json!({"apiVersion": "v1", "kind": "List", "items": values}));
+            assert_eq!(json_list(values), whole);
+        }
         let list = json_list([&a, &b]);
         assert!(list.starts_with("{\n  \"apiVersion\": \"v1\",\n  \"kind\": \"List\",\n  \"items\": [\n"));
         assert_eq!(read_back(&list), [a, b]);

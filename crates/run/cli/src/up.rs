@@ -44,7 +44,7 @@ use crate::{Failure, chain};
 
 /// The least time between two views that are drawn, or two batches of lines.
 const BEAT: Duration = Duration::from_millis(100);
-/// The Service that the API server is told to find the manager at. There is none: the engine calls it in process.
+/// The Service at which the API server is to find the manager. It does not exist: the engine calls the manager in process.
 const SERVICE: &str = "pillion-webhook";
 /// The node measures usage this often: recommendations and resizes are seen while one watches. Elsewhere it is once a minute.
 const RIGHTSIZING: Duration = Duration::from_secs(15);
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &UpArgs, documents: Vec<Document>) -> Result<(), Failure
             .map_err(|error| Failure::misuse(format!("--images {}: {}", path.display(), chain(&error))))?,
         None => ImageMap::default(),
     };
-    // What goes wrong behind the scenes; RUST_LOG tells more. The live view has the terminal for itself.
+    // What goes wrong behind the scenes; RUST_LOG shows more. The live view has the terminal for itself.
     if !is_live(args) || std::env::var_os("RUST_LOG").is_some() {
         let filter = EnvFilter::builder().with_default_directive(LevelFilter::ERROR.into()).from_env_lossy();
         // An error means that somebody else listens already.
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &UpArgs, documents: Vec<Document>) -> Result<(), Failure
         // It would panic over a stderr that is gone.
         let _ = log.log_internal_errors(false).try_init();
     }
-    // An error means that it was told before, which is as good.
+    // An error means that one is installed already, which is as good.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(session(args, documents, images));
@@ -112,7 +112,7 @@ async fn session(args: &UpArgs, documents: Vec<Document>, images: ImageMap) -> R
         outcome = play(args, &home, &engine, documents) => outcome,
         () = interrupts.next() => Ok(End::Interrupted),
     };
-    // Containers may take a while to end; what went wrong is told before.
+    // Containers may take a while to end; what went wrong is reported before.
     let outcome = outcome.map_err(|failure| Failure::Told(crate::tell(&failure)));
     let stopping = engine.stop(LONGEST_GRACE);
     let say_so = async {
@@ -309,6 +309,17 @@ fn quoted(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_job_of_kubernetes_own_is_waited_for() {
+        for (api_version, expected) in
+            [("batch/v1", true), ("batch.example.com/v1", false), ("jobs.example.com/v1", false)]
+        {
+            let text = format!("{{apiVersion: {api_version}, kind: Job, metadata: {{name: a}}}}");
+            let (documents, _) = crate::manifest::parse(&"a.yaml".into(), &text);
+            assert_eq!(documents.iter().map(is_job).collect::<Vec<_>>(), [expected], "{api_version}");
+        }
+    }
 
     #[test]
     fn a_path_is_quoted_when_a_shell_would_take_it_apart() {

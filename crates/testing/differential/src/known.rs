@@ -18,7 +18,7 @@ pub struct Known {
     pub step: String,
     /// Where the answers may differ, with everything below; `answer` is everywhere.
     pub what: String,
-    /// Why it is meant, as a reader of the documentation is told it.
+    /// Why it is meant, as the documentation says it.
     pub reason: String,
 }
 

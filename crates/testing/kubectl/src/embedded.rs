@@ -18,7 +18,7 @@ pub struct Embedded {
 impl Embedded {
     /// Starts one, in the runtime of the caller.
     pub async fn start() -> anyhow::Result<Embedded> {
-        // An error means that it was told before, which is as good.
+        // An error means that one is installed already, which is as good.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let server = ApiServer::new(Config::in_memory());
         server.bootstrap().await?;

@@ -31,3 +31,27 @@ wait_while() {
         fi
     done < <($1 -v=6 2>&1)
 }
+
+# while_forwarding COUNT ARGUMENTS COMMAND: what COMMAND prints while `kubectl port-forward ARGUMENTS` forwards so many ports, whose local
+# numbers are $1, $2 and so on. If kubectl ends because of an error, then what it says about it.
+while_forwarding() {
+    local count=$1 command=$3 ports=() line
+    coproc FORWARD { exec kubectl port-forward $2 2>&1; }
+    local pid=$FORWARD_PID
+    exec {said}<&"${FORWARD[0]}"
+    while ((${#ports[@]} < count)) && IFS= read -r -t 20 -u "$said" line; do
+        if [[ $line =~ ^Forwarding\ from\ 127\.0\.0\.1:([0-9]+) ]]; then ports+=("${BASH_REMATCH[1]}"); fi
+    done
+    set -- "${ports[@]}"
+    eval "$command"
+    if [[ $command == *'# fails' ]]; then
+        while IFS= read -r -t 20 -u "$said" line; do printf '%s\n' "$line"; done
+    else
+        kill "$pid"
+    fi
+}
+
+# fetch PORT PATH: a file that is served on a port of this machine.
+fetch() {
+    busybox wget -qO- "http://127.0.0.1:$1/$2"
+}

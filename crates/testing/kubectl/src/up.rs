@@ -8,14 +8,14 @@ use anyhow::Context as _;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// `pillion up` without manifests. It is told to end when this is dropped, and is waited for.
+/// `pillion up` without manifests. It is asked to exit when this is dropped, and is waited for.
 pub struct Up {
     child: Child,
     kubeconfig: PathBuf,
 }
 
 impl Up {
-    /// Starts the program at `PILLION`, and returns when it has told its kubeconfig.
+    /// Starts the program at `PILLION`, and returns when it has printed the path of its kubeconfig.
     pub fn start() -> anyhow::Result<Up> {
         let program =
             std::env::var_os("PILLION").context("PILLION names the program; `cargo xtask test real` sets it")?;

@@ -27,7 +27,9 @@ sessions! {
     a_deployment_is_rolled_out,
     a_job_is_waited_for,
     a_namespace_goes_with_all_in_it,
+    containers_are_attached_to,
     containers_are_entered,
+    ports_are_forwarded,
 }
 
 async fn a_cluster_and_pillion_up_make_kubectl_print_the_same(name: &str) -> anyhow::Result<()> {

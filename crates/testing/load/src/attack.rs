@@ -1,8 +1,8 @@
-//! Clients that mean harm: what they cost the manager, and those who wait for its answers.
+//! Clients that mean harm: what they cost the manager or the embedded API server, and those who wait for their answers.
 //!
 //! ```text
-//!  good requests ─▶ manage (a child): their 99th percentile, and its memory
-//!  attack ─▶ discard (a child), then ─▶ manage: the same clients, on the same machine, in the same run
+//!  good requests ─▶ manage or serve (a child): their 99th percentile, and its memory
+//!  attack ─▶ discard (a child), then ─▶ manage or serve: the same clients, on the same machine, in the same run
 //! ```
 
 use std::sync::Arc;
@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
 use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 
@@ -31,9 +32,12 @@ const PAUSE: Duration = Duration::from_millis(4);
 /// How often the memory is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Attacks on the webhooks.
+/// Attacks on the webhooks, or on the API server.
 #[derive(Args, Clone)]
 pub(crate) struct Attack {
+    /// Who is attacked.
+    #[arg(long, value_enum, default_value_t)]
+    on: On,
     /// SidecarSets.
     #[arg(long, default_value_t = 100)]
     sets: usize,
@@ -51,11 +55,23 @@ pub(crate) struct Attack {
     only: Option<String>,
 }
 
+/// Who is attacked.
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum On {
+    /// The webhooks of the manager.
+    #[default]
+    Manager,
+    /// The embedded API server.
+    Apiserver,
+}
+
 /// What an attacker does.
 #[derive(Clone, Copy)]
 enum Kind {
     /// Requests with this body, one after the other.
     Bodies { clients: usize, path: &'static str, body: fn() -> Bytes },
+    /// The same by somebody who has the owner's token: the method, and the type of the body.
+    Requests { clients: usize, method: &'static str, path: &'static str, content: &'static str, body: fn() -> Bytes },
     /// Bytes that are no TLS.
     NoTls { clients: usize },
     /// Connections on which nothing comes, half of them without TLS.
@@ -78,11 +94,85 @@ const ATTACKS: [(&str, Kind); 8] = [
     ("200 slow clients", Kind::Slow { clients: 200 }),
 ];
 
-/// What good requests and the manager went through.
+const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+const ATTACKS_ON_THE_API_SERVER: [(&str, Kind); 8] = [
+    (
+        "bodies of 10 MiB, without a token",
+        Kind::Bodies { clients: 8, path: CONFIG_MAPS, body: || filled(10 << 20, b' ') },
+    ),
+    (
+        "bodies of 2 MiB, which are read",
+        Kind::Requests {
+            clients: 8,
+            method: "POST",
+            path: CONFIG_MAPS,
+            content: "application/json",
+            body: || filled(2 << 20, b' '),
+        },
+    ),
+    (
+        "deep JSON",
+        Kind::Requests {
+            clients: 8,
+            method: "POST",
+            path: CONFIG_MAPS,
+            content: "application/json",
+            body: || filled(1 << 20, b'['),
+        },
+    ),
+    (
+        "alias bombs",
+        Kind::Requests { clients: 8, method: "POST", path: CONFIG_MAPS, content: "application/yaml", body: bomb },
+    ),
+    (
+        "patches of 20,000 fields",
+        Kind::Requests {
+            clients: 3,
+            method: "PATCH",
+            path: WIDE,
+            content: "application/merge-patch+json",
+            body: label,
+        },
+    ),
+    ("garbage instead of TLS", Kind::NoTls { clients: 16 }),
+    ("500 idle connections", Kind::Idle { clients: 500 }),
+    ("200 slow clients", Kind::Slow { clients: 200 }),
+];
+
+/// What is attacked, and what good clients want of it.
+struct Subject {
+    target: Target,
+    process: Process,
+    good: Good,
+}
+
+enum Process {
+    Manager(Running),
+    ApiServer(Server),
+}
+
+#[derive(Clone)]
+struct Good {
+    method: Method,
+    path: &'static str,
+    body: Bytes,
+}
+
+impl Subject {
+    fn resident(&self) -> anyhow::Result<u64> {
+        Ok(match &self.process {
+            Process::Manager(running) => running.usage()?.resident,
+            Process::ApiServer(server) => server.usage()?.resident,
+        })
+    }
+}
+
+/// What good requests and the server went through.
 struct Seen {
     p99: Duration,
     failed: usize,
-    /// Bytes above what the manager held before.
+    /// Bytes above what the server held before.
     memory: u64,
 }
 
@@ -90,25 +180,40 @@ impl Attack {
     pub(crate) async fn run(&self) -> anyhow::Result<()> {
         let folder = tempfile::tempdir()?;
         let server = Server::embedded("embedded", folder.path(), None)?;
-        fill(&Target::of(&server.kubeconfig).await?, self.sets, 0, 0).await?;
-        let manager = start(&["manage".as_ref(), server.kubeconfig.as_os_str()])?;
+        let api = Target::of(&server.kubeconfig).await?;
+        let (subject, attacks, _server) = match self.on {
+            On::Manager => {
+                fill(&api, self.sets, 0, 0).await?;
+                let manager = start(&["manage".as_ref(), server.kubeconfig.as_os_str()])?;
+                let body = Bytes::from(manage::review().to_string());
+                let good = Good { method: Method::POST, path: "/mutate-pod", body };
+                let target = Target::webhook(&manager.ready)?;
+                (Subject { target, process: Process::Manager(manager), good }, ATTACKS, Some(server))
+            }
+            On::Apiserver => {
+                make_wide(&api).await?;
+                let good = Good { method: Method::GET, path: "/api/v1/namespaces/default", body: Bytes::new() };
+                (Subject { target: api, process: Process::ApiServer(server), good }, ATTACKS_ON_THE_API_SERVER, None)
+            }
+        };
         let discard = start(&["discard".as_ref()])?;
+        let discard_target = Target::webhook(&discard.ready)?.with_credentials_of(&subject.target);
         let mut table = Table::new();
         table.load_style(UTF8_HORIZONTAL_ONLY).set_header([
             "attack",
             "99th percentile of good requests",
             "while it hits a server that throws everything away",
             "ratio",
-            "memory of the manager",
+            "memory of the server",
             "good requests that failed",
         ]);
         let wanted = |name: &str| self.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
-        for (name, kind) in ATTACKS.into_iter().filter(|(name, _)| wanted(name)) {
+        for (name, kind) in attacks.into_iter().filter(|(name, _)| wanted(name)) {
             eprintln!("{name} …");
             let mut pairs = Vec::new();
             for _ in 0..self.rounds.max(1) {
-                let apart = self.attacked(&manager, &discard, kind).await?;
-                pairs.push((apart, self.attacked(&manager, &manager, kind).await?));
+                let apart = self.attacked(&subject, &discard_target, kind).await?;
+                pairs.push((apart, self.attacked(&subject, &subject.target, kind).await?));
             }
             let ratio = |(apart, seen): &(Seen, Seen)| seen.p99.as_secs_f64() / apart.p99.as_secs_f64();
             pairs.sort_by(|one, two| ratio(one).total_cmp(&ratio(two)));
@@ -124,29 +229,28 @@ impl Attack {
                 failed.to_string(),
             ]);
         }
-        println!("{table}\nratio: at most 2; the manager may hold 160 MiB of requests");
+        println!("{table}\nratio: at most 2; the server may hold 160 MiB of requests");
         Ok(())
     }
 
-    /// What good requests to the manager go through while `victim` is attacked.
-    async fn attacked(&self, manager: &Running, victim: &Running, kind: Kind) -> anyhow::Result<Seen> {
-        let (good, victim) = (Target::webhook(&manager.ready)?, Target::webhook(&victim.ready)?);
+    /// What good requests to the subject go through while `victim` is attacked.
+    async fn attacked(&self, subject: &Subject, victim: &Target, kind: Kind) -> anyhow::Result<Seen> {
         let over = Arc::new(AtomicBool::new(false));
         let mut attackers = JoinSet::new();
-        let before = manager.usage()?.resident;
-        attack(&mut attackers, kind, &victim, &over);
+        let before = subject.resident()?;
+        attack(&mut attackers, kind, victim, &over);
         let seconds = if matches!(kind, Kind::Slow { .. }) { self.slow_seconds } else { self.seconds };
         let end = Instant::now() + Duration::from_secs(seconds);
         let failed = Arc::new(AtomicUsize::new(0));
         let mut clients = JoinSet::new();
         for i in 0..GOOD {
-            let (good, failed) = (good.clone(), Arc::clone(&failed));
-            clients.spawn(async move { ask_until(end, &good, i % 2 == 0, &failed).await });
+            let (target, good, failed) = (subject.target.clone(), subject.good.clone(), Arc::clone(&failed));
+            clients.spawn(async move { ask_until(end, &target, &good, i % 2 == 0, &failed).await });
         }
         let mut most = before;
         while Instant::now() < end {
             tokio::time::sleep(LOOK).await;
-            most = most.max(manager.usage()?.resident);
+            most = most.max(subject.resident()?);
         }
         let mut times: Vec<Duration> = clients.join_all().await.into_iter().flatten().collect();
         over.store(true, Ordering::Relaxed);
@@ -159,8 +263,13 @@ impl Attack {
 }
 
 /// The times of good requests until `end`.
-async fn ask_until(end: Instant, target: &Target, is_reconnecting: bool, failed: &AtomicUsize) -> Vec<Duration> {
-    let body = Bytes::from(manage::review().to_string());
+async fn ask_until(
+    end: Instant,
+    target: &Target,
+    good: &Good,
+    is_reconnecting: bool,
+    failed: &AtomicUsize,
+) -> Vec<Duration> {
     let mut times = Vec::new();
     let mut connection = None;
     let mut count = 0;
@@ -175,7 +284,7 @@ async fn ask_until(end: Instant, target: &Target, is_reconnecting: bool, failed:
                 connection = Some(target.connect().await?);
             }
             match &mut connection {
-                Some(open) => open.ask(&Method::POST, "/mutate-pod", &body).await,
+                Some(open) => open.ask(&good.method, good.path, &good.body).await,
                 None => anyhow::bail!("there is no connection"),
             }
         };
@@ -193,11 +302,16 @@ async fn ask_until(end: Instant, target: &Target, is_reconnecting: bool, failed:
 
 fn attack(tasks: &mut JoinSet<()>, kind: Kind, target: &Target, over: &Arc<AtomicBool>) {
     let clients = match kind {
-        Kind::Bodies { clients, .. } | Kind::NoTls { clients } | Kind::Idle { clients } | Kind::Slow { clients } => {
-            clients
-        }
+        Kind::Bodies { clients, .. }
+        | Kind::Requests { clients, .. }
+        | Kind::NoTls { clients }
+        | Kind::Idle { clients }
+        | Kind::Slow { clients } => clients,
     };
-    let body = if let Kind::Bodies { body, .. } = kind { body() } else { Bytes::new() };
+    let body = match kind {
+        Kind::Bodies { body, .. } | Kind::Requests { body, .. } => body(),
+        _ => Bytes::new(),
+    };
     for i in 0..clients {
         let (target, over, body) = (target.clone(), Arc::clone(over), body.clone());
         tasks.spawn(async move {
@@ -229,6 +343,18 @@ async fn once(kind: Kind, client: usize, target: &Target, body: &Bytes) -> anyho
                 stream.write_all(body).await?;
                 stream.write_all(b"\r\n0\r\n\r\n").await?;
             }
+            stream.flush().await?;
+            let mut answer = [0; 1024];
+            let _length = stream.read(&mut answer).await?;
+        }
+        Kind::Requests { method, path, content, .. } => {
+            let mut stream = target.tls().await?;
+            let (length, authorization) = (body.len(), target.authorization_line());
+            let head = format!(
+                "{method} {path} HTTP/1.1\r\nhost: api\r\n{authorization}content-type: {content}\r\ncontent-length: {length}\r\n\r\n"
+            );
+            stream.write_all(head.as_bytes()).await?;
+            stream.write_all(body).await?;
             stream.flush().await?;
             let mut answer = [0; 1024];
             let _length = stream.read(&mut answer).await?;
@@ -281,4 +407,43 @@ fn nothings() -> Bytes {
     let objects = "{},".repeat(8_000_000);
     format!(r#"{{"request":{{"uid":"1","desiredAPIVersion":"apps.kruise.io/v1beta1","objects":[{objects}{{}}]}}}}"#)
         .into()
+}
+
+/// A custom resource with 20,000 fields.
+const WIDE: &str = "/apis/attack.example/v1/namespaces/default/wides/wide";
+
+async fn make_wide(target: &Target) -> anyhow::Result<()> {
+    let fields = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let schema = json!({"type": "object", "properties": {"spec": fields}});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "wides.attack.example"},
+        "spec": {
+            "group": "attack.example", "scope": "Namespaced",
+            "names": {"plural": "wides", "singular": "wide", "kind": "Wide", "listKind": "WideList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+    });
+    let mut connection = target.connect().await?;
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    connection.must(&Method::POST, definitions, &Bytes::from(definition.to_string())).await?;
+    let spec: serde_json::Map<String, Value> = (0..20_000).map(|number| (format!("f{number}"), json!("v"))).collect();
+    let wide = json!({"apiVersion": "attack.example/v1", "kind": "Wide", "metadata": {"name": "wide"}, "spec": spec});
+    let path = "/apis/attack.example/v1/namespaces/default/wides";
+    connection.must(&Method::POST, path, &Bytes::from(wide.to_string())).await?;
+    Ok(())
+}
+
+/// Changes one label: what it costs is the object.
+fn label() -> Bytes {
+    Bytes::from_static(br#"{"metadata":{"labels":{"a":"b"}}}"#)
+}
+
+/// Aliases of aliases, which stand for 10 to the power of 9.
+fn bomb() -> Bytes {
+    let levels = (1..10).map(|level| {
+        let above = ["*", &format!("a{}", level - 1)].concat();
+        format!("a{level}: &a{level} [{}]\n", vec![above; 10].join(","))
+    });
+    format!("kind: ConfigMap\napiVersion: v1\na0: &a0 x\n{}", levels.collect::<String>()).into()
 }

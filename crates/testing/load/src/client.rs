@@ -80,6 +80,18 @@ impl Target {
         })
     }
 
+    /// The same server, for somebody who has the credentials of the other.
+    pub(crate) fn with_credentials_of(mut self, other: &Target) -> Target {
+        self.authorization.clone_from(&other.authorization);
+        self
+    }
+
+    /// The line of a request that says who sends it.
+    pub(crate) fn authorization_line(&self) -> String {
+        let value = self.authorization.as_ref().and_then(|value| value.to_str().ok());
+        value.map_or_else(String::new, |value| format!("authorization: {value}\r\n"))
+    }
+
     pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
         let stream = self.tls().await?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;

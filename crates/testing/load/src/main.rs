@@ -10,7 +10,7 @@
 //! # Invariants
 //! - Every server gets the same requests, in the same order, from the same code.
 //! - A client is one connection that is open before the clock starts. What is sent is written before, but for names and versions.
-//! - What is told of a server's processor time and memory is told by `/proc`, of all processes that make it up.
+//! - A server's processor time and memory are those in `/proc`, of all processes that make it up.
 
 mod attack;
 mod child;
@@ -149,7 +149,7 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         _ => {}
     }
-    // An error means that it was told before, which is as good.
+    // An error means that one is installed already, which is as good.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     if let Some(command) = arguments.command {

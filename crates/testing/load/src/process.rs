@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-/// Linux tells processor time in hundredths of a second, on every architecture.
+/// Linux reports processor time in hundredths of a second, on every architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// What a process has used, and what it holds.

@@ -180,8 +180,8 @@ impl TestCluster {
     }
 }
 
-/// rustls wants to be told once which cryptography a program uses.
+/// rustls needs to know once which cryptography provider a program uses.
 pub(crate) fn install_crypto_provider() {
-    // An error means that it was told before, which is as good.
+    // An error means that one is installed already, which is as good.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
 }

@@ -90,6 +90,11 @@ fn check_options(call: &Call<'_>) -> Result<()> {
 
 /// `nodes/proxy`
 pub(super) async fn proxy(call: &Call<'_>) -> Result<Response> {
+    // What a kubelet serves besides texts is a way into containers.
+    let first = call.path.rest.iter().find(|part| !part.is_empty()).map(String::as_str).unwrap_or_default();
+    if call.upgrade.is_some() || matches!(first, "exec" | "attach" | "portForward") {
+        check_owner(call, "nodes/proxy")?;
+    }
     read::stored(call).await?;
     let path = format!("/{}", call.path.rest.join("/"));
     ask(call, call.name(), &path, call.raw_query.as_deref().unwrap_or_default()).await
@@ -117,30 +122,41 @@ async fn ask(call: &Call<'_>, node: &str, path: &str, query: &str) -> Result<Res
     }
 }
 
-/// `pods/exec` and the like: only for whom the cluster belongs to, since a container is a process of that person's machine.
+/// Refuses everybody but the owner of the cluster.
+fn check_owner(call: &Call<'_>, resource: &str) -> Result<()> {
+    if call.user == User::admin() {
+        return Ok(());
+    }
+    let place = match call.namespace() {
+        "" => "at the cluster scope".to_owned(),
+        namespace => format!("in the namespace {namespace:?}"),
+    };
+    let why = format!(
+        "User {:?} cannot create resource {resource:?} in API group \"\" {place}: only the user of the kubeconfig can",
+        call.user.name
+    );
+    Err(Refusal::forbidden(&call.endpoint.group_resource(), call.name(), &why))
+}
+
+/// `pods/exec`, `pods/attach` and `pods/portforward`: only for the owner of the cluster, since a container is a process of the owner's machine.
 pub(super) async fn connection(call: &Call<'_>) -> Result<Response> {
     let subresource = call.path.subresource.as_deref().unwrap_or_default();
-    if call.user != User::admin() {
-        let why = format!(
-            "User {:?} cannot create resource \"pods/{subresource}\" in API group \"\" in the namespace {:?}: only the user of \
-             the kubeconfig can",
-            call.user.name,
-            call.namespace()
-        );
-        return Err(Refusal::forbidden(&call.endpoint.group_resource(), call.name(), &why));
-    }
+    check_owner(call, &format!("pods/{subresource}"))?;
     let pod = read::stored(call).await?;
-    if !matches!(subresource, "exec" | "attach") {
-        return Err(Refusal::bad_request(format!(
-            "pods/{subresource} is not served by this one-machine cluster: its containers are processes of your machine, which you can reach directly"
-        )));
-    }
-    let container = container(call, &pod)?;
+    let (namespace, name) = (call.namespace(), call.name());
+    let path = match subresource {
+        "exec" | "attach" => format!("/{subresource}/{namespace}/{name}/{}", container(call, &pod)?),
+        "portforward" => format!("/portForward/{namespace}/{name}"),
+        _ => {
+            return Err(Refusal::bad_request(format!(
+                "pods/{subresource} is not served by this one-machine cluster: its containers are processes of your machine, which you can reach directly"
+            )));
+        }
+    };
     let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
     if node.is_empty() {
-        return Err(Refusal::bad_request(format!("pod {} does not have a host assigned", call.name())));
+        return Err(Refusal::bad_request(format!("pod {name} does not have a host assigned")));
     }
-    let path = format!("/{subresource}/{}/{}/{container}", call.namespace(), call.name());
     let response = ask(call, node, &path, call.raw_query.as_deref().unwrap_or_default()).await?;
     match response.status() {
         StatusCode::SWITCHING_PROTOCOLS => Ok(response),

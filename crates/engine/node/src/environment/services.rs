@@ -1,4 +1,4 @@
-//! Variables that tell a container where services are.
+//! Environment variables with the addresses of Services.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
 //! What users read of containers: last words, and why one does not start, in the words of containerd and the kubelet.
 
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::net::IpAddr;
 use std::path::Path;
 
 use futures::StreamExt as _;
@@ -46,6 +47,15 @@ pub(super) fn not_executed(error: &StartError) -> String {
              {error}: unknown"
         ),
     }
+}
+
+/// Why no connection to a port of a pod is made.
+pub(super) fn not_connected(address: IpAddr, port: u16, error: &io::Error) -> String {
+    let why = match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        _ => error.to_string(),
+    };
+    format!("failed to connect to localhost:{port} inside the pod: dial tcp4 {address}:{port}: connect: {why}")
 }
 
 /// The last words of a container: the end of its termination message file, or else of its log, if that is wanted.

@@ -1,10 +1,12 @@
 //! The streams of a command over one WebSocket, as `v5.channel.k8s.io` has them: the first byte of each message names the stream.
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
-use bytes::{BufMut as _, Bytes, BytesMut};
-use futures::stream::{BoxStream, SplitSink, SplitStream};
+use bytes::{BufMut as _, BytesMut};
+use futures::stream::{SplitSink, SplitStream};
 use futures::{FutureExt as _, SinkExt as _, StreamExt as _};
-use pillion_process::{Session, SessionExit, SessionStreams, StartError, Terminal};
+use pillion_process::{
+    AttachedInput, AttachedOutput, Attachment, Session, SessionExit, SessionStreams, Source, StartError, Terminal,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -64,29 +66,30 @@ impl Channels {
         if self.sink.send(message(first, &[])).await.is_err() {
             return;
         }
-        let stdin = self.reads_stdin.then_some(stdin);
+        let input = if self.reads_stdin { Input::Command(stdin) } else { Input::None };
         let output = Output { sink: &mut self.sink, wants: [self.wants_stdout, self.wants_stderr] };
         let status = tokio::select! {
-            () = receive(&mut self.stream, stdin, terminal) => return,
+            _ = receive(&mut self.stream, input, terminal.as_ref()) => return,
             status = output.send(stdout, stderr, &mut exit) => status,
         };
         self.close(&status).await;
     }
 
-    /// Sends lines to the client until there are no more.
-    pub(super) async fn copy(mut self, mut lines: BoxStream<'static, Bytes>) {
-        let copied = async {
-            self.sink.send(message(STDOUT, &[])).await?;
-            while let Some(line) = lines.next().await {
-                self.sink.send(message(STDOUT, &line)).await?;
-            }
-            Ok::<(), axum::Error>(())
+    /// Connects the client with a container, until the container ends or the client detaches.
+    pub(super) async fn attach(mut self, attachment: Attachment) {
+        let Attachment { stdin, output, terminal } = attachment;
+        // An empty message lets the client know that it is connected.
+        let first = if self.wants_stdout { STDOUT } else { STDERR };
+        if self.sink.send(message(first, &[])).await.is_err() {
+            return;
+        }
+        let input = stdin.filter(|_| self.reads_stdin).map_or(Input::None, Input::Container);
+        let to_client = Output { sink: &mut self.sink, wants: [self.wants_stdout, self.wants_stderr] };
+        let left = tokio::select! {
+            left = receive(&mut self.stream, input, terminal.as_deref()) => left,
+            () = to_client.copy(output) => Left::Detached,
         };
-        let is_copied = tokio::select! {
-            () = receive(&mut self.stream, None, None) => false,
-            copied = copied => copied.is_ok(),
-        };
-        if is_copied {
+        if left == Left::Detached {
             self.close(&success()).await;
         }
     }
@@ -99,22 +102,60 @@ impl Channels {
     }
 }
 
-/// Hands on what the client sends. Returns when the client is gone.
-async fn receive(stream: &mut SplitStream<WebSocket>, mut stdin: Option<pipe::Sender>, terminal: Option<Terminal>) {
+/// Where the client's input goes.
+enum Input {
+    None,
+    Command(pipe::Sender),
+    Container(AttachedInput),
+}
+
+impl Input {
+    /// A process that no longer reads is no reason to end it.
+    async fn write(&mut self, data: &[u8]) {
+        let written = match self {
+            Input::None => return,
+            Input::Command(writer) => writer.write_all(data).await,
+            Input::Container(input) => input.write_all(data).await,
+        };
+        if written.is_err() {
+            *self = Input::None;
+        }
+    }
+
+    /// The client sends no more input. Returns whether it stays connected: one that has had its say in a container that others can attach
+    /// to as well, detaches.
+    async fn close(&mut self) -> bool {
+        let stays = match &self {
+            Input::Container(input) => input.close().await,
+            Input::None | Input::Command(_) => true,
+        };
+        *self = Input::None;
+        stays
+    }
+}
+
+/// Why nothing more comes from a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// Its connection has ended.
+    Gone,
+    /// It is done, and waits for the status.
+    Detached,
+}
+
+/// Hands on what the client sends, until it is gone.
+async fn receive(stream: &mut SplitStream<WebSocket>, mut input: Input, terminal: Option<&Terminal>) -> Left {
     while let Some(Ok(message)) = stream.next().await {
         let Message::Binary(bytes) = message else { continue };
         match bytes.split_first() {
-            Some((&STDIN, data)) => {
-                // A command that no longer reads is no reason to end it.
-                if let Some(writer) = &mut stdin
-                    && writer.write_all(data).await.is_err()
-                {
-                    stdin = None;
+            Some((&STDIN, data)) => input.write(data).await,
+            Some((&CLOSE, [STDIN])) => {
+                if !input.close().await {
+                    return Left::Detached;
                 }
             }
-            Some((&CLOSE, [STDIN])) => stdin = None,
             Some((&RESIZE, data)) => {
-                if let (Some(terminal), Ok(size)) = (&terminal, serde_json::from_slice::<Size>(data)) {
+                if let (Some(terminal), Ok(size)) = (terminal, serde_json::from_slice::<Size>(data)) {
                     // The command may have ended.
                     let _ = terminal.resize(size.width, size.height);
                 }
@@ -122,6 +163,8 @@ async fn receive(stream: &mut SplitStream<WebSocket>, mut stdin: Option<pipe::Se
             _ => {}
         }
     }
+    input.close().await;
+    Left::Gone
 }
 
 struct Output<'a> {
@@ -131,6 +174,14 @@ struct Output<'a> {
 }
 
 impl Output<'_> {
+    /// Sends what a container writes, until it has ended.
+    async fn copy(mut self, mut output: AttachedOutput) {
+        while let Some((source, bytes)) = output.next().await {
+            let channel = if source == Source::Stderr { STDERR } else { STDOUT };
+            self.forward(channel, &mut BytesMut::from(bytes.as_slice())).await;
+        }
+    }
+
     /// Sends what the command writes, until it has ended. Returns its status.
     async fn send(
         mut self,

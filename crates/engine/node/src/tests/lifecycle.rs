@@ -107,6 +107,22 @@ async fn native_sidecars_start_first_and_end_last() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_ephemeral_container_starts_in_a_running_pod_and_ends_once() {
+    let cluster = cluster::simulated().await;
+    cluster.create_annotated("a", "debugger: 30s exit 3", one()).await;
+    cluster.until_phase("a", "Running").await;
+    let debugger = json!({"name": "debugger", "image": "shell", "command": ["sh"], "stdin": true, "tty": true});
+    cluster.patch("a", Some("ephemeralcontainers"), json!({"spec": {"ephemeralContainers": [debugger]}})).await;
+    let debugger = |pod: &Value| pod["status"]["ephemeralContainerStatuses"][0].clone();
+    cluster.until("a", |pod| debugger(pod)["state"]["running"].is_object()).await;
+    cluster.until("a", |pod| debugger(pod)["state"]["terminated"]["exitCode"] == 3).await;
+    cluster::pass(Duration::from_mins(10)).await;
+    let pod = cluster.get("a").await.unwrap();
+    assert_eq!(debugger(&pod)["restartCount"], 0);
+    assert_eq!(pod["status"]["phase"], "Running");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deleted_pod_has_its_grace_and_then_goes() {
     let cluster = cluster::simulated().await;
     let spec = json!({"terminationGracePeriodSeconds": 20, "containers": [{"name": "main"}]});

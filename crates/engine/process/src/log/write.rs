@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use super::Progress;
 use super::entry::{Cutter, Piece, format};
+use crate::attach::{Clients, Source};
 
 /// A file is put aside when it is larger, as the kubelet does by default.
 const LARGEST: u64 = 10 * 1024 * 1024;
@@ -19,8 +20,14 @@ const LARGEST: u64 = 10 * 1024 * 1024;
 /// So many files to an attempt, the one that is written among them.
 const FILES: usize = 5;
 
-/// Writes what comes from the pipes until both are closed.
-pub(crate) async fn pump(path: PathBuf, stdout: Receiver, stderr: Receiver, progress: watch::Sender<Progress>) {
+/// Writes what comes from the pipes until both are closed, and hands it to those who are attached.
+pub(crate) async fn pump(
+    path: PathBuf,
+    stdout: Receiver,
+    stderr: Receiver,
+    progress: watch::Sender<Progress>,
+    clients: Clients,
+) {
     let mut log = Log { path, file: None, size: 0, largest: LARGEST, lost: 0, progress };
     let mut streams = [("stdout", stdout, Cutter::default(), true), ("stderr", stderr, Cutter::default(), true)];
     let mut buffers = [vec![0; 8 * 1024], vec![0; 8 * 1024]];
@@ -40,6 +47,8 @@ pub(crate) async fn pump(path: PathBuf, stdout: Receiver, stderr: Receiver, prog
             pieces.extend(cutter.finish());
         }
         log.append(name, &pieces);
+        let source = if which == 0 { Source::Stdout } else { Source::Stderr };
+        clients.send(source, &buffers[which][..length]).await;
     }
     log.progress.send_modify(|progress| progress.finished = true);
 }

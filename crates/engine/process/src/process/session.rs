@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::pty::openpty;
@@ -11,7 +12,9 @@ use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 
 use super::Process;
+use crate::attach::AttachedInput;
 use crate::message::Answer;
+use crate::pod::Input;
 use crate::start_error::StartError;
 
 /// A command that runs inside a container.
@@ -73,6 +76,35 @@ fn on_a_terminal() -> io::Result<(SessionStreams, Vec<OwnedFd>)> {
     let (stdin, stdout) = (pipe::Sender::from_file_unchecked(near()?)?, pipe::Receiver::from_file_unchecked(near()?)?);
     let terminal = Some(Terminal(pair.master));
     Ok((SessionStreams { stdin, stdout, stderr: None, terminal }, vec![pair.slave]))
+}
+
+/// The near ends of a container's own streams.
+#[derive(Debug)]
+pub(crate) struct ContainerStreams {
+    pub(super) output: [pipe::Receiver; 2],
+    pub(super) stdin: Option<AttachedInput>,
+    pub(super) terminal: Option<Arc<Terminal>>,
+    /// What the container is given to read, or its terminal.
+    pub(super) far: Option<OwnedFd>,
+}
+
+impl ContainerStreams {
+    /// The streams of a container that writes to these pipes unless it has a terminal.
+    pub(crate) fn new(input: Input, [stdout, stderr]: [pipe::Receiver; 2]) -> io::Result<ContainerStreams> {
+        if input.terminal {
+            let (SessionStreams { stdin, stdout, terminal, .. }, mut far) = on_a_terminal()?;
+            let stdin = input.stdin.then(|| AttachedInput::new(stdin, false));
+            let terminal = terminal.map(Arc::new);
+            return Ok(ContainerStreams { output: [stdout, stderr], stdin, terminal, far: far.pop() });
+        }
+        let (stdin, far) = if input.stdin {
+            let (stdin, far) = pipe::pipe()?;
+            (Some(AttachedInput::new(stdin, input.once)), Some(far.into_blocking_fd()?))
+        } else {
+            (None, None)
+        };
+        Ok(ContainerStreams { output: [stdout, stderr], stdin, terminal: None, far })
+    }
 }
 
 /// The end of a command. Dropped before that, it ends the command with all that it has started.

@@ -43,7 +43,12 @@ pub(super) fn supervise(config: &PodConfig) -> io::Result<()> {
     let ended = children_ended()?;
     let Some(Request::Start(container)) = channel.wait()? else { return Ok(()) };
     let Container { command, mounts, memory_limit } = container;
-    match isolate(config, &command, &mounts).and_then(|()| spawn(&command, Streams::Own)) {
+    let streams = match (command.stdin, channel.descriptor()) {
+        (Stdin::Terminal, Some(terminal)) => Streams::Terminal(terminal),
+        (Stdin::Given, Some(input)) => Streams::Input(input),
+        _ => Streams::Own,
+    };
+    match isolate(config, &command, &mounts).and_then(|()| spawn(&command, streams)) {
         Ok(first) => {
             channel.send(&Report::Started)?;
             let (oom_killed, cpu, execs) = (false, Duration::ZERO, HashMap::new());
@@ -79,6 +84,8 @@ fn isolate(config: &PodConfig, command: &CommandSpec, volumes: &[Mount]) -> Resu
 enum Streams {
     /// It reads nothing, and writes where this process does.
     Own,
+    /// It reads this, and writes where this process does.
+    Input(OwnedFd),
     /// It reads nothing, and writes everything here.
     Output(OwnedFd),
     /// It reads and writes a terminal.
@@ -94,6 +101,10 @@ impl Streams {
             Streams::Own => {
                 command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
                 return Ok(None);
+            }
+            Streams::Input(input) => {
+                command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
+                return Ok(Some(input));
             }
             Streams::Output(output) => (None, output.try_clone()?, output),
             Streams::Terminal(terminal) => (Some(terminal.try_clone()?), terminal.try_clone()?, terminal),

@@ -2,6 +2,7 @@
 //! as a user without privileges if that is root.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot set its stage stops there")]
 
+mod attached;
 mod ends;
 mod files;
 mod isolation;

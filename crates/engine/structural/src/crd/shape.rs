@@ -1,4 +1,4 @@
-//! Structural schemas: every field of an object has one type, declared in one place. `allOf` and the like only narrow values.
+//! Structural schemas: every field of an object has one type, declared in one place. `allOf`, `anyOf`, `oneOf` and `not` only narrow values.
 
 use std::collections::BTreeMap;
 
@@ -214,7 +214,7 @@ fn values(schema: &Schema, skip_any_of: bool, skip_first_any_of: bool, path: &Pa
     }
 }
 
-/// A branch of `allOf` and the like may say nothing about the shape.
+/// A branch of `allOf`, `anyOf`, `oneOf` or `not` may say nothing about the shape.
 fn nested(schema: &Schema, skip_any_of: bool, path: &Path, errors: &mut Vec<Error>) {
     values(schema, skip_any_of, false, path, errors);
     if let Some(items) = &schema.items {

@@ -119,7 +119,7 @@ pub(super) enum Kind {
     Enum(Value, Vec<Value>),
     Type(Value),
     Invalid(Value),
-    /// Of `anyOf` and the like, which have no place of their own.
+    /// Of `allOf`, `anyOf`, `oneOf` and `not`, which have no place of their own.
     Composite,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Scale {
     pub(super) replicas: i32,
 }
 
-/// The status of a budget, and what there is to tell.
+/// The status of a budget, and what is reported about it.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) status: PodDisruptionBudgetStatus,

@@ -222,7 +222,7 @@ fn move_counters(status: &mut JobStatus, tracked: &HashSet<String>) {
 }
 
 impl Tracking {
-    /// What the status says once the finalizers of these pods, by uid, are gone, and what there is to tell of the end.
+    /// What the status says once the finalizers of these pods, by uid, are gone, and what is reported about the end.
     pub(super) fn conclude(
         &self,
         written: JobStatus,

@@ -1,49 +1,39 @@
 //! What has changed between two views, as lines for a log: one per object, newest state only.
 
+use imbl::OrdMap;
+use imbl::ordmap::DiffItem;
+
 use super::view::{Container, Job, Key, Pod, Role, State, View, short};
 use crate::terminal::clean_line;
 
 /// The lines that lead from the old view to the new one.
 pub(crate) fn changes(old: &View, new: &View) -> Vec<String> {
     let mut lines = Vec::new();
-    for (name, set) in &new.sets {
-        if old.sets.get(name) != Some(set) {
-            lines.push(line("SidecarSet", name, &format!("injects {}", set.containers.join(", "))));
+    let (sets, gone) = difference(&old.sets, &new.sets);
+    for (name, _, set) in sets {
+        lines.push(line("SidecarSet", name, &format!("injects {}", set.containers.join(", "))));
+    }
+    lines.extend(gone.into_iter().map(|name| line("SidecarSet", name, "gone")));
+    let (workloads, gone) = difference(&old.workloads, &new.workloads);
+    for ((kind, key), _, workload) in workloads {
+        lines.push(line(kind, &short(key), &format!("{} ready", workload.ready)));
+    }
+    lines.extend(gone.into_iter().map(|(kind, key)| line(kind, &short(key), "gone")));
+    let (pods, gone) = difference(&old.pods, &new.pods);
+    for (key, before, pod) in pods {
+        if before.is_none_or(|before| !is_same(before, pod)) {
+            lines.push(line("Pod", &short(key), &describe_pod(before, pod)));
         }
     }
-    for name in old.sets.keys().filter(|name| !new.sets.contains_key(*name)) {
-        lines.push(line("SidecarSet", name, "gone"));
-    }
-    for ((kind, key), workload) in &new.workloads {
-        if old.workloads.get(&(kind.clone(), key.clone())) != Some(workload) {
-            lines.push(line(kind, &short(key), &format!("{} ready", workload.ready)));
-        }
-    }
-    for place in old.workloads.keys().filter(|place| !new.workloads.contains_key(*place)) {
-        let (kind, key) = place;
-        lines.push(line(kind, &short(key), "gone"));
-    }
-    for (key, pod) in &new.pods {
-        if old.pods.get(key).is_none_or(|before| !is_same(before, pod)) {
-            lines.push(line("Pod", &short(key), &describe_pod(old.pods.get(key), pod)));
-        }
-    }
-    for key in old.pods.keys().filter(|key| !new.pods.contains_key(*key)) {
-        lines.push(line("Pod", &short(key), "gone"));
-    }
-    for (key, job) in &new.jobs {
-        if old
-            .jobs
-            .get(key)
-            .is_none_or(|before| (&before.status, &before.completions) != (&job.status, &job.completions))
-        {
+    lines.extend(gone.into_iter().map(|key| line("Pod", &short(key), "gone")));
+    let (jobs, gone) = difference(&old.jobs, &new.jobs);
+    for (key, before, job) in jobs {
+        if before.is_none_or(|before| (&before.status, &before.completions) != (&job.status, &job.completions)) {
             lines.push(line("Job", &short(key), &describe_job(job)));
         }
     }
-    for key in old.jobs.keys().filter(|key| !new.jobs.contains_key(*key)) {
-        lines.push(line("Job", &short(key), "gone"));
-    }
-    for warning in &new.warnings {
+    lines.extend(gone.into_iter().map(|key| line("Job", &short(key), "gone")));
+    for warning in new.warnings.iter() {
         let before = old.warnings.iter().find(|other| other.says_the_same(warning)).map_or(0, |before| before.count);
         // The same words again are worth a line only when there are twice as many of them.
         if before == 0 || warning.count.max(1).ilog2() > before.max(1).ilog2() {
@@ -52,6 +42,23 @@ pub(crate) fn changes(old: &View, new: &View) -> Vec<String> {
         }
     }
     lines
+}
+
+/// What was added or changed, with what was there before, and what is gone. What both share is not looked at.
+#[expect(clippy::type_complexity, reason = "a pair of lists")]
+fn difference<'m, K: Ord, V: PartialEq>(
+    old: &'m OrdMap<K, V>,
+    new: &'m OrdMap<K, V>,
+) -> (Vec<(&'m K, Option<&'m V>, &'m V)>, Vec<&'m K>) {
+    let (mut there, mut gone) = (Vec::new(), Vec::new());
+    for item in old.diff(new) {
+        match item {
+            DiffItem::Add(key, value) => there.push((key, None, value)),
+            DiffItem::Update { old: (_, before), new: (key, value) } => there.push((key, Some(before), value)),
+            DiffItem::Remove(key, _) => gone.push(key),
+        }
+    }
+    (there, gone)
 }
 
 /// How often something was said, if more than once.
@@ -125,6 +132,8 @@ pub(crate) fn summary(view: &View) -> (Vec<String>, Vec<Key>) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use jiff::Timestamp;
     use serde_json::{Value, json};
 
@@ -146,6 +155,20 @@ mod tests {
     /// The lines, with single blanks.
     fn told(old: &View, new: &View) -> Vec<String> {
         changes(old, new).iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn a_copy_of_a_view_shares_everything_but_what_changes_afterwards() {
+        let pod = |name: String| json!({"kind": "Pod", "metadata": {"name": name}, "spec": {}, "status": {"phase": "Running"}});
+        let mut view = View::default();
+        for number in 0..10_000 {
+            view.apply(&pod(format!("web-{number}")), Timestamp::UNIX_EPOCH);
+        }
+        let copy = view.clone();
+        assert!(copy.pods.ptr_eq(&view.pods) && Arc::ptr_eq(&copy.warnings, &view.warnings));
+        view.remove(&pod("web-7".to_owned()));
+        assert_eq!(changes(&copy, &view).len(), 1);
+        assert_eq!((copy.pods.len(), view.pods.len()), (10_000, 9_999));
     }
 
     #[test]

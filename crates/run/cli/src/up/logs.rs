@@ -10,7 +10,7 @@ use kube::{Client, ResourceExt as _};
 use super::view::{Key, short};
 use crate::terminal::clean;
 
-/// So many lines of each container are told.
+/// So many lines of each container are shown.
 const LINES: i64 = 10;
 
 /// The end of the log of each failed container of a Job's pods, each under a heading.
@@ -18,7 +18,7 @@ pub(crate) async fn last_words(client: &Client, (namespace, name): &Key) -> Vec<
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let of_job = ListParams::default().labels(&format!("batch.kubernetes.io/job-name={name}"));
     let mut lines = Vec::new();
-    // What cannot be read is left out: that the Job failed is told in any case.
+    // What cannot be read is left out: that the Job failed is reported in any case.
     for pod in pods.list(&of_job).await.map(|list| list.items).unwrap_or_default() {
         let pod_name = short(&(namespace.clone(), pod.name_any()));
         for (container, code) in failed(&pod) {

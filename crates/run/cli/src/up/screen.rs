@@ -55,7 +55,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // Nothing is left to tell about it.
+        // There is nothing left to report about it.
         let _ = crossterm::execute!(io::stdout(), crossterm::terminal::LeaveAlternateScreen, crossterm::cursor::Show);
         if let Some(keys) = &self.keys {
             // What was typed into the view was not meant for the shell.

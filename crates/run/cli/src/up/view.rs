@@ -2,8 +2,10 @@
 //!
 //! Pure: objects in, rows out. The cells that kubectl shows as well are the cells of kubectl's own tables.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
+use imbl::OrdMap;
 use jiff::Timestamp;
 use pillion_api::names;
 use serde_json::Value;
@@ -14,16 +16,16 @@ const WARNINGS: usize = 100;
 /// Namespace and name.
 pub(crate) type Key = (String, String);
 
-/// Everything that is shown.
+/// Everything that is shown. A copy costs nothing, however much that is: it shares everything that does not change afterwards.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
-    pub(crate) sets: BTreeMap<String, Set>,
-    pub(crate) workloads: BTreeMap<(String, Key), Workload>,
-    pub(crate) jobs: BTreeMap<Key, Job>,
+    pub(crate) sets: OrdMap<String, Set>,
+    pub(crate) workloads: OrdMap<(String, Key), Workload>,
+    pub(crate) jobs: OrdMap<Key, Job>,
     /// Jobs that have ended, also those that are gone since; `None` for one that was deleted before its end.
-    pub(crate) ended: BTreeMap<Key, Option<Job>>,
-    pub(crate) pods: BTreeMap<Key, Pod>,
-    pub(crate) warnings: VecDeque<Warning>,
+    pub(crate) ended: OrdMap<Key, Option<Job>>,
+    pub(crate) pods: OrdMap<Key, Pod>,
+    pub(crate) warnings: Arc<VecDeque<Warning>>,
 }
 
 /// A SidecarSet.
@@ -166,8 +168,8 @@ impl View {
     /// Forgets all objects of a kind but these.
     pub(crate) fn retain(&mut self, kind: &str, listed: &BTreeSet<Key>) {
         match kind {
-            names::SIDECARSET_KIND => self.sets.retain(|name, _| listed.contains(&(String::new(), name.clone()))),
-            "Pod" => self.pods.retain(|key, _| listed.contains(key)),
+            names::SIDECARSET_KIND => retain(&mut self.sets, |name| listed.contains(&(String::new(), name.clone()))),
+            "Pod" => retain(&mut self.pods, |key| listed.contains(key)),
             "Job" => {
                 let gone: Vec<Key> = self.jobs.keys().filter(|key| !listed.contains(*key)).cloned().collect();
                 for key in gone {
@@ -175,7 +177,7 @@ impl View {
                     self.ended.entry(key).or_default();
                 }
             }
-            kind => self.workloads.retain(|(known, key), _| known != kind || listed.contains(key)),
+            kind => retain(&mut self.workloads, |(known, key)| known != kind || listed.contains(key)),
         }
     }
 
@@ -196,11 +198,19 @@ impl View {
             count: event["count"].as_i64().unwrap_or(1),
         };
         // The same words again move to the end.
-        self.warnings.retain(|other| !other.says_the_same(&warning));
-        self.warnings.push_back(warning);
-        while self.warnings.len() > WARNINGS {
-            self.warnings.pop_front();
+        let warnings = Arc::make_mut(&mut self.warnings);
+        warnings.retain(|other| !other.says_the_same(&warning));
+        warnings.push_back(warning);
+        while warnings.len() > WARNINGS {
+            warnings.pop_front();
         }
+    }
+}
+
+fn retain<K: Clone + Ord, V: Clone>(map: &mut OrdMap<K, V>, is_kept: impl Fn(&K) -> bool) {
+    let gone: Vec<K> = map.keys().filter(|key| !is_kept(key)).cloned().collect();
+    for key in gone {
+        map.remove(&key);
     }
 }
 

@@ -382,6 +382,33 @@ fn no_character_of_the_data_is_lost_in_a_pipe() {
     assert!(shown.contains("x\u{7f}y") && shown.contains("[1mz"), "{shown:?}");
 }
 
+/// The most memory that an injection of so many pods has held, in KiB.
+fn memory_of_an_injection(pods: usize) -> u64 {
+    let text: String = (0..pods).map(|number| format!("---\n{}", pod(&format!("a-{number}"), "web", "1"))).collect();
+    let folder = Folder::with(&[("set.yaml", SET), ("pods.yaml", &text)]);
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_pillion"))
+        .args(["inject", "-f", "."])
+        .current_dir(folder.0.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Nothing is printed before everything is injected, and then the program waits: a pipe does not hold so much.
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    most.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_pod_among_many_costs_little_more_memory_than_its_text() {
+    let (few, many) = (500, 3_500);
+    let each = memory_of_an_injection(many).saturating_sub(memory_of_an_injection(few)) * 1024 / (many - few) as u64;
+    // Its text and that of the injected pod take 1.5 KiB; all documents at once took 10 KiB each.
+    assert!(each < 5 * 1024, "{each} bytes for each pod");
+}
+
 #[test]
 fn a_stream_of_very_many_documents_is_read_in_linear_time() {
     // Quadratic reading took minutes for this; the test would not end.

@@ -1,4 +1,4 @@
-//! What containers are told through their environment.
+//! What containers find in their environment.
 
 use anyhow::Context as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};

@@ -89,7 +89,7 @@ pub async fn recreate_ends_the_old_pods_first(namespace: &Namespace) -> anyhow::
         .await
 }
 
-/// A rollout whose pods do not become ready stops, is told to be stuck, and can be undone.
+/// A rollout whose pods do not become ready stops, is reported to be stuck, and can be undone.
 pub async fn a_bad_rollout_stops_and_is_undone(namespace: &Namespace) -> anyhow::Result<()> {
     let story = namespace.story().await?;
     let mut spec = one_by_one();
