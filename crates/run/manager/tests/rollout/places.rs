@@ -103,16 +103,21 @@ fn runs() -> u64 {
     std::env::var("PILLION_QUOTA_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(50)
 }
 
+/// How many of the runs have faults: they take longer.
+fn with_faults() -> u64 {
+    runs().div_ceil(5)
+}
+
 /// How many runs share a cluster. Each has a namespace and a set of its own.
-const TOGETHER: u64 = 10;
+const TOGETHER: u64 = 20;
 
 /// Calls a function for each run, with the faults of the cluster that it is in.
-async fn each_run(with_faults: bool, run: impl AsyncFn(&Cluster, &Faults)) {
-    for first in (0..runs()).step_by(usize::try_from(TOGETHER).unwrap()) {
+async fn each_run(runs: u64, with_faults: bool, run: impl AsyncFn(&Cluster, &Faults)) {
+    for first in (0..runs).step_by(usize::try_from(TOGETHER).unwrap()) {
         let cluster = Cluster::start().await;
         let faults = Faults::new(7 + first);
         let managers = managers(&cluster, with_faults.then_some(&faults)).await;
-        for i in first..runs().min(first + TOGETHER) {
+        for i in first..runs.min(first + TOGETHER) {
             let cluster = cluster.in_namespace(&format!("run-{i}")).await;
             pin(&cluster, json!(PARTITION)).await;
             run(&cluster, &faults).await;
@@ -138,7 +143,7 @@ async fn three_managers_and_three_hundred_pods_at_once_fill_exactly_ninety_place
         };
         cluster.until("every place is seen", is_counted).await;
     };
-    each_run(false, run).await;
+    each_run(runs() - with_faults(), false, run).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -180,7 +185,7 @@ async fn places_whose_pods_never_came_are_given_back() {
         assert_eq!(pinned(cluster).await, PARTITION);
         assert_eq!(watching.end(), BTreeSet::new());
     };
-    each_run(true, run).await;
+    each_run(with_faults(), true, run).await;
 }
 
 #[tokio::test(start_paused = true)]

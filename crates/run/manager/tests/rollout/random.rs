@@ -1,4 +1,4 @@
-//! Random rollouts, ten at a time on one cluster, with somebody who sees every state of every pod and looks whether the promises
+//! Random rollouts, many at a time on one cluster, with somebody who sees every state of every pod and looks whether the promises
 //! are kept. `PILLION_ROLLOUTS` says how many.
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use crate::faults::Faults;
 use crate::seen::{Follower, SeenPod};
 
 /// How many rollouts share a cluster.
-const TOGETHER: u64 = 10;
+const TOGETHER: u64 = 25;
 
 /// What may never be seen while pods are updated.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +29,7 @@ fn rollouts() -> u64 {
 
 /// Looks after the pods that there are now, and finds every promise that is broken.
 async fn look_after(cluster: &Cluster, promise: Promise) -> Follower {
-    let originals: BTreeSet<String> =
-        cluster.seen_pods().list().await.iter().map(|pod| pod.uid().to_owned()).collect();
+    let originals: BTreeSet<String> = cluster.seen_pods().list().await.iter().map(|pod| pod.uid().to_owned()).collect();
     let look = move |pods: &[&SeenPod]| {
         let ours: Vec<&&SeenPod> =
             pods.iter().filter(|pod| !pod.is_leaving() && originals.contains(pod.uid())).collect();
