@@ -106,6 +106,10 @@ pub struct PodContainer {
     pub spec: SpecResources,
     /// Whether any resize restarts it.
     pub restarts_on_resize: bool,
+    /// How often it was restarted.
+    pub restarts: i64,
+    /// Whether it has ended, and was not restarted yet.
+    pub has_ended: bool,
     /// When it last started and was OOM killed, if it has been restarted since.
     pub last_oom: Option<OomKill>,
     /// The same, if it was not restarted.
@@ -131,7 +135,7 @@ pub struct SpecResources {
 /// A container that was OOM killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OomKill {
-    /// When it had started.
+    /// When it had started; long ago if that is not reported.
     pub started: Timestamp,
     /// When it was killed.
     pub finished: Timestamp,
@@ -178,7 +182,7 @@ pub struct PodView {
     pub is_pending: bool,
     /// When the kubelet accepted it.
     pub start_time: Option<Timestamp>,
-    /// Since when it is Ready.
+    /// Since when it is Ready; since long ago if that is not reported.
     pub ready_since: Option<Timestamp>,
     /// How far a resize is.
     pub resize: ResizeState,
@@ -214,7 +218,8 @@ impl PodView {
             owner: owner(metadata),
             is_pending: status["phase"] == "Pending",
             start_time: time(&status["startTime"]),
-            ready_since: condition(status, "Ready").and_then(|ready| time(&ready["lastTransitionTime"])),
+            ready_since: condition(status, "Ready")
+                .map(|ready| time(&ready["lastTransitionTime"]).unwrap_or(Timestamp::MIN)),
             resize,
             resize_since,
             has_pod_resources: value["spec"]["resources"].as_object().is_some_and(|resources| !resources.is_empty()),
@@ -281,6 +286,8 @@ fn container(kind: ContainerKind, index: usize, json: ContainerJson<'_>, status:
         limits: Amounts::of(&actual["limits"]),
         spec: SpecResources { requests: present("requests"), limits: present("limits") },
         restarts_on_resize: policies.any(|policy| policy["restartPolicy"] == "RestartContainer"),
+        restarts: status["restartCount"].as_i64().unwrap_or_default(),
+        has_ended: status["state"]["terminated"].is_object(),
         last_oom: oom_kill(&status["lastState"]["terminated"]),
         ended_by_oom: oom_kill(&status["state"]["terminated"]),
     }
@@ -288,7 +295,8 @@ fn container(kind: ContainerKind, index: usize, json: ContainerJson<'_>, status:
 
 fn oom_kill(terminated: &Value) -> Option<OomKill> {
     (terminated["reason"] == "OOMKilled").then_some(())?;
-    Some(OomKill { started: time(&terminated["startedAt"])?, finished: time(&terminated["finishedAt"])? })
+    let started = time(&terminated["startedAt"]).unwrap_or(Timestamp::MIN);
+    Some(OomKill { started, finished: time(&terminated["finishedAt"])? })
 }
 
 fn owner(metadata: &Value) -> Option<Owner> {
