@@ -211,6 +211,10 @@ impl PodView {
         let sidecars = sidecars.filter(|(_, container)| container.is_native_sidecar());
         let sidecars = sidecars.map(|(i, container)| (ContainerKind::NativeSidecar, i, container));
         let (resize, resize_since) = resize_state(status);
+        let mut all: Vec<PodContainer> =
+            containers.chain(sidecars).map(|(kind, i, json)| container(kind, i, json, status)).collect();
+        // It is held for every pod of a cluster.
+        all.shrink_to_fit();
         PodView {
             uid: text(&metadata["uid"]),
             namespace: pod.namespace().to_owned(),
@@ -223,7 +227,7 @@ impl PodView {
             resize,
             resize_since,
             has_pod_resources: value["spec"]["resources"].as_object().is_some_and(|resources| !resources.is_empty()),
-            containers: containers.chain(sidecars).map(|(kind, i, json)| container(kind, i, json, status)).collect(),
+            containers: all,
             observed: pod.annotation(names::VPA_OBSERVED_CONTAINERS).and_then(parse_observed),
             boosted: boosted(metadata),
             injected: injected(pod),

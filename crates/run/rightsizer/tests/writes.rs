@@ -1,4 +1,4 @@
-//! Which checkpoints and statuses the recommender writes, beside an API server in memory.
+//! What the recommender and the updater write, beside an API server in memory.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::collections::BTreeSet;
@@ -13,17 +13,17 @@ use axum::routing::get;
 use kube::Client;
 use pillion_apiserver::ApiServer;
 use pillion_clock::Clock;
-use pillion_rightsizer::{Cluster, Config, recommend};
+use pillion_rightsizer::{Cluster, Config, recommend, update};
 use serde_json::{Value, json};
 
 const AUTOSCALERS: &str = "/apis/autoscaling.k8s.io/v1/namespaces/default/verticalpodautoscalers";
 
-/// An API server, what was written to checkpoints, and the clock.
+/// An API server, and what is written to it.
 struct Rig {
     server: ApiServer,
     client: Client,
-    /// The checkpoints that were written, in the order of their first write.
-    written: Arc<Mutex<Vec<String>>>,
+    /// Methods and paths, in order.
+    written: Arc<Mutex<Vec<(Method, String)>>>,
 }
 
 impl Rig {
@@ -31,13 +31,12 @@ impl Rig {
         let clock = Clock::virtual_from("2026-01-01T00:00:00Z".parse().unwrap());
         let server = ApiServer::new(pillion_apiserver::Config { clock, ..pillion_apiserver::Config::in_memory() });
         server.bootstrap().await.unwrap();
-        let written: Arc<Mutex<Vec<String>>> = Arc::default();
+        let written: Arc<Mutex<Vec<(Method, String)>>> = Arc::default();
         let router = server.router().layer(middleware::from_fn({
             let written = Arc::clone(&written);
             move |request: Request, next: Next| {
-                let path = request.uri().path();
-                if request.method() == Method::PATCH && path.contains("checkpoints/") {
-                    written.lock().unwrap().push(path.rsplit('/').next().unwrap().to_owned());
+                if request.method() != Method::GET {
+                    written.lock().unwrap().push((request.method().clone(), request.uri().path().to_owned()));
                 }
                 next.run(request)
             }
@@ -61,7 +60,9 @@ impl Rig {
     /// A StatefulSet with one pod of two containers.
     async fn workload(&self, name: &str) {
         let labels = json!({"app": name});
-        let spec = json!({"containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "x"}]});
+        let resources = json!({"requests": {"cpu": "100m", "memory": "100Mi"}});
+        let container = |name: &str| json!({"name": name, "image": "x", "resources": resources});
+        let spec = json!({"containers": [container("a"), container("b")]});
         let template = json!({"metadata": {"labels": labels}, "spec": spec});
         let set = json!({"metadata": {"name": name}, "spec": {"serviceName": name, "selector": {"matchLabels": labels}, "template": template}});
         let set = self.create("/apis/apps/v1/namespaces/default/statefulsets", set).await;
@@ -111,8 +112,21 @@ impl Rig {
         tokio::spawn(async move { recommend(&cluster, &config, std::future::pending()).await });
     }
 
-    fn take_written(&self) -> Vec<String> {
+    fn take_written(&self) -> Vec<(Method, String)> {
         std::mem::take(&mut *self.written.lock().unwrap())
+    }
+
+    /// The names of checkpoints that were written. One that did not exist was patched first, and then created.
+    fn take_checkpoints(&self) -> Vec<String> {
+        let written = self.take_written().into_iter();
+        let patched = written.filter(|(method, path)| *method == Method::PATCH && path.contains("checkpoints/"));
+        patched.filter_map(|(_, path)| path.rsplit('/').next().map(str::to_owned)).collect()
+    }
+
+    async fn merge(&self, path: &str, patch: Value) {
+        let request = Request::patch(path).header("content-type", "application/merge-patch+json");
+        let request = request.body(serde_json::to_vec(&patch).unwrap()).unwrap();
+        let _: Value = self.client.request(request).await.unwrap();
     }
 }
 
@@ -134,14 +148,14 @@ async fn without_time_every_worker_stores_one_autoscaler_and_the_next_pass_goes_
     }
     rig.recommend(Config { update_workers: 2, checkpoints_timeout: Duration::ZERO, ..rig.config() });
     tokio::time::sleep(Duration::from_secs(30)).await;
-    let first = rig.take_written();
+    let first = rig.take_checkpoints();
     assert_eq!((first.len(), autoscalers(&first).len()), (4, 2), "{first:?}");
     tokio::time::sleep(Duration::from_mins(1)).await;
-    let second = rig.take_written();
+    let second = rig.take_checkpoints();
     assert_eq!((second.len(), autoscalers(&second).len()), (4, 2), "{second:?}");
     assert!(autoscalers(&first).is_disjoint(&autoscalers(&second)), "{first:?} {second:?}");
     tokio::time::sleep(Duration::from_mins(1)).await;
-    let third = rig.take_written();
+    let third = rig.take_checkpoints();
     let last: Vec<&str> =
         autoscalers(&third).difference(&(&autoscalers(&first) | &autoscalers(&second))).copied().collect();
     assert_eq!(last.len(), 1, "{third:?}");
@@ -154,16 +168,35 @@ async fn while_another_recommender_loads_history_no_checkpoint_is_written() {
     rig.workload("web").await;
     rig.autoscaler("web").await;
     let fetching = async |status: &str| {
-        let patch = json!([{"op": "add", "path": "/status", "value": {"conditions": [{"type": "FetchingHistory", "status": status}]}}]);
-        let request =
-            Request::patch(format!("{AUTOSCALERS}/web/status")).header("content-type", "application/json-patch+json");
-        let _: Value = rig.client.request(request.body(serde_json::to_vec(&patch).unwrap()).unwrap()).await.unwrap();
+        let conditions = json!([{"type": "FetchingHistory", "status": status}]);
+        rig.merge(&format!("{AUTOSCALERS}/web/status"), json!({"status": {"conditions": conditions}})).await;
     };
     fetching("True").await;
     rig.recommend(rig.config());
     tokio::time::sleep(Duration::from_mins(5)).await;
-    assert_eq!(rig.take_written(), [""; 0]);
+    assert_eq!(rig.take_checkpoints(), [""; 0]);
     fetching("False").await;
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!(autoscalers(&rig.take_written()), BTreeSet::from(["web"]));
+    assert_eq!(autoscalers(&rig.take_checkpoints()), BTreeSet::from(["web"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resize_is_one_patch_and_one_event() {
+    let rig = Rig::start().await;
+    rig.workload("web").await;
+    rig.autoscaler("web").await;
+    rig.merge("/api/v1/namespaces/default/pods/web-0/status", json!({"status": {"phase": "Running"}})).await;
+    let policy = json!({"updateMode": "InPlaceOrRecreate", "minReplicas": 1});
+    rig.merge(&format!("{AUTOSCALERS}/web"), json!({"spec": {"updatePolicy": policy}})).await;
+    let amount = json!({"cpu": "500m"});
+    let recommend =
+        |name: &str| json!({"containerName": name, "target": amount, "lowerBound": amount, "upperBound": amount});
+    let status = json!({"status": {"recommendation": {"containerRecommendations": [recommend("a"), recommend("b")]}}});
+    rig.merge(&format!("{AUTOSCALERS}/web/status"), status).await;
+    rig.take_written();
+    let (cluster, config) = (Cluster::new(rig.client.clone()), Config { needs_admission: false, ..rig.config() });
+    tokio::spawn(async move { update(&cluster, &config).await });
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let shown: Vec<String> = rig.take_written().iter().map(|(method, path)| format!("{method} {path}")).collect();
+    assert_eq!(shown, ["PATCH /api/v1/namespaces/default/pods/web-0/resize", "POST /api/v1/namespaces/default/events"]);
 }
