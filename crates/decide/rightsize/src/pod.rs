@@ -1,5 +1,7 @@
 //! What is read of a pod: its containers with their resources, and how it is doing.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use pillion_api::names;
 use pillion_api::pod::{Container as ContainerJson, Pod};
@@ -190,8 +192,8 @@ pub struct PodView {
     pub resize_since: Option<Timestamp>,
     /// Whether resources are set for the pod as a whole (`spec.resources`).
     pub has_pod_resources: bool,
-    /// Regular containers, then native sidecars. Plain init containers are not listed.
-    pub containers: Vec<PodContainer>,
+    /// Regular containers, then native sidecars. Plain init containers are not listed. Pods that are alike may share the list.
+    pub containers: Arc<[PodContainer]>,
     /// The annotation `vpaObservedContainers`, if it can be read.
     pub observed: Option<Vec<String>>,
     /// The boosted containers, and the resources they had before.
@@ -211,10 +213,7 @@ impl PodView {
         let sidecars = sidecars.filter(|(_, container)| container.is_native_sidecar());
         let sidecars = sidecars.map(|(i, container)| (ContainerKind::NativeSidecar, i, container));
         let (resize, resize_since) = resize_state(status);
-        let mut all: Vec<PodContainer> =
-            containers.chain(sidecars).map(|(kind, i, json)| container(kind, i, json, status)).collect();
-        // It is held for every pod of a cluster.
-        all.shrink_to_fit();
+        let containers = containers.chain(sidecars).map(|(kind, i, json)| container(kind, i, json, status)).collect();
         PodView {
             uid: text(&metadata["uid"]),
             namespace: pod.namespace().to_owned(),
@@ -227,7 +226,7 @@ impl PodView {
             resize,
             resize_since,
             has_pod_resources: value["spec"]["resources"].as_object().is_some_and(|resources| !resources.is_empty()),
-            containers: all,
+            containers,
             observed: pod.annotation(names::VPA_OBSERVED_CONTAINERS).and_then(parse_observed),
             boosted: boosted(metadata),
             injected: injected(pod),
@@ -412,7 +411,7 @@ mod tests {
                 }}}]
             }
         }));
-        let [app, mesh] = pod.containers.as_slice() else { panic!("{pod:?}") };
+        let [app, mesh] = &*pod.containers else { panic!("{pod:?}") };
         assert_eq!(app.requests.cpu.unwrap().to_string(), "2");
         assert_eq!(app.limits.memory.unwrap().to_string(), "1Gi");
         assert_eq!(app.spec.requests.unwrap().cpu.unwrap().to_string(), "1");

@@ -1,6 +1,7 @@
 //! The cluster as the recommender, the updater and admission see it: watched once, in compact views.
 
 mod followed;
+mod shared;
 mod views;
 
 use std::collections::{BTreeSet, HashMap};

@@ -10,6 +10,8 @@ use pillion_api::vpa::{self, VerticalPodAutoscaler};
 use pillion_rightsize::PodView;
 use serde_json::Value;
 
+use super::shared;
+
 /// An autoscaler, without what nobody reads.
 #[derive(Debug)]
 pub struct AutoscalerView(pub Arc<VerticalPodAutoscaler>);
@@ -57,7 +59,8 @@ impl pillion_informer::View for CachedPod {
         let value = serde_json::to_value(object).ok()?;
         let has_ended = matches!(value["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
         let is_bound = value["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
-        let view = PodView::new(&Pod::new(value).ok()?);
+        let mut view = PodView::new(&Pod::new(value).ok()?);
+        shared::share(&mut view);
         view.owner.is_some().then_some(CachedPod { view, has_ended, is_being_deleted, is_bound })
     }
 }

@@ -44,6 +44,9 @@ pub(super) async fn fill(server: &ApiServer, pods: usize) -> anyhow::Result<()> 
             let mut spec = spec();
             spec["nodeName"] = json!("node");
             create(server, "/api/v1/namespaces/default/pods", json!({"metadata": metadata, "spec": spec})).await?;
+            // Upstream does not look at pods that have not begun.
+            let running = json!({"status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}});
+            merge(server, &format!("/api/v1/namespaces/default/pods/{name}/status"), &running).await?;
         }
     }
     Ok(())
@@ -73,13 +76,25 @@ pub(super) async fn create(server: &ApiServer, path: &str, object: Value) -> any
     Ok(serde_json::from_slice(&body)?)
 }
 
-/// The answer of the metrics API about all pods.
+/// Changes an object by a merge patch.
+pub(super) async fn merge(server: &ApiServer, path: &str, patch: &Value) -> anyhow::Result<()> {
+    let request = Request::patch(path)
+        .header("content-type", "application/merge-patch+json")
+        .body(axum::body::Body::from(patch.to_string()))?;
+    let status = server.router().oneshot(request).await?.status();
+    anyhow::ensure!(status.is_success(), "{path}: {status}");
+    Ok(())
+}
+
+/// The answer of the metrics API about all pods. Pods of one workload use three amounts: no percentile is on the border of two, where a
+/// rounded weight would move it.
 pub(super) fn answer(pods: usize, at: jiff::Timestamp) -> String {
     let pod = |i: usize| {
         let container = |name: &str, cpu: usize, memory: usize| {
             format!(r#"{{"name":"{name}","usage":{{"cpu":"{cpu}m","memory":"{memory}Mi"}}}}"#)
         };
-        let containers = format!("{},{}", container("app", 50 + i % 300, 100 + i % 200), container("mesh", 10, 40));
+        let (cpu, memory) = (50 + i / PODS % 100 + i % 3 * 40, 100 + i / PODS % 100 + i % 3 * 50);
+        let containers = format!("{},{}", container("app", cpu, memory), container("mesh", 10, 40));
         format!(
             r#"{{"metadata":{{"name":"pod-{i}","namespace":"default"}},"timestamp":"{at}","window":"15s","containers":[{containers}]}}"#
         )

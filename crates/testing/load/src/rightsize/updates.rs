@@ -12,10 +12,9 @@ use pillion_apiserver::ApiServer;
 use pillion_clock::Clock;
 use pillion_rightsizer::{Cluster, Config, update};
 use serde_json::json;
-use tower::ServiceExt as _;
 
 use super::counted;
-use super::fleet::{PODS, fill};
+use super::fleet::{PODS, fill, merge};
 
 /// Deployments of ten pods.
 const DEPLOYMENTS: usize = 10;
@@ -27,10 +26,6 @@ pub(super) async fn measure() -> anyhow::Result<(u64, u64)> {
         ApiServer::new(pillion_apiserver::Config { clock, seed: Some(0), ..pillion_apiserver::Config::in_memory() });
     server.bootstrap().await?;
     fill(&server, DEPLOYMENTS * PODS).await?;
-    for pod in 0..DEPLOYMENTS * PODS {
-        let running = json!({"status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}});
-        merge(&server, &format!("/api/v1/namespaces/default/pods/pod-{pod}/status"), &running).await?;
-    }
     let amount = json!({"cpu": "500m", "memory": "500Mi"});
     let recommended = ["app", "mesh"]
         .map(|name| json!({"containerName": name, "target": amount, "lowerBound": amount, "upperBound": amount}));
@@ -58,13 +53,4 @@ fn resizes(router: Router, resized: &Arc<AtomicU64>) -> Router {
         resized.fetch_add(u64::from(request.uri().path().ends_with("/resize")), Ordering::Relaxed);
         next.run(request)
     }))
-}
-
-async fn merge(server: &ApiServer, path: &str, patch: &serde_json::Value) -> anyhow::Result<()> {
-    let request = Request::patch(path)
-        .header("content-type", "application/merge-patch+json")
-        .body(axum::body::Body::from(patch.to_string()))?;
-    let status = server.router().oneshot(request).await?.status();
-    anyhow::ensure!(status.is_success(), "{path}: {status}");
-    Ok(())
 }
