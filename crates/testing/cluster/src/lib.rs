@@ -51,7 +51,7 @@ mod static_linking;
 mod supervisor;
 mod version;
 
-pub use binaries::helm;
+pub use binaries::{helm, vertical_pod_autoscaler};
 pub use cluster::{Cluster, Options, down, is_ci};
 pub use image::ImageSpec;
 pub use images::static_wrapper;
