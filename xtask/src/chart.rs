@@ -207,6 +207,7 @@ fn file_of(object: &Value) -> anyhow::Result<&'static str> {
         "CustomResourceDefinition" => "crds.yaml",
         "Namespace" => "namespace.yaml",
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => "webhooks.yaml",
+        "ValidatingAdmissionPolicy" | "ValidatingAdmissionPolicyBinding" => "policies.yaml",
         "ServiceAccount" | "ClusterRole" | "ClusterRoleBinding" | "Role" | "RoleBinding" => "access.yaml",
         "Service" => "service.yaml",
         "NetworkPolicy" => "network-policy.yaml",
