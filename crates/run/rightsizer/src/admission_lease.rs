@@ -6,42 +6,17 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
 use kube::api::{Patch, PatchParams, PostParams};
-use kube::{Api, Client};
-use pillion_api::names::VPA_ADMISSION_LEASE;
 use serde_json::json;
 
 use crate::cluster::Cluster;
+use crate::lease_name::{LeaseName, VALID};
 
-/// Where it is, as upstream's default.
-pub const NAMESPACE: &str = "kube-system";
-/// Between renewals, as upstream.
-pub(crate) const RENEW: Duration = Duration::from_secs(10);
-/// For how long a renewal is good, as upstream.
-pub(crate) const VALID: SignedDuration = SignedDuration::from_mins(1);
+pub use crate::lease_name::NAMESPACE;
+
 /// Our holders begin with this.
 const OURS: &str = "pillion";
-
-/// The name of a Lease. The default is upstream's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeaseName {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-impl Default for LeaseName {
-    fn default() -> LeaseName {
-        LeaseName { namespace: NAMESPACE.to_owned(), name: VPA_ADMISSION_LEASE.to_owned() }
-    }
-}
-
-impl LeaseName {
-    fn api(&self, client: &Client) -> Api<Lease> {
-        Api::namespaced(client.clone(), &self.namespace)
-    }
-}
 
 /// Renews a Lease for ever, while there is an autoscaler.
 pub async fn keep(
@@ -109,6 +84,7 @@ async fn renew(client: &Client, lease: &LeaseName, now: Timestamp, holder: &str)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lease_name::RENEW;
 
     fn lease(created: &str, renewed: &str, holder: &str) -> Lease {
         serde_json::from_value(json!({

@@ -12,7 +12,7 @@ use pillion_api::vpa::{DEFAULT_RECOMMENDER, Gates, ResourceList};
 use pillion_rightsize::update::UpdaterSettings;
 use pillion_rightsize::{EstimatorSettings, RecommendationFormat, SampleSettings};
 
-use crate::admission_lease::{self, LeaseName};
+use crate::lease_name::{self, LeaseName};
 use crate::metrics::Metrics;
 
 pub use prometheus::{Prometheus, PrometheusLogin};
@@ -103,9 +103,9 @@ impl Config {
             rate: UpdateRate::default(),
             needs_admission: true,
             admission_lease: LeaseName::default(),
-            admission_lease_timeout: admission_lease::VALID,
+            admission_lease_timeout: lease_name::VALID,
             status_lease: LeaseName::default(),
-            status_lease_interval: admission_lease::RENEW,
+            status_lease_interval: lease_name::RENEW,
             metrics: Metrics::default(),
         }
     }
