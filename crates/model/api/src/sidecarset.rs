@@ -34,7 +34,7 @@ pub use defaults::{apply_defaults, prepare};
 pub use field_ref::{FieldRefError, MetadataKey};
 pub use hash::{hash, hash_without_image};
 pub use name_set::NameSet;
-pub use packed::Packed;
+pub use packed::{Packed, PackedText};
 pub use status::SidecarSetStatus;
 pub use unknown_fields::{UnknownField, unknown_fields};
 pub use validation::{validate, validate_update};

@@ -290,8 +290,9 @@ impl Metrics {
         self.inner.evictions.get_or_create(&labels).inc();
     }
 
-    /// `None` for a set that is gone.
+    /// `None` for a set that is gone. One without pods has no series: a large cluster has many of them, and each would take several.
     pub(crate) fn rollout(&self, sidecarset: &str, pods: Option<&RolloutPods>) {
+        let pods = pods.filter(|pods| pods.matched > 0 || pods.is_blocked);
         let counted = |pods: &RolloutPods| {
             [
                 (RolloutState::Matched, pods.matched),
@@ -369,7 +370,7 @@ mod tests {
         metrics.cache("Pod", 1, Duration::ZERO);
         metrics.missed("mesh", Some(1));
         metrics.evicted("mesh", Eviction::Evicted);
-        metrics.rollout("mesh", Some(&RolloutPods::default()));
+        metrics.rollout("mesh", Some(&RolloutPods { matched: 1, ..RolloutPods::default() }));
         metrics.changed_pod("mesh", PodWrite::Written);
         metrics
     }

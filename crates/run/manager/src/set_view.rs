@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kube::ResourceExt as _;
 use pillion_api::names;
-use pillion_api::sidecarset::{self, InjectRevisionPolicy, Packed, SidecarSet, SidecarSetStatus};
+use pillion_api::sidecarset::{self, InjectRevisionPolicy, Packed, PackedText, SidecarSet, SidecarSetStatus};
 
 use crate::watched::{Keep, Kind, Watched};
 
@@ -28,7 +28,7 @@ pub(crate) struct SetView {
     /// The set with nothing in it that admission does not look at, so that sets that differ only in that are the same.
     packed: Packed,
     /// What the rollout has written, as JSON.
-    rollout: Option<Box<str>>,
+    rollout: Option<PackedText>,
     version: Option<Box<str>>,
     /// The revision that it names in its pin.
     pinned: Option<Arc<str>>,
@@ -45,7 +45,7 @@ impl SetView {
     /// The set as its rollout sees it. What other controllers report in the status is not there.
     pub(crate) fn of_rollout(&self) -> Option<SidecarSet> {
         let mut set = self.packed.unpack()?;
-        set.status = self.rollout.as_ref().and_then(|status| serde_json::from_str(status).ok());
+        set.status = self.rollout.as_ref().and_then(|status| serde_json::from_str(&status.unpack()?).ok());
         set.metadata.resource_version = self.version.as_deref().map(str::to_owned);
         Some(set)
     }
@@ -75,7 +75,7 @@ impl pillion_informer::View for SetView {
         });
         Some(SetView {
             packed: Packed::new(&set),
-            rollout: rollout.and_then(|status| serde_json::to_string(&status).ok()).map(Into::into),
+            rollout: rollout.and_then(|status| serde_json::to_string(&status).ok()).map(|status| PackedText::new(&status)),
             version,
             pinned: pinned_name(&set).map(Into::into),
             is_scoped: set.spec.namespace_selector.is_some(),

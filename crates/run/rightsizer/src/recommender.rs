@@ -44,6 +44,11 @@ const BATCH: usize = 1000;
 pub async fn recommend(cluster: &Cluster, config: &Config, stopping: impl Future<Output = ()>) {
     let ready = async {
         defined(&config.client).await;
+        cluster.synced().await;
+        // Nobody's pods are read where there is nothing to recommend, and nothing to clean up.
+        if !checkpoints::exist(&config.client).await {
+            cluster.any_autoscaler().await;
+        }
         cluster.synced_with_pods().await;
     };
     tokio::pin!(stopping);

@@ -25,6 +25,9 @@ use crate::{references, requests};
 /// Updates pods until dropped.
 pub async fn update(cluster: &Cluster, config: &Config) {
     defined(&config.client).await;
+    cluster.synced().await;
+    // Nobody's pods are read where there is nothing to update.
+    cluster.any_autoscaler().await;
     cluster.synced_with_pods().await;
     let now = config.now.clone();
     let start = now();

@@ -22,8 +22,8 @@ use crate::process::Usage;
 use crate::server::Server;
 
 /// Events and reviews of each measure.
-const EVENTS: usize = 200;
-const REVIEWS: usize = 2_000;
+const EVENTS: usize = 4_000;
+const REVIEWS: usize = 10_000;
 
 /// What it costs to hold a large cluster.
 #[derive(Args, Clone)]
