@@ -11,7 +11,7 @@ use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
 use serde_json::Value;
 
 use crate::command::{cargo, output, run};
-use crate::wrap;
+use crate::{agent, wrap};
 
 /// Packages with benchmarks.
 const PACKAGES: &[&str] = &[
@@ -80,6 +80,12 @@ enum Beside {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// The size of `pillion-agent`, and what ten probes cost each pod: memory, processor time and writes.
+    Agent {
+        /// How long it is looked at.
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
     /// The size of `pillion-wrap`, and the memory that it takes in each container.
     Wrap,
     /// 100,000 simulated pods in one process: memory, time until all run, and a rollout in virtual time.
@@ -96,6 +102,10 @@ impl Bench {
             wrap::bench()?;
             return Ok(ExitCode::SUCCESS);
         }
+        if let Some(Beside::Agent { seconds }) = self.beside {
+            agent::bench(seconds)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         if let Some(beside) = self.beside {
             let mut command = cargo(["run", "--release", "--quiet", "--package", "pillion-load", "--"]);
             match beside {
@@ -105,7 +115,7 @@ impl Bench {
                 Beside::Manager { arguments } => command.arg("manager").args(arguments),
                 Beside::Rightsize { arguments } => command.arg("rightsize").args(arguments),
                 Beside::Rollout { arguments } => command.arg("rollout").args(arguments),
-                Beside::Wrap => &mut command,
+                Beside::Agent { .. } | Beside::Wrap => &mut command,
                 Beside::Simulate { arguments } => command.arg("simulate").args(arguments),
             };
             run(command)?;

@@ -74,13 +74,7 @@ fn chart() -> Value {
 fn templates() -> anyhow::Result<Vec<(&'static str, String)>> {
     let mut template = Template::default();
     let options = options(&mut template);
-    let own_certificates = Options { certificates: Certificates::SelfMade, ..options.clone() };
-    // The Deployment with the volume for certificates, and the rights that making them needs: conditions leave out one or the other.
-    let mut objects = manifests(&own_certificates);
-    objects.retain(|object| object["kind"] != "Deployment");
-    objects.extend(manifests(&options).into_iter().filter(|object| object["kind"] == "Deployment"));
-    // Helm creates the namespace of a release, or not, as its user says.
-    objects.retain(|object| object["metadata"]["name"] != options.namespace);
+    let objects = objects(&options);
     let mut files: Vec<(&'static str, String)> = Vec::new();
     let mut add = |file: &'static str, document: String| match files.iter_mut().find(|(name, _)| *name == file) {
         Some((_, text)) => {
@@ -89,9 +83,9 @@ fn templates() -> anyhow::Result<Vec<(&'static str, String)>> {
         }
         None => files.push((file, format!("{{{{- /* Made by `cargo xtask gen`; do not edit. */ -}}}}\n{document}"))),
     };
-    for object in objects {
-        let (file, condition) = (file_of(&object)?, condition(&object, &own_certificates, &options));
-        let object = fill(object, &mut template);
+    for (object, layout) in objects {
+        let (file, condition) = (file_of(&object)?, condition(&object, layout, &options));
+        let object = fill(object, layout, &mut template);
         add(file, template.document(&object, condition.as_deref())?);
     }
     for (weight, object) in removal(&options).into_iter().enumerate() {
@@ -99,6 +93,43 @@ fn templates() -> anyhow::Result<Vec<(&'static str, String)>> {
         add("removal.yaml", template.document(&object, None)?);
     }
     Ok(files)
+}
+
+/// Which installations have an object.
+#[derive(Clone, Copy, PartialEq)]
+enum Layout {
+    /// All of them.
+    Any,
+    /// Those whose controllers run in one Deployment.
+    Together,
+    /// Those with a Deployment and an account for each controller.
+    Separate,
+}
+
+/// The objects of both layouts, in the order in which each is applied.
+fn objects(options: &Options) -> Vec<(Value, Layout)> {
+    let together = objects_of(options);
+    let separate = objects_of(&Options { separate: true, ..options.clone() });
+    let layout = |object: &Value| if separate.contains(object) { Layout::Any } else { Layout::Together };
+    let mut objects: Vec<_> = together.iter().map(|object| (object.clone(), layout(object))).collect();
+    objects.extend(
+        separate.iter().filter(|object| !together.contains(object)).map(|object| (object.clone(), Layout::Separate)),
+    );
+    objects
+}
+
+/// The Deployments with the volume for certificates, and the rights that making them needs: conditions leave out one or the other.
+fn objects_of(options: &Options) -> Vec<Value> {
+    let mut objects = manifests(&own_certificates(options));
+    objects.retain(|object| object["kind"] != "Deployment");
+    objects.extend(manifests(options).into_iter().filter(|object| object["kind"] == "Deployment"));
+    // Helm creates the namespace of a release, or not, as its user says.
+    objects.retain(|object| object["metadata"]["name"] != options.namespace);
+    objects
+}
+
+fn own_certificates(options: &Options) -> Options {
+    Options { certificates: Certificates::SelfMade, ..options.clone() }
 }
 
 /// Options whose texts are marks.
@@ -120,7 +151,7 @@ fn options(template: &mut Template) -> Options {
 }
 
 /// When an object is part of a release: it is not among the manifests of options that leave it out.
-fn condition(object: &Value, own_certificates: &Options, options: &Options) -> Option<String> {
+fn condition(object: &Value, layout: Layout, options: &Options) -> Option<String> {
     match object["kind"].as_str() {
         Some("CustomResourceDefinition") if is_of_autoscaler(object) => {
             let sized_by =
@@ -132,21 +163,31 @@ fn condition(object: &Value, own_certificates: &Options, options: &Options) -> O
             let other = "ne .Values.revisionsNamespace .Release.Namespace";
             return Some(format!("and .Values.createRevisionsNamespace ({other})"));
         }
-        // It names its controllers, and is there with any of them.
-        Some("Deployment") => return None,
         _ => {}
     }
     let mut conditions = Vec::new();
-    for controller in Part::ALL {
-        let others = Part::ALL.into_iter().filter(|other| *other != controller).collect();
-        if !manifests(&Options { controllers: others, ..own_certificates.clone() }).contains(object) {
-            conditions.push(format!("has \"{controller}\" .Values.controllers"));
+    match layout {
+        Layout::Any => {}
+        Layout::Together => conditions.push("not .Values.separate".to_owned()),
+        Layout::Separate => conditions.push(".Values.separate".to_owned()),
+    }
+    let is_deployment = object["kind"] == "Deployment";
+    let options = Options { separate: layout == Layout::Separate, ..options.clone() };
+    let present = if is_deployment { options.clone() } else { own_certificates(&options) };
+    let is_left_out = |options: Options| !manifests(&options).contains(object);
+    // The Deployment of all controllers names them, and is there with any of them.
+    if !(is_deployment && layout == Layout::Together) {
+        for controller in Part::ALL {
+            let others = Part::ALL.into_iter().filter(|other| *other != controller).collect();
+            if is_left_out(Options { controllers: others, ..present.clone() }) {
+                conditions.push(format!("has \"{controller}\" .Values.controllers"));
+            }
+        }
+        if is_left_out(Options { sidecar_field: false, ..present }) {
+            conditions.push(is_sidecar_field_on());
         }
     }
-    if !manifests(&Options { sidecar_field: false, ..own_certificates.clone() }).contains(object) {
-        conditions.push(is_sidecar_field_on());
-    }
-    if !manifests(options).contains(object) {
+    if is_left_out(options) {
         conditions.push(format!("not {CERTIFICATE_SECRET}"));
     }
     match conditions.as_slice() {
@@ -166,6 +207,7 @@ fn file_of(object: &Value) -> anyhow::Result<&'static str> {
         "CustomResourceDefinition" => "crds.yaml",
         "Namespace" => "namespace.yaml",
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => "webhooks.yaml",
+        "ValidatingAdmissionPolicy" | "ValidatingAdmissionPolicyBinding" => "policies.yaml",
         "ServiceAccount" | "ClusterRole" | "ClusterRoleBinding" | "Role" | "RoleBinding" => "access.yaml",
         "Service" => "service.yaml",
         "NetworkPolicy" => "network-policy.yaml",
@@ -176,7 +218,7 @@ fn file_of(object: &Value) -> anyhow::Result<&'static str> {
 }
 
 /// The object with the marks and annotations of Helm in it.
-fn fill(mut object: Value, template: &mut Template) -> Value {
+fn fill(mut object: Value, layout: Layout, template: &mut Template) -> Value {
     label(&mut object, template);
     let keeps = object["kind"] == "CustomResourceDefinition" || object["kind"] == "Namespace";
     if keeps {
@@ -197,7 +239,7 @@ fn fill(mut object: Value, template: &mut Template) -> Value {
     template.only_if(manager, "volumeMounts", CERTIFICATE_SECRET);
     for argument in manager["args"].as_array_mut().into_iter().flatten() {
         let text = argument.as_str().unwrap_or_default();
-        if text.starts_with("--controllers=") {
+        if text.starts_with("--controllers=") && layout != Layout::Separate {
             *argument = json!(format!("--controllers={}", template.text("join \",\" .Values.controllers")));
         } else if let Some(folder) = text.strip_prefix("--certificates=") {
             let place = format!("ternary \"{folder}\" \"self\" (not (empty {CERTIFICATE_SECRET}))");

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -15,10 +15,16 @@ pub(crate) fn root() -> PathBuf {
     Path::new(&package).parent().map(Path::to_path_buf).unwrap_or_default()
 }
 
+/// How often tests of chance are tried, if not as often as they say themselves.
+pub(crate) static REPEAT: OnceLock<u64> = OnceLock::new();
+
 /// `cargo` at the root, with the toolchain that runs this program.
 pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).args(arguments);
+    if let Some(repeat) = REPEAT.get() {
+        command.env("PILLION_QUOTA_RUNS", repeat.to_string());
+    }
     command
 }
 

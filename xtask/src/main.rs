@@ -2,6 +2,7 @@
 //!
 //! Needs nothing but cargo; what a tier needs besides, the tier says.
 
+mod agent;
 mod alone;
 mod bench;
 mod chart;

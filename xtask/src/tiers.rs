@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use comfy_table::{Cell, Table, presets::UTF8_HORIZONTAL_ONLY};
 
-use crate::command::{all, cargo, run};
+use crate::command::{REPEAT, all, cargo, run};
 use crate::{alone, generate, house, kill, real};
 
 /// Which tiers to run.
@@ -18,6 +18,9 @@ pub(crate) struct Test {
     /// Stop at the first tier that fails.
     #[arg(long)]
     fail_fast: bool,
+    /// How often the exact quota of new pods is tried, in virtual time and on the real cluster [default: 50 and 1].
+    #[arg(long, value_name = "N")]
+    repeat: Option<u64>,
 }
 
 /// One part of the tests.
@@ -119,6 +122,10 @@ impl Test {
                 "there is no tier {name:?}; the tiers are {}",
                 TIERS.iter().map(|tier| tier.name).collect::<Vec<_>>().join(", ")
             );
+        }
+        if let Some(repeat) = self.repeat {
+            // Nobody has set it before.
+            let _ = REPEAT.set(repeat);
         }
         let mut results = Vec::new();
         for tier in TIERS.iter().filter(|tier| self.only.is_empty() || self.only.iter().any(|name| name == tier.name)) {

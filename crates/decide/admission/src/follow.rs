@@ -20,7 +20,7 @@ pub fn follow(
     pillion_inject::size(&mut draft, &injected)?;
     let Ok(after) = Pod::new(draft.to_value()) else { return Ok(Vec::new()) };
     let (before, after) = (PodView::new(pod), PodView::new(&after));
-    let pairs = before.containers.iter().zip(&after.containers).filter(|(it, _)| !is_left_out(&it.name));
+    let pairs = before.containers.iter().zip(after.containers.iter()).filter(|(it, _)| !is_left_out(&it.name));
     Ok(pairs.map(|(before, after)| target(before, after)).filter(|target| !target.is_empty()).collect())
 }
 

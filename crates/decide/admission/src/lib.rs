@@ -50,7 +50,7 @@ use jiff::Timestamp;
 use json_patch::Patch;
 use pillion_api::pod::Pod;
 use pillion_gates::Gates;
-use pillion_inject::{Catalog, Context, Namespace};
+use pillion_inject::{Accounts, Catalog, Context, Namespace};
 use pillion_lifecycle::marks::{self, Mark, Means, Source};
 use pillion_note::{Denied, Draft, Draw, Note};
 
@@ -67,6 +67,8 @@ pub struct Snapshot {
     pub catalog: Catalog,
     /// The namespaces that are known, by name.
     pub namespaces: OrdMap<String, Namespace>,
+    /// The service accounts that may be injected.
+    pub accounts: Accounts,
     /// The VerticalPodAutoscalers; those of the pod's namespace are enough.
     pub autoscalers: Autoscalers,
     /// What there is to honour the marks of sidecars with.
@@ -118,7 +120,8 @@ fn decide(
     now: Option<Timestamp>,
 ) -> Result<(), Denied> {
     let namespace = snapshot.namespace(draft.pod().namespace());
-    let context = Context { namespace: &namespace, catalog: &snapshot.catalog, draw, gates, now };
+    let Snapshot { catalog, accounts, .. } = snapshot;
+    let context = Context { namespace: &namespace, catalog, accounts, draw, gates, now };
     let mut injected = pillion_inject::inject(draft, &context)?;
     apply_marks(draft, &mut injected, gates, &snapshot.sidecar_means)?;
     let mut rightsizing = Rightsizing::new(draft, &snapshot.autoscalers, &injected, draw, gates.into());

@@ -125,6 +125,12 @@ pub struct Resources {
 pub const STATUS_CONDITION: &str = "pillion.dev/Agent";
 
 impl Config {
+    /// The types of the pod's conditions that are written, its own status included.
+    pub fn conditions(&self) -> impl Iterator<Item = &str> {
+        let stored = self.storages().filter_map(|storage| storage.condition_type.as_deref());
+        stored.chain(self.status_condition.as_deref())
+    }
+
     /// Reads `config.yaml`. Variables are replaced by `fields`; without fields they stay, for tools outside of a pod.
     ///
     /// # Errors

@@ -88,7 +88,16 @@ impl Ledger {
     }
 
     /// Sets what a source wants. Returns whether it is something else than before.
-    pub fn set(&mut self, source: &str, desired: Desired) -> bool {
+    pub fn set(&mut self, source: &str, mut desired: Desired) -> bool {
+        if let Some(last) = self.sources.get(source) {
+            // What its configuration named before and does not name any more is removed.
+            let keys = [(&mut desired.annotations, &last.annotations), (&mut desired.labels, &last.labels)];
+            for (keys, last) in keys {
+                for key in last.keys() {
+                    keys.entry(key.clone()).or_insert(None);
+                }
+            }
+        }
         if self.sources.get(source) == Some(&desired) {
             return false;
         }

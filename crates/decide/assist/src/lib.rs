@@ -40,8 +40,10 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod keep;
 mod ledger;
 mod marker;
+mod parameters;
 mod pod_probe;
 mod process;
 mod restart;
@@ -53,8 +55,10 @@ pub use config::{
     Process as PluginProcess, Reload, Resources, RestartPolicy, STATUS_CONDITION, SecretKey, Security, StartOrder,
     Storage, Target, Url, Verify, signal_number,
 };
+pub use keep::{AgentNamespace, Keep, Mirrored, keep, not_mirrored, prunable};
 pub use ledger::{Ledger, PodName, Sent, Write};
 pub use marker::{Condition, Desired, condition, desired, retired};
+pub use parameters::parameters;
 pub use pod_probe::{POD_PROBE, pod_probes};
 pub use process::{Process, select};
 pub use restart::{restart, was_healthy};

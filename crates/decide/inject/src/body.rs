@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use pillion_api::field::Path;
-use pillion_api::sidecarset::{SidecarContainer, SidecarSet, revision};
+use pillion_api::sidecarset::{SidecarContainer, SidecarSet, TransferEnv, revision};
 use pillion_patch::selector::SelectorError;
 
 use crate::policy::{Policy, PolicyError};
@@ -74,5 +74,15 @@ impl Body {
     /// The name of the ControllerRevision that holds this.
     pub(crate) fn revision(&self) -> &str {
         self.revision.get_or_init(|| revision::current_name(&self.set))
+    }
+
+    /// The environment variables of the app that its sidecars get.
+    pub(crate) fn transferred_variables(&self) -> impl Iterator<Item = &str> {
+        let spec = &self.set.spec;
+        spec.init_containers
+            .iter()
+            .chain(&spec.containers)
+            .flat_map(|sidecar| &sidecar.transfer_env)
+            .flat_map(TransferEnv::names)
     }
 }

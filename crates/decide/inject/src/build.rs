@@ -1,7 +1,5 @@
 //! One sidecar as it goes into one pod.
 
-use std::collections::HashSet;
-
 use pillion_api::names;
 use pillion_api::pod::{Container, Object, name_of};
 use pillion_api::sidecarset::SidecarContainer;
@@ -17,22 +15,31 @@ pub(crate) fn container(sidecar: &SidecarContainer, shared: &Shared<'_>) -> Obje
         own.0.iter().filter(|(key, _)| *key != "env").map(|(key, value)| (key.clone(), value.clone())).collect();
 
     // A path is used once, whether by a mount or by a device; what the sidecar says itself comes first.
-    let mut paths: HashSet<&str> = own.volume_mounts().map(|mount| text(mount, "mountPath")).collect();
+    let mut paths: Vec<&str> = own.volume_mounts().map(|mount| text(mount, "mountPath")).collect();
     paths.extend(own.volume_devices().map(|device| text(device, "devicePath")));
-    let mounts = shared.mounts.iter().filter(|mount| paths.insert(text(mount, "mountPath"))).copied().collect();
+    let mounts = shared.mounts.iter().filter(|mount| is_first(&mut paths, text(mount, "mountPath"))).copied().collect();
     append(&mut container, "volumeMounts", mounts);
-    let devices = shared.devices.iter().filter(|device| paths.insert(text(device, "devicePath"))).copied().collect();
+    let devices =
+        shared.devices.iter().filter(|device| is_first(&mut paths, text(device, "devicePath"))).copied().collect();
     append(&mut container, "volumeDevices", devices);
 
     let is_mark = |variable: &&Object| name_of(variable) == names::IS_INJECTED;
     let mut env: Vec<Value> = own.env().filter(|variable| !is_mark(variable)).cloned().map(Value::Object).collect();
     env.push(json!({"name": names::IS_INJECTED, "value": "true"}));
-    let mut seen: HashSet<&str> = own.env().map(name_of).chain([names::IS_INJECTED]).collect();
-    env.extend(
-        shared.env.iter().filter(|variable| seen.insert(name_of(variable))).map(|v| Value::Object((*v).clone())),
-    );
+    let mut seen: Vec<&str> = own.env().map(name_of).chain([names::IS_INJECTED]).collect();
+    let transferred = shared.env.iter().filter(|variable| is_first(&mut seen, name_of(variable)));
+    env.extend(transferred.map(|variable| Value::Object((*variable).clone())));
     container.insert("env".to_owned(), Value::Array(env));
     container
+}
+
+/// Whether a text is not among those seen, which it is from then on. They are few, so that a set would cost more than it saves.
+fn is_first<'a>(seen: &mut Vec<&'a str>, text: &'a str) -> bool {
+    let is_new = !seen.contains(&text);
+    if is_new {
+        seen.push(text);
+    }
+    is_new
 }
 
 fn text<'a>(object: &'a Object, key: &str) -> &'a str {

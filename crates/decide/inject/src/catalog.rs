@@ -1,5 +1,6 @@
 //! The SidecarSets in force: kept as text, and compiled when a pod first matches them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -7,7 +8,7 @@ use jiff::Timestamp;
 use pillion_api::sidecarset::{Packed, SidecarSet};
 use serde_json::Value;
 
-use crate::body::CompileError;
+use crate::body::{Body, CompileError};
 use crate::compiled::Compiled;
 use crate::index::Index;
 use crate::kept::Kept;
@@ -26,6 +27,8 @@ pub struct Catalog {
     sets: OrdMap<Arc<str>, Arc<Entry>>,
     index: Index,
     kept: Arc<Kept<Entry, Compiled>>,
+    /// The environment variables that sets transfer, or once did: there are few names, so that none is ever taken out.
+    transferred: Arc<BTreeSet<Box<str>>>,
 }
 
 /// One SidecarSet at rest.
@@ -107,8 +110,14 @@ impl Catalog {
     ) -> Result<(), CompileError> {
         let summary = Summary::of(&set);
         let pin = Pin::of(&set, revisions)?.map(Arc::new);
-        let selectors = Compiled::new(set, pin.clone())?.selectors;
+        let compiled = Compiled::new(set, pin.clone())?;
         self.remove(&summary.name);
+        for name in compiled.bodies().flat_map(Body::transferred_variables) {
+            if !self.transferred.contains(name) {
+                Arc::make_mut(&mut self.transferred).insert(name.into());
+            }
+        }
+        let selectors = compiled.selectors;
         let is_filed = match &selectors.pods {
             Some(pods) => self.index.insert(&summary.name, selectors.namespaces.as_ref(), pods),
             None => true,
@@ -149,6 +158,11 @@ impl Catalog {
     /// The name of the revision that a set pins, if it pins one that can be injected.
     pub fn pinned_revision(&self, name: &str) -> Option<&str> {
         Some(self.sets.get(name)?.pin.as_ref()?.body.as_ref().ok()?.revision())
+    }
+
+    /// The names of all environment variables of an app that a set, or the revision that it pins, may transfer to its sidecars.
+    pub fn transferred_variables(&self) -> &Arc<BTreeSet<Box<str>>> {
+        &self.transferred
     }
 
     /// How many sets there are.

@@ -3,7 +3,7 @@
 //! ```
 //! use pillion_api::{pod::Pod, sidecarset};
 //! use pillion_gates::Gates;
-//! use pillion_inject::{Catalog, Context, Namespace};
+//! use pillion_inject::{Accounts, Catalog, Context, Namespace};
 //! use pillion_note::{Draft, Draw};
 //! use serde_json::json;
 //!
@@ -16,7 +16,8 @@
 //!
 //! let mut draft = Draft::new(&pod);
 //! let (namespace, draw, now) = (Namespace::named("default"), Draw::default(), Some("2026-01-01T00:00:00Z".parse()?));
-//! let context = Context { namespace: &namespace, catalog: &catalog, draw: &draw, gates: Gates::default(), now };
+//! let accounts = Accounts::default();
+//! let context = Context { namespace: &namespace, catalog: &catalog, accounts: &accounts, draw: &draw, gates: Gates::default(), now };
 //! pillion_inject::inject(&mut draft, &context)?;
 //! assert_eq!(draft.to_value()["spec"]["containers"][1]["name"], "proxy");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -35,6 +36,7 @@
 //! - The cost of one pod does not grow with the number of sets that cannot match it.
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod body;
 mod branches;
 mod build;
@@ -59,6 +61,7 @@ mod selectors;
 mod share;
 mod structure;
 
+pub use accounts::Accounts;
 pub use body::{CompileError, CompileReason};
 pub use catalog::{Catalog, Summary};
 pub use injected::{Injected, SetMark};

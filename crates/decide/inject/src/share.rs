@@ -58,13 +58,7 @@ impl<'a> App<'a> {
         };
         let source = source.unwrap_or_default().to_owned();
         let container = self.containers.iter().find(|container| container.name() == source);
-        let names: BTreeSet<&str> = transfer
-            .env_name
-            .iter()
-            .chain(&transfer.env_names)
-            .map(String::as_str)
-            .filter(|name| !name.is_empty())
-            .collect();
+        let names: BTreeSet<&str> = transfer.names().collect();
         for name in names {
             if let Some(variable) = container.and_then(|&container| last_env_var(container, name)) {
                 env.push(variable);

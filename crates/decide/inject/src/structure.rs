@@ -11,13 +11,14 @@ use pillion_gates::{Gate, Gates};
 use pillion_note::{ContainerList, Denied, Draft, Draw, Note, Position, Reason, Subject};
 use serde_json::Value;
 
+use crate::accounts::Accounts;
 use crate::body::Body;
 use crate::catalog::Catalog;
 use crate::injected::{Injected, SetMark, Sidecar};
 use crate::namespace::Namespace;
 use crate::policy::Policy;
 use crate::share::App;
-use crate::{build, hot_upgrade, metadata, pod_fields, record, revision, selection};
+use crate::{accounts, build, hot_upgrade, metadata, pod_fields, record, revision, selection};
 
 /// What injection is decided by.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +27,8 @@ pub struct Context<'a> {
     pub namespace: &'a Namespace,
     /// The SidecarSets.
     pub catalog: &'a Catalog,
+    /// The service accounts that may be injected.
+    pub accounts: &'a Accounts,
     /// The random number and the quota grants.
     pub draw: &'a Draw,
     /// The feature gates.
@@ -37,7 +40,7 @@ pub struct Context<'a> {
 /// Injects everything that the pod's SidecarSets say, except the resources that [`size`](crate::size) computes afterwards.
 ///
 /// # Errors
-/// A pinned revision is missing, or an annotation of the pod cannot be read or merged.
+/// A pinned revision is missing, an annotation of the pod cannot be read or merged, or the pod cannot get what a set requires of it.
 pub fn inject(draft: &mut Draft<'_>, context: &Context<'_>) -> Result<Injected, Denied> {
     let entries = selection::select(draft.pod(), context.namespace, context.catalog);
     let mut bodies = Vec::new();
@@ -71,7 +74,8 @@ pub fn inject(draft: &mut Draft<'_>, context: &Context<'_>) -> Result<Injected, 
     for secret in plan.image_pull_secrets {
         draft.add_image_pull_secret(secret);
     }
-    pod_fields::write(draft, &bodies);
+    pod_fields::write(draft, &bodies)?;
+    accounts::write(draft, &bodies, context.accounts)?;
     record::write(draft, &bodies, context.now)?;
     hot_upgrade::write(draft, &plan.hot_upgrades);
     Ok(injected)

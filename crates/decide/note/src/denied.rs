@@ -34,6 +34,24 @@ pub enum Denied {
         /// What is wrong.
         reason: String,
     },
+    /// The pod cannot get the service account that a set requires.
+    #[error("SidecarSet {set:?} requires the service account {account:?}: {reason}")]
+    ServiceAccount {
+        /// The set.
+        set: String,
+        /// The account.
+        account: String,
+        /// What is in the way.
+        reason: String,
+    },
+    /// The pod cannot share its process namespace, as a set requires.
+    #[error("SidecarSet {set:?} requires shareProcessNamespace: {reason}")]
+    ProcessNamespace {
+        /// The set.
+        set: String,
+        /// What is in the way.
+        reason: String,
+    },
     /// The marks of sidecars cannot be honoured.
     #[error("{path}: {reason}")]
     Mark {

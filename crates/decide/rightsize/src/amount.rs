@@ -71,20 +71,44 @@ mod tests {
 
     #[test]
     fn cores_become_millicores_that_are_cut() {
-        for (cores, millicores) in [(0.069_946, 69), (0.615_351_12, 615), (0.004_55, 4)] {
+        for (cores, millicores) in [
+            (0.069_946, 69),
+            (0.615_351_12, 615),
+            (0.017_207_1, 17),
+            (0.004_55, 4),
+            (0.012_345_678_9, 12),
+            (0.001_234_567_89, 1),
+        ] {
             assert_eq!(from_histogram(Resource::Cpu, cores), millicores, "{cores}");
+            #[expect(clippy::cast_precision_loss, reason = "small")]
+            let back = millicores as f64 / 1000.0;
+            assert_eq!(to_histogram(Resource::Cpu, millicores), back);
+        }
+        for (bytes, amount) in [(69.669, 69), (12.333, 12), (17.357, 17), (4.0, 4), (12.123_456, 12), (1.0, 1)] {
+            assert_eq!(from_histogram(Resource::Memory, bytes), amount, "{bytes}");
         }
         assert_eq!(to_histogram(Resource::Cpu, 1500), 1.5);
     }
 
     #[test]
     fn floats_are_kept_between_nothing_and_the_largest_amount() {
-        assert_eq!([100.5, -50.5, 1e30, f64::INFINITY, f64::NAN].map(amount), [100, 0, MAX_AMOUNT, MAX_AMOUNT, 0]);
+        assert_eq!([100.5, 0.0, -50.5, 0.125, -0.0001].map(amount), [100, 0, 0, 0, 0]);
+        assert_eq!([1e14 + 100.0, 1e14, 1e30, f64::INFINITY].map(amount), [MAX_AMOUNT; 4]);
+        assert_eq!(amount(f64::NAN), 0);
     }
 
     #[test]
     fn scaled_amounts_are_cut() {
-        for (value, factor, scaled) in [(4, 2.124, 8), (12, 1.1, 13), (1213, 1.2414, 1505), (41_208, 1e-6, 0)] {
+        for (value, factor, scaled) in [
+            (69, 1.0, 69),
+            (615, 1.0, 615),
+            (4, 2.124, 8),
+            (12, 1.1, 13),
+            (1213, 1.2414, 1505),
+            (0, 1.0, 0),
+            (11, 0.0, 0),
+            (41_208, 1e-6, 0),
+        ] {
             assert_eq!(scale(value, factor), scaled, "{value} x {factor}");
         }
     }

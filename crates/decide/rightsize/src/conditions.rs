@@ -24,6 +24,8 @@ pub struct Observed<'a> {
 /// A condition that no longer holds becomes False and stays, so that a program can wait for it.
 pub fn update_conditions(before: &[Condition], observed: Observed<'_>, now: Timestamp) -> Vec<Condition> {
     let mut conditions = Conditions { list: before.to_vec(), now: whole_seconds(now.into()) };
+    // Nothing is deprecated any more; upstream takes the condition out as well.
+    conditions.list.retain(|condition| condition.condition_type != ConditionType::ConfigDeprecated);
     let (reason, message) = if observed.has_pods { ("", "") } else { NO_PODS_MATCHED };
     conditions.hold(ConditionType::NoPodsMatched, !observed.has_pods, NO_PODS_MATCHED);
     let provided = if observed.has_recommendation { ("", "") } else { (reason, message) };
@@ -103,6 +105,21 @@ mod tests {
 
     fn observed(has_pods: bool, has_recommendation: bool) -> Observed<'static> {
         Observed { has_pods, has_recommendation, unsupported: None }
+    }
+
+    #[test]
+    fn what_was_deprecated_once_is_not_any_more() {
+        let deprecated = Condition {
+            condition_type: ConditionType::ConfigDeprecated,
+            status: "True".to_owned(),
+            last_transition_time: None,
+            reason: String::new(),
+            message: "Deprecated".to_owned(),
+            observed_generation: None,
+        };
+        let other = Condition { condition_type: ConditionType::LowConfidence, ..deprecated.clone() };
+        let after = update_conditions(&[deprecated, other], observed(true, true), at(1));
+        assert_eq!(shown(&after), ["LowConfidence True", "RecommendationProvided True"]);
     }
 
     /// `TestUpdateConditions` in upstream's `pkg/recommender/model/vpa_test.go`.

@@ -34,11 +34,15 @@ pub fn new_ooms(
             Some(_) => old.and_then(PodContainer::newest_oom).map(|kill| kill.finished),
             None => since(&container.name),
         };
-        if known.is_some_and(|known| newest.finished <= known) {
+        // Something else is said of an end that is known already.
+        let is_same_end = container.ended_by_oom.is_some()
+            && old.is_some_and(|old| old.has_ended && old.restarts >= container.restarts);
+        if is_same_end || known.is_some_and(|known| newest.finished <= known) {
             return None;
         }
-        // The container that was killed had what the pod had before; a resize may have come since.
-        let memory = old.unwrap_or(container).requests.memory;
+        // A container that runs again had what the pod had before: a resize may have come since.
+        let killed = if container.ended_by_oom.is_some() { container } else { old.unwrap_or(container) };
+        let memory = killed.requests.memory;
         let requested = memory.map_or(0, |memory| i64::try_from(memory.value()).unwrap_or(i64::MAX));
         Some(NewOom { container: container.name.clone(), requested, at: newest.finished })
     };
@@ -124,7 +128,75 @@ mod tests {
         kills.into_iter().map(|kill| format!("{} {} {}", kill.container, kill.requested, kill.at)).collect()
     }
 
-    /// The cases of upstream's `pkg/recommender/input/oom/observer_test.go`, and of the pull request for native sidecars.
+    /// `TestOOMObserverOnUpdate` in upstream's `pkg/recommender/input/oom/observer_test.go`.
+    #[test]
+    fn a_kill_counts_once_with_the_memory_that_the_container_had() {
+        let killed = || json!({"finishedAt": "2018-02-23T13:38:48Z", "reason": "OOMKilled"});
+        let ended =
+            |restarts: u32, terminated: Value| json!({"restartCount": restarts, "state": {"terminated": terminated}});
+        let error = |at: &str| json!({"finishedAt": at, "reason": "Error"});
+        let again = |restarts: u32, last: Value| json!({"restartCount": restarts, "state": {"running": {}}, "lastState": {"terminated": last}});
+        let running = || json!({"restartCount": 0, "state": {"running": {}}});
+        let waiting = || {
+            let reason = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+            json!({"restartCount": 3, "state": reason, "lastState": {"terminated": killed()}})
+        };
+        let sized = |mut status: Value, memory: &str| {
+            status["resources"] = json!({"requests": {"memory": memory}});
+            status
+        };
+        let of = |requests: Value, mut status: Value| {
+            status["name"] = json!("app");
+            let app = json!({"name": "app", "resources": {"requests": requests}});
+            let value = json!({"metadata": {"uid": "1"}, "spec": {"containers": [app]}, "status": {"containerStatuses": [status]}});
+            PodView::new(&Pod::new(value).unwrap())
+        };
+        let spec = || json!({"memory": "1024"});
+        for (what, old, new, memory) in [
+            ("it ended", of(spec(), json!({})), of(spec(), ended(0, killed())), Some(1024)),
+            ("nothing is requested", of(spec(), json!({})), of(json!({}), ended(0, killed())), Some(0)),
+            (
+                "the kubelet knows better",
+                of(spec(), json!({})),
+                of(spec(), sized(ended(0, killed()), "2048")),
+                Some(2048),
+            ),
+            ("it runs again", of(spec(), running()), of(spec(), again(1, killed())), Some(1024)),
+            (
+                "it runs again, and was resized",
+                of(spec(), sized(running(), "2048")),
+                of(spec(), sized(again(1, killed()), "4096")),
+                Some(2048),
+            ),
+            (
+                "it ended twice",
+                of(spec(), ended(0, error("2018-02-23T13:00:00Z"))),
+                of(spec(), ended(1, killed())),
+                Some(1024),
+            ),
+            ("it failed", of(spec(), json!({})), of(spec(), ended(0, error("2018-02-23T13:38:48Z"))), None),
+            (
+                "it failed, and runs again",
+                of(spec(), json!({})),
+                of(spec(), again(1, error("2018-02-23T13:38:48Z"))),
+                None,
+            ),
+            ("it waited, and runs again", of(spec(), waiting()), of(spec(), again(4, killed())), None),
+            ("nothing happened", of(spec(), again(1, killed())), of(spec(), again(1, killed())), None),
+            (
+                "the same end",
+                of(spec(), ended(0, json!({"finishedAt": "2018-02-23T13:38:48Z"}))),
+                of(spec(), ended(0, killed())),
+                None,
+            ),
+        ] {
+            let kills = new_ooms(Some(&old), &new, Gates::default(), |_| None);
+            let shown: Vec<(i64, String)> = kills.iter().map(|it| (it.requested, it.at.to_string())).collect();
+            let wanted = memory.map(|memory| (memory, "2018-02-23T13:38:48Z".to_owned()));
+            assert_eq!(shown, wanted.into_iter().collect::<Vec<_>>(), "{what}");
+        }
+    }
+
     #[test]
     fn a_kill_counts_once_whether_the_container_restarted_or_not() {
         let calm = pod(&json!({"name": "app"}), &json!({"name": "mesh"}));

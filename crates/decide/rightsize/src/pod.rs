@@ -1,5 +1,7 @@
 //! What is read of a pod: its containers with their resources, and how it is doing.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use pillion_api::names;
 use pillion_api::pod::{Container as ContainerJson, Pod};
@@ -106,6 +108,10 @@ pub struct PodContainer {
     pub spec: SpecResources,
     /// Whether any resize restarts it.
     pub restarts_on_resize: bool,
+    /// How often it was restarted.
+    pub restarts: i64,
+    /// Whether it has ended, and was not restarted yet.
+    pub has_ended: bool,
     /// When it last started and was OOM killed, if it has been restarted since.
     pub last_oom: Option<OomKill>,
     /// The same, if it was not restarted.
@@ -131,7 +137,7 @@ pub struct SpecResources {
 /// A container that was OOM killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OomKill {
-    /// When it had started.
+    /// When it had started; long ago if that is not reported.
     pub started: Timestamp,
     /// When it was killed.
     pub finished: Timestamp,
@@ -178,7 +184,7 @@ pub struct PodView {
     pub is_pending: bool,
     /// When the kubelet accepted it.
     pub start_time: Option<Timestamp>,
-    /// Since when it is Ready.
+    /// Since when it is Ready; since long ago if that is not reported.
     pub ready_since: Option<Timestamp>,
     /// How far a resize is.
     pub resize: ResizeState,
@@ -186,8 +192,8 @@ pub struct PodView {
     pub resize_since: Option<Timestamp>,
     /// Whether resources are set for the pod as a whole (`spec.resources`).
     pub has_pod_resources: bool,
-    /// Regular containers, then native sidecars. Plain init containers are not listed.
-    pub containers: Vec<PodContainer>,
+    /// Regular containers, then native sidecars. Plain init containers are not listed. Pods that are alike may share the list.
+    pub containers: Arc<[PodContainer]>,
     /// The annotation `vpaObservedContainers`, if it can be read.
     pub observed: Option<Vec<String>>,
     /// The boosted containers, and the resources they had before.
@@ -207,6 +213,7 @@ impl PodView {
         let sidecars = sidecars.filter(|(_, container)| container.is_native_sidecar());
         let sidecars = sidecars.map(|(i, container)| (ContainerKind::NativeSidecar, i, container));
         let (resize, resize_since) = resize_state(status);
+        let containers = containers.chain(sidecars).map(|(kind, i, json)| container(kind, i, json, status)).collect();
         PodView {
             uid: text(&metadata["uid"]),
             namespace: pod.namespace().to_owned(),
@@ -214,11 +221,12 @@ impl PodView {
             owner: owner(metadata),
             is_pending: status["phase"] == "Pending",
             start_time: time(&status["startTime"]),
-            ready_since: condition(status, "Ready").and_then(|ready| time(&ready["lastTransitionTime"])),
+            ready_since: condition(status, "Ready")
+                .map(|ready| time(&ready["lastTransitionTime"]).unwrap_or(Timestamp::MIN)),
             resize,
             resize_since,
             has_pod_resources: value["spec"]["resources"].as_object().is_some_and(|resources| !resources.is_empty()),
-            containers: containers.chain(sidecars).map(|(kind, i, json)| container(kind, i, json, status)).collect(),
+            containers,
             observed: pod.annotation(names::VPA_OBSERVED_CONTAINERS).and_then(parse_observed),
             boosted: boosted(metadata),
             injected: injected(pod),
@@ -281,6 +289,8 @@ fn container(kind: ContainerKind, index: usize, json: ContainerJson<'_>, status:
         limits: Amounts::of(&actual["limits"]),
         spec: SpecResources { requests: present("requests"), limits: present("limits") },
         restarts_on_resize: policies.any(|policy| policy["restartPolicy"] == "RestartContainer"),
+        restarts: status["restartCount"].as_i64().unwrap_or_default(),
+        has_ended: status["state"]["terminated"].is_object(),
         last_oom: oom_kill(&status["lastState"]["terminated"]),
         ended_by_oom: oom_kill(&status["state"]["terminated"]),
     }
@@ -288,7 +298,8 @@ fn container(kind: ContainerKind, index: usize, json: ContainerJson<'_>, status:
 
 fn oom_kill(terminated: &Value) -> Option<OomKill> {
     (terminated["reason"] == "OOMKilled").then_some(())?;
-    Some(OomKill { started: time(&terminated["startedAt"])?, finished: time(&terminated["finishedAt"])? })
+    let started = time(&terminated["startedAt"]).unwrap_or(Timestamp::MIN);
+    Some(OomKill { started, finished: time(&terminated["finishedAt"])? })
 }
 
 fn owner(metadata: &Value) -> Option<Owner> {
@@ -400,7 +411,7 @@ mod tests {
                 }}}]
             }
         }));
-        let [app, mesh] = pod.containers.as_slice() else { panic!("{pod:?}") };
+        let [app, mesh] = &*pod.containers else { panic!("{pod:?}") };
         assert_eq!(app.requests.cpu.unwrap().to_string(), "2");
         assert_eq!(app.limits.memory.unwrap().to_string(), "1Gi");
         assert_eq!(app.spec.requests.unwrap().cpu.unwrap().to_string(), "1");

@@ -2,6 +2,7 @@
 
 use pillion_api::vpa::{ContainerResourcePolicy, RecommendedContainerResources, RecommendedPodResources, ResourceList};
 use pillion_expr::Resource;
+use pillion_quantity::{Format, Quantity};
 
 use crate::aggregate::Aggregate;
 use crate::amount::{RESOURCES, quantity, round_up};
@@ -108,28 +109,29 @@ impl RecommendationFormat {
         }
     }
 
-    fn quantity(&self, resource: Resource, amount: i64) -> pillion_quantity::Quantity {
+    fn quantity(&self, resource: Resource, amount: i64) -> Quantity {
         match resource {
             Resource::Cpu => quantity(resource, round_up(amount, self.round_millicores)),
             Resource::Memory => {
                 let amount = round_up(amount, self.round_bytes);
-                quantity(resource, if self.humanize_memory { humanize(amount) } else { amount })
+                if self.humanize_memory { humanize(amount) } else { quantity(resource, amount) }
             }
         }
     }
 }
 
-/// Two decimals of the largest binary unit.
-fn humanize(bytes: i64) -> i64 {
+/// Two decimals of the largest binary unit up to Ti, as the text of that quantity is parsed: a fraction of a byte stays.
+fn humanize(bytes: i64) -> Quantity {
     let power = (63 - bytes.max(1).leading_zeros()) / 10;
     if power == 0 {
-        return bytes;
+        return quantity(Resource::Memory, bytes);
     }
-    let unit = 1_i64 << (10 * power.min(4));
-    // Half of a hundredth is added before the rest is cut; upstream formats with `%.2f`.
-    let hundredths = (i128::from(bytes) * 100 + i128::from(unit) / 2) / i128::from(unit);
-    // A fraction of a byte is rounded up, as quantities are.
-    i64::try_from((hundredths * i128::from(unit) + 99) / 100).unwrap_or(bytes)
+    let unit = 1_i128 << (10 * power.min(4));
+    let (hundredths, rest) = ((i128::from(bytes) * 100) / unit, (i128::from(bytes) * 100) % unit);
+    // Upstream formats with `%.2f`: a half is rounded to the even digit.
+    let is_up = rest * 2 > unit || (rest * 2 == unit && hundredths % 2 == 1);
+    let hundredths = hundredths + i128::from(is_up);
+    Quantity::from_nanos(hundredths * unit * 10_000_000, Format::BinarySi)
 }
 
 #[cfg(test)]
@@ -212,25 +214,55 @@ mod tests {
         assert_eq!(recommended[0].upper_bound.as_ref().unwrap().get("memory").unwrap().value(), 100_000_000_000_000);
     }
 
+    /// `TestHumanizeMemoryQuantity`, and halves of a hundredth.
     #[test]
     fn memory_is_humanised_to_two_decimals() {
         for (bytes, shown) in [
             (1024, "1.00Ki"),
+            (1 << 20, "1.00Mi"),
+            (1 << 30, "1.00Gi"),
+            (1 << 40, "1.00Ti"),
+            (1 << 50, "1024.00Ti"),
+            (256 << 20, "256.00Mi"),
+            (3 << 29, "1.50Gi"),
             (1537, "1.50Ki"),
             (1_050_000, "1.00Mi"),
+            (839_500_000, "800.61Mi"),
             (4_992_073_454, "4.65Gi"),
             (6_499_152_537, "6.05Gi"),
             (16_357_476_492, "15.23Gi"),
             (4_022_251_530, "3.75Gi"),
             (13_580_968_030, "12.65Gi"),
             (15_530_468_536, "14.46Gi"),
-            (268_435_456, "256.00Mi"),
+            (1152, "1.12Ki"),
+            (1408, "1.38Ki"),
+            (1000, "1000"),
+            (0, "0"),
         ] {
-            let wanted: pillion_quantity::Quantity = shown.parse().unwrap();
-            assert_eq!(i128::from(humanize(bytes)), wanted.value(), "{bytes}");
+            assert_eq!(humanize(bytes), shown.parse().unwrap(), "{bytes}");
         }
-        assert_eq!(humanize(1000), 1000);
-        assert_eq!(humanize(0), 0);
+    }
+
+    /// `TestResourcesAsResourceList`: millicores, bytes, whether memory is humanised, both roundings, and what is shown.
+    #[test]
+    fn amounts_are_shown_as_the_flags_say() {
+        for (cpu, memory, humanize_memory, round_millicores, round_bytes, shown) in [
+            (1000, 1024, false, 1, 1, ("1", "1Ki")),
+            (1000, 262_144_000, true, 1, 1, ("1", "250Mi")),
+            (1000, 262_144_000, true, 1, 268_435_456, ("1", "256Mi")),
+            (1000, 839_500_000, true, 3, 1, ("1002m", "800.61Mi")),
+            (0, 0, false, 2, 1, ("0", "0")),
+            (1_231_241, 839_500_000, false, 13, 1, ("1231243m", "839500000")),
+            (1_231_241, 839_500_000, false, 13, 134_217_728, ("1231243m", "896Mi")),
+            (100, 100, false, 0, -5, ("100m", "100")),
+        ] {
+            let format = RecommendationFormat { round_millicores, round_bytes, humanize_memory };
+            let of = (format.quantity(Resource::Cpu, cpu), format.quantity(Resource::Memory, memory));
+            assert_eq!(of, (shown.0.parse().unwrap(), shown.1.parse().unwrap()), "{cpu} {memory}");
+        }
+        // As Kubernetes prints a fraction of a byte.
+        let format = RecommendationFormat { humanize_memory: true, ..RecommendationFormat::default() };
+        assert_eq!(format.quantity(Resource::Memory, 839_500_000).to_string(), "839500431360m");
     }
 
     #[test]

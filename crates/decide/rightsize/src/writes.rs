@@ -1,7 +1,9 @@
 //! What is worth a write to the API server.
 
 use jiff::{SignedDuration, Timestamp};
-use pillion_api::vpa::{RecommendedContainerResources, ResourceList, VerticalPodAutoscalerStatus};
+use pillion_api::vpa::{
+    Condition, ConditionType, RecommendedContainerResources, ResourceList, VerticalPodAutoscalerStatus,
+};
 use pillion_quantity::Quantity;
 
 use crate::usage::ContainerUsage;
@@ -46,6 +48,17 @@ pub fn is_checkpoint_due(usage: &ContainerUsage, stored: Option<&Stored>, urgent
     let is_young = usage.aggregate().first_sample().is_none_or(|first| now.duration_since(first) < FIRST_DAY);
     let pause = if is_young { YOUNG } else { OLD };
     urgent || now.duration_since(stored.at) >= pause - SLACK
+}
+
+/// Whether history is still being loaded, as another recommender says in the conditions: a checkpoint would lose what is missing.
+pub fn is_fetching_history(conditions: &[Condition]) -> bool {
+    conditions.iter().any(|it| it.condition_type == ConditionType::FetchingHistory && it.status == "True")
+}
+
+/// Puts what is to be stored into the order of writing: what was never stored first, then what was stored longest ago. If time runs
+/// out, the rest is first the next time.
+pub fn oldest_first<T>(due: &mut [T], stored: impl Fn(&T) -> Option<Timestamp>) {
+    due.sort_by_key(stored);
 }
 
 /// Whether a status differs enough to be written. A bound comes closer with every sample while history is short: it is written
@@ -120,6 +133,21 @@ mod tests {
         assert!(!app(&usage, Some(&second), false, day + 1));
         assert!(app(&usage, Some(&second), true, day + 1));
         assert!(app(&usage, Some(&second), false, day + 10));
+    }
+
+    /// `TestIsFetchingHistory` and `TestGetVpasToCheckpointSorts` in upstream's `pkg/recommender/checkpoint/checkpoint_writer_test.go`.
+    #[test]
+    fn what_was_stored_longest_ago_is_next_and_nothing_is_stored_while_history_is_loaded() {
+        let mut due = [("vpa-2", Some(at(2000))), ("vpa-0", None), ("vpa-1", Some(at(1000)))];
+        oldest_first(&mut due, |it| it.1);
+        assert_eq!(due.map(|it| it.0), ["vpa-0", "vpa-1", "vpa-2"]);
+
+        let with = |status: &str| -> Vec<Condition> {
+            serde_json::from_value(json!([{"type": "FetchingHistory", "status": status}])).unwrap()
+        };
+        assert!(
+            !is_fetching_history(&[]) && !is_fetching_history(&with("False")) && is_fetching_history(&with("True"))
+        );
     }
 
     #[test]

@@ -68,6 +68,29 @@ pub const PATCH_POD_METADATA_WHITELIST: &str = "SidecarSet_PatchPodMetadata_Whit
 /// Pod annotation of our own: `"false"` keeps every SidecarSet out of this pod.
 pub const INJECT: &str = "pillion.dev/inject";
 
+/// ServiceAccount annotation of our own, `"true"`: SidecarSets may give this account to pods.
+pub const INJECTABLE: &str = "pillion.dev/injectable";
+
+/// The in-pod agent.
+pub mod agent {
+    /// Its account, its Role, and the ConfigMap with the parameters of its policy.
+    pub const NAME: &str = "pillion-agent";
+    /// The ConfigMap with its configuration, in the namespace of its pods.
+    pub const CONFIG: &str = "sidecar-config";
+    /// The key of the configuration.
+    pub const CONFIG_KEY: &str = "config.yaml";
+    /// The ConfigMap with what each pod runs.
+    pub const RESULTS: &str = "sidecar-result";
+    /// Label of our own: which pods get the agent, and which ConfigMaps are its own (`config`, `parameters`, `result`).
+    pub const LABEL: &str = "pillion.dev/agent";
+    /// Its value on pods.
+    pub const ENABLED: &str = "enabled";
+    /// Label of our own on a ConfigMap with a configuration: the manager mirrors it into the namespaces that have agent pods.
+    pub const MIRROR: &str = "pillion.dev/mirror";
+    /// Annotation of our own on a mirror: the namespace and name of what it mirrors.
+    pub const MIRROR_OF: &str = "pillion.dev/mirror-of";
+}
+
 /// Pod annotation of our own: the containers, joined by commas, that are sidecars and end when the work is done.
 pub const SIDECARS: &str = "pillion.dev/sidecars";
 /// Pod annotation of our own: how that is done, `Native` or `Strict`.
@@ -86,6 +109,10 @@ pub const KRUISE_TERMINATE: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT";
 pub const KRUISE_TERMINATE_WITH_IMAGE: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE";
 /// Environment variable of Kruise's `SidecarTerminator`: how this sidecar ends does not change the phase of the pod.
 pub const KRUISE_IGNORE_EXIT_CODE: &str = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE";
+
+/// The environment variables of a pod's own containers that decide how it is treated.
+pub const READ_VARIABLES: [&str; 4] =
+    [IS_INJECTED, KRUISE_TERMINATE, KRUISE_TERMINATE_WITH_IMAGE, KRUISE_IGNORE_EXIT_CODE];
 
 /// Pod annotation of our own: how long the containers of a simulated pod run and how they end.
 pub const SIMULATE: &str = "pillion.dev/simulate";

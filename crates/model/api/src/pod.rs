@@ -12,6 +12,8 @@
 //! # Ok::<(), pillion_api::field::Error>(())
 //! ```
 
+pub mod partial;
+
 use std::collections::BTreeMap;
 
 use pillion_quantity::Quantity;

@@ -317,6 +317,13 @@ pub struct TransferEnv {
     pub env_names: Vec<String>,
 }
 
+impl TransferEnv {
+    /// The variables to copy.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.env_name.iter().chain(&self.env_names).map(String::as_str).filter(|name| !name.is_empty())
+    }
+}
+
 /// Where the name of a container is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -693,7 +700,8 @@ pub enum PatchPolicy {
 pub struct ServiceAccount {
     /// Its name, in the pod's namespace.
     pub name: String,
-    /// `IfDefault` (default): only for pods that run as `default`. `Required`: a pod with another one is refused.
+    /// `IfDefault` (default): only for pods that run as `default`; other pods keep their account, with a warning. `Required`: a pod that cannot
+    /// get it, or whose process namespace cannot be shared as the set says, is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<ServiceAccountPolicy>,
 }

@@ -12,6 +12,7 @@ mod fetch;
 mod reload;
 mod unpack;
 mod updater;
+mod zip;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use pillion_assist::{Refusal, Trigger};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
 pub(crate) use updater::Updater;
@@ -74,11 +76,20 @@ impl HotUpdate {
                     () = retry, if wanted.is_some() => wanted,
                 };
                 let Some(data) = &wanted else { continue };
+                // After a restart it is not asked for again: whatever came since, by request or as a file, counts more.
+                let digest = digest_of(data);
+                if self.updater.is_taken(&digest) {
+                    wanted = None;
+                    continue;
+                }
                 let trigger = Trigger::read(|key| data.get(key).map(String::as_str));
                 match self.try_once(trigger, name).await {
                     // What was not fetched is tried again; what did not work is not.
                     Err(UpdateError::Fetch(_)) => pause = (pause * 2).min(Duration::from_mins(5)),
-                    _ => wanted = None,
+                    _ => {
+                        self.updater.take_note(&digest);
+                        wanted = None;
+                    }
                 }
             }
         };
@@ -125,6 +136,15 @@ impl HotUpdate {
         }
         updated
     }
+}
+
+/// What stands for the contents of a ConfigMap.
+fn digest_of(data: &BTreeMap<String, String>) -> String {
+    let mut hash = Sha256::new();
+    for (key, value) in data {
+        hash.update(format!("{}:{key}={}:{value}\n", key.len(), value.len()));
+    }
+    directory::hex(&hash.finalize())
 }
 
 /// A file that somebody dropped: not through a link, and not without end.

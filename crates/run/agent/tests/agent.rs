@@ -319,6 +319,20 @@ async fn updates_come_by_config_map_and_dropped_file_and_by_every_reload() {
     assert_eq!(std::fs::read_to_string(agent.files().join("app.conf")).unwrap(), "three");
     eventually(async || drop_dir.join("x.result").exists().then_some(())).await.expect("a result is written");
     assert!(agent.folder.path().join("touched").exists() && !drop_dir.join("x.json").exists());
+
+    // After a restart the ConfigMap asks for nothing new, and the dropped file, which came later, stays.
+    let folder = agent.into_folder();
+    let agent = Agent::start_in(folder, &cluster, &request, "");
+    agent
+        .until(|status| {
+            status["plugins"].as_array().is_some_and(|plugins| plugins.iter().any(|it| it["health"] == "Running"))
+        })
+        .await;
+    site.set("/app.conf", 200, "four");
+    cluster.merge("/api/v1/namespaces/default/configmaps/update", json!({"data": trigger("v4", b"four")})).await;
+    cluster.annotation("result", "v4: Update success").await;
+    let log = agent.log.lock().unwrap().clone();
+    assert!(!log.contains("v2"), "the ConfigMap was followed a second time: {log}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -396,4 +410,115 @@ async fn what_does_not_work_is_rolled_back() {
     }
     assert!(answer.1.contains("no process of this pod"), "{answer:?}");
     assert_eq!(std::fs::read_to_string(agent.files().join("app.conf")).unwrap(), "good");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_configuration_is_read_from_a_config_map_of_another_namespace_and_followed() {
+    let (cluster, site) = (Cluster::start().await, Site::start().await);
+    site.set("/state", 200, "idle");
+    let config = |key: &str| {
+        format!(
+            "listen: 127.0.0.1:0\nplugins:\n- name: http_probe\n  config:\n    startDelaySeconds: 0\n    probeIntervalSeconds: 1\n    endpoints:\n    - url: {}\n      storageConfig: {{type: InKube, inKube: {{annotationKey: {key}}}}}\n",
+            site.url("/state")
+        )
+    };
+    let maps = "/api/v1/namespaces/kube-system/configmaps";
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "sidecar-config"}, "data": {"config.yaml": config("one")}});
+    cluster.create(maps, map).await;
+    let source = ["--config-map".to_owned(), "kube-system/sidecar-config".to_owned()];
+    let _agent = Agent::spawn_with(tempfile::tempdir().unwrap(), &cluster, "", "", &source);
+    cluster.annotation("one", "idle").await;
+    cluster.merge(&format!("{maps}/sidecar-config"), json!({"data": {"config.yaml": config("two")}})).await;
+    cluster.annotation("two", "idle").await;
+    cluster.until(POD, |pod| pod["metadata"]["annotations"]["one"].is_null()).await;
+    // A wrong one changes nothing.
+    cluster.merge(&format!("{maps}/sidecar-config"), json!({"data": {"config.yaml": "plugins: 1"}})).await;
+    site.set("/state", 200, "busy");
+    cluster.annotation("two", "busy").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plugin_is_reached_over_a_unix_socket() {
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+    let cluster = Cluster::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("plugin.sock");
+    let listener = tokio::net::UnixListener::bind(&socket).unwrap();
+    let config = format!(
+        "listen: 127.0.0.1:0\nplugins:\n- name: players\n  process: {{socket: {}}}\n  config:\n    room: 7\n    storageConfig: {{type: InKube, inKube: {{annotationKey: players}}}}\n",
+        socket.display()
+    );
+    let agent = Agent::start_in(folder, &cluster, &config, "");
+    let (stream, _) = listener.accept().await.unwrap();
+    let (input, mut output) = stream.into_split();
+    let mut lines = BufReader::new(input).lines();
+    let mut next = async || -> Value { serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap() };
+    let init = next().await;
+    assert_eq!((&init["type"], &init["protocol"], &init["config"]["room"]), (&json!("init"), &json!(1), &json!(7)));
+    assert_eq!(init["pod"], json!({"namespace": "default", "name": "web-0"}));
+    output.write_all(b"{\"type\": \"hello\", \"version\": \"v1.2.3\"}\n").await.unwrap();
+    assert_eq!(next().await["type"], "start");
+    output.write_all(b"{\"type\": \"store\", \"data\": \"5\"}\n").await.unwrap();
+    cluster.annotation("players", "5").await;
+    agent.configure("listen: 127.0.0.1:0\nplugins: []\n");
+    assert_eq!(next().await["type"], "stop");
+    drop(output);
+    cluster.until(POD, |pod| pod["metadata"]["annotations"]["players"].is_null()).await;
+}
+
+/// A registry with one artifact, as the OCI distribution specification has it.
+fn registry(site: &Site, repository: &str, tag: &str, content: &[u8]) -> String {
+    let digest = sha256(content);
+    let layer = json!({"mediaType": "text/plain", "digest": format!("sha256:{digest}"), "size": content.len()});
+    let media = "application/vnd.oci.image.manifest.v1+json";
+    let manifest = json!({"schemaVersion": 2, "mediaType": media, "artifactType": "example/config", "layers": [layer]})
+        .to_string();
+    let manifest_digest = format!("sha256:{}", sha256(manifest.as_bytes()));
+    for reference in [tag, &manifest_digest] {
+        site.set_with(&format!("/v2/{repository}/manifests/{reference}"), 200, &manifest, &[("content-type", media)]);
+    }
+    site.set(&format!("/v2/{repository}/blobs/sha256:{digest}"), 200, content);
+    manifest_digest
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn updates_are_fetched_from_registries_and_by_presigned_urls() {
+    let (cluster, site) = (Cluster::start().await, Site::start().await);
+    let folder = tempfile::tempdir().unwrap();
+    let files = folder.path().join("files");
+    let config = format!(
+        "listen: 127.0.0.1:0\nrequireChecksum: false\nallowedHosts: ['{}']\nplugins:\n- name: hot_update\n  config:\n    fileDir: {}\n    loadPatchType: none\n    storageConfig: {{type: InKube, inKube: {{annotationKey: result}}}}\n",
+        site.host(),
+        files.display()
+    );
+    let agent = Agent::start_in(folder, &cluster, &config, "");
+    let digest = registry(&site, "games/level", "v1", b"one");
+    let oci = |reference: &str| format!("oci://{}/games/level{reference}", site.host());
+    let read = |name: &str| std::fs::read_to_string(files.join(name)).unwrap();
+    let (status, text) = agent.post(&format!("version=v1&url={}", oci(":v1"))).await;
+    assert_eq!((status, read("level").as_str()), (200, "one"), "{text}");
+    let (status, text) = agent.post(&format!("version=v2&file=level-2&url={}", oci(&format!("@{digest}")))).await;
+    assert_eq!((status, read("level-2").as_str()), (200, "one"), "{text}");
+    // A registry that lies: about the layer, and about the manifest.
+    site.set(&format!("/v2/games/level/blobs/sha256:{}", sha256(b"one")), 200, "evil");
+    let (status, text) = agent.post(&format!("version=v3&url={}", oci(":v1"))).await;
+    assert!(status == 500 && text.contains("SHA-256"), "{text}");
+    site.set(&format!("/v2/games/level/manifests/{digest}"), 200, "{\"layers\": []}");
+    let (status, text) = agent.post(&format!("version=v3&url={}", oci(&format!("@{digest}")))).await;
+    assert!(status == 500 && text.contains("manifest"), "{text}");
+    let (status, text) = agent.post(&format!("version=v3&url={}", oci(":none"))).await;
+    assert!(status == 500 && text.contains("404"), "{text}");
+    assert_eq!(read("level"), "one");
+
+    // A presigned URL works with its query alone, and nobody else gets to see that.
+    site.set("/bucket/app.conf", 200, "presigned");
+    let query = "X-Amz-Signature=abc%2Fdef&X-Amz-Expires=60";
+    let url = format!("{}?{query}", site.url("/bucket/app.conf"));
+    let body = json!({"version": "v4", "url": url}).to_string();
+    let (status, text) = agent.request("POST", "/hot-update", "application/json", &body, None).await;
+    assert_eq!((status, read("app.conf").as_str()), (200, "presigned"), "{text}");
+    assert!(site.queries.lock().unwrap().iter().any(|seen| seen == query), "{:?}", site.queries.lock().unwrap());
+    let entry = cluster.entry(|entry| entry["version"] == "v4").await;
+    assert_eq!(entry["url"], site.url("/bucket/app.conf"));
+    assert!(!agent.log.lock().unwrap().contains("Signature"));
 }

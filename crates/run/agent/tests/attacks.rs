@@ -289,3 +289,97 @@ async fn a_stranger_with_the_same_name_is_not_signalled() {
     scene.agent.hups_reach(2).await;
     assert_eq!((scene.agent.hups(), other.agent.hups()), (2, 1));
 }
+
+/// One entry of a zip archive: its name, the mode that a Unix gives it, its contents, and the size that is written for it.
+struct Zipped<'a> {
+    name: &'a str,
+    mode: u32,
+    data: &'a [u8],
+    size: Option<u32>,
+}
+
+/// A zip archive, made as other tools make them.
+fn zip(entries: &[Zipped<'_>]) -> Vec<u8> {
+    use std::io::Write as _;
+    let (mut bytes, mut central) = (Vec::new(), Vec::new());
+    for Zipped { name, mode, data, size } in entries {
+        let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(data).unwrap();
+        let packed = encoder.finish().unwrap();
+        let mut crc = flate2::Crc::new();
+        crc.update(data);
+        let size = size.unwrap_or(u32::try_from(data.len()).unwrap());
+        let length = u16::try_from(name.len()).unwrap().to_le_bytes();
+        let at = u32::try_from(bytes.len()).unwrap();
+        // From the version to the lengths, which both headers have.
+        let mut common = vec![20, 0, 0, 8, 8, 0, 0, 0, 0, 0];
+        for number in [crc.sum(), u32::try_from(packed.len()).unwrap(), size] {
+            common.extend(number.to_le_bytes());
+        }
+        common.extend(length);
+        common.extend([0, 0]);
+        bytes.extend(b"PK\x03\x04");
+        bytes.extend(&common);
+        bytes.extend(name.as_bytes());
+        bytes.extend(&packed);
+        central.extend(b"PK\x01\x02\x14\x03");
+        central.extend(&common);
+        central.extend([0; 6]);
+        central.extend((mode << 16).to_le_bytes());
+        central.extend(at.to_le_bytes());
+        central.extend(name.as_bytes());
+    }
+    let start = u32::try_from(bytes.len()).unwrap();
+    let count = u16::try_from(entries.len()).unwrap().to_le_bytes();
+    bytes.extend(&central);
+    bytes.extend(b"PK\x05\x06\0\0\0\0");
+    bytes.extend(count);
+    bytes.extend(count);
+    bytes.extend(u32::try_from(central.len()).unwrap().to_le_bytes());
+    bytes.extend(start.to_le_bytes());
+    bytes.extend([0, 0]);
+    bytes
+}
+
+fn zipped<'a>(name: &'a str, data: &'a [u8]) -> Zipped<'a> {
+    Zipped { name, mode: 0o100_644, data, size: None }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn zip_archives_are_unpacked_and_what_they_hide_is_not() {
+    let scene = Scene::new("").await;
+    let big = vec![0; 50_000_000];
+    let good = zip(&[zipped("a/b/c.conf", b"deep"), zipped("top.conf", b"top")]);
+    let mut damaged = good.clone();
+    // The first byte of the contents of the first file.
+    damaged[30 + "a/b/c.conf".len()] ^= 0xff;
+    let mut encrypted = good.clone();
+    let central = encrypted.windows(4).position(|mark| mark == b"PK\x01\x02").unwrap();
+    encrypted[central + 8] |= 1;
+    let table = [
+        ("traversal", zip(&[zipped("../../evil", b"x")])),
+        ("deep traversal", zip(&[zipped("a/b/../../../../evil", b"x")])),
+        ("absolute", zip(&[zipped("/tmp/evil-absolute", b"x")])),
+        ("symlink", zip(&[Zipped { mode: 0o120_777, ..zipped("link", b"/etc") }])),
+        ("device", zip(&[Zipped { mode: 0o020_666, ..zipped("null", b"") }])),
+        ("twice", zip(&[zipped("a", b"x"), zipped("a", b"y")])),
+        ("a bomb", zip(&[zipped("a", &big)])),
+        ("a bomb that lies about its size", zip(&[Zipped { size: Some(10), ..zipped("a", &big) }])),
+        ("cut off", good[..good.len() - 30].to_vec()),
+        ("damaged", damaged),
+        ("encrypted", encrypted),
+        ("no name", zip(&[zipped("./", b""), zipped(".", b"x")])),
+    ];
+    for (what, bytes) in table {
+        scene.site.set("/site.zip", 200, &bytes);
+        let (status, text) = scene.post("v2", "/site.zip", &bytes, "").await;
+        assert_eq!(status, 500, "{what}: {text}");
+        scene.unharmed(what);
+    }
+    assert!(!Path::new("/tmp/evil-absolute").exists());
+    scene.site.set("/site.zip", 200, &good);
+    let (status, text) = scene.post("v2", "/site.zip", &good, "").await;
+    assert_eq!(status, 200, "{text}");
+    assert_eq!(std::fs::read_to_string(scene.agent.files().join("site/a/b/c.conf")).unwrap(), "deep");
+    assert_eq!(names(&scene.agent.files()), [".pillion-agent", "app.conf", "site"]);
+}

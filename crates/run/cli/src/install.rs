@@ -1,10 +1,13 @@
 //! `pillion install` and `pillion uninstall`: connect, report the steps, ask before users' objects are deleted.
 
 use std::future::Future;
+use std::path::Path;
 use std::time::Duration;
 
 use kube::Client;
-use pillion_install::{Part, manifests};
+use pillion_assist::Config;
+use pillion_install::{AgentOptions, Part, agent, manifests};
+use serde_json::Value;
 
 use crate::args::{ClusterArgs, InstallArgs, ToClusterArgs, UninstallArgs};
 use crate::confirm::confirm;
@@ -18,6 +21,10 @@ pub(crate) fn install(args: &InstallArgs) -> Result<(), Failure> {
         let reason = "--separate needs the controller webhook: the others are installed beside it";
         return Err(Failure::misuse(reason));
     }
+    if let Some(file) = args.filename.as_ref().filter(|_| args.agent) {
+        let options = AgentOptions { namespace: args.agent_namespace.clone(), image: args.agent_image.clone() };
+        return print(&render::yaml_stream(&agent_objects(file, &options)?)?);
+    }
     if args.print {
         return print(&render::yaml_stream(&manifests(&options))?);
     }
@@ -27,6 +34,29 @@ pub(crate) fn install(args: &InstallArgs) -> Result<(), Failure> {
         say(&format!("Pillion is ready in namespace {}", options.namespace));
         Ok(())
     })
+}
+
+/// The objects of the agent, for a configuration by itself or in its ConfigMap.
+fn agent_objects(file: &Path, options: &AgentOptions) -> Result<Vec<Value>, Failure> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file).map_err(|error| Failure::misuse(format!("{shown}: {error}")))?;
+    let documents = pillion_yaml::parse(&text, pillion_yaml::Options::default()).unwrap_or_default();
+    let inner = documents.iter().find_map(|document| document.value["data"]["config.yaml"].as_str());
+    if inner.is_none() && documents.iter().any(|document| document.value["kind"] == "ConfigMap") {
+        return Err(Failure::misuse(format!("{shown}: the ConfigMap has no key config.yaml")));
+    }
+    let (text, place) = match inner {
+        Some(inner) => (inner.to_owned(), format!("{shown}: config.yaml")),
+        None => (text, shown.to_string()),
+    };
+    let config = Config::parse(&text, None).map_err(|errors| {
+        let lines: Vec<String> = errors.iter().map(|error| format!("{place}:{error}")).collect();
+        Failure::misuse(lines.join("\n"))
+    })?;
+    for warning in &config.warnings {
+        say(&format!("{place}:{warning}"));
+    }
+    Ok(agent(&config, &text, options))
 }
 
 /// Uninstalls, or prepares that for Helm.

@@ -1,6 +1,6 @@
 //! From the documents that a user gave to what stands in for a cluster.
 //!
-//! SidecarSets and their ControllerRevisions are read; LimitRanges, Namespaces, VerticalPodAutoscalers and Kruise's ConfigMap are
+//! SidecarSets and their ControllerRevisions are read; LimitRanges, Namespaces, ServiceAccounts, VerticalPodAutoscalers and Kruise's ConfigMap are
 //! read and passed on; pods and workloads are what the commands are about; everything else is only passed on.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,7 +14,7 @@ use pillion_api::sidecarset::validation::{Context, Neighbours, Revision, Whiteli
 use pillion_api::sidecarset::{self, DecodeError, SidecarSet, revision, validate, validate_update};
 use pillion_api::vpa::{self, VerticalPodAutoscaler};
 use pillion_gates::{Gate, Gates};
-use pillion_inject::{Catalog, Namespace, Revisions};
+use pillion_inject::{Accounts, Catalog, Namespace, Revisions};
 use pillion_manager::NAMESPACE;
 use pillion_note::Draw;
 use pillion_quantity::Quantity;
@@ -124,7 +124,13 @@ fn sorted(
     let limit_ranges = limit_ranges(&objects, namespace);
     let autoscalers = autoscalers(&objects, namespace, gates, &limit_ranges)?;
     let offline = Offline {
-        snapshot: Snapshot { catalog, namespaces: namespaces(&objects), autoscalers, ..Snapshot::default() },
+        snapshot: Snapshot {
+            catalog,
+            namespaces: namespaces(&objects),
+            accounts: accounts(&objects, namespace),
+            autoscalers,
+            ..Snapshot::default()
+        },
         limit_ranges,
         excluded_namespaces: BTreeSet::new(),
         gates,
@@ -374,6 +380,15 @@ pub(crate) fn sorted_autoscalers(
     let of_sets = of_sets.into_iter().filter(|it| sized_set(it, NAMESPACE, gates.into()).is_some()).collect();
     let merged = |(namespace, ranges): (&String, &Vec<Value>)| (namespace.clone(), LimitRanges::merge(ranges));
     Autoscalers { list, of_sets, ranges: limit_ranges.iter().map(merged).collect(), max_boost: None }
+}
+
+/// The service accounts among documents that may be injected.
+fn accounts(objects: &[Document], namespace: &str) -> Accounts {
+    let mut accounts = Accounts::default();
+    for document in objects.iter().filter(|it| it.kind() == "ServiceAccount" && it.api_version() == "v1") {
+        accounts.insert_object(&document.value, namespace);
+    }
+    accounts
 }
 
 fn namespaces(objects: &[Document]) -> OrdMap<String, Namespace> {

@@ -38,7 +38,7 @@ mod rights;
 mod take_over;
 mod uninstall;
 
-pub use agent::{AGENT, AgentOptions, agent};
+pub use agent::{AgentOptions, agent};
 pub use error::Error;
 pub use install::install;
 pub use manifests::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER, SERVICE, manifests, removal};

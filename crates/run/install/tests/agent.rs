@@ -3,14 +3,19 @@
 
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
+use pillion_api::names::agent::NAME as AGENT;
 use pillion_apiserver::{ApiServer, Config as ServerConfig, User};
 use pillion_assist::Config;
-use pillion_install::{AGENT, AgentOptions, agent};
+use pillion_install::{AgentOptions, agent};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
 const CONFIG: &str = include_str!("../../../decide/assist/src/config/samples/proposal-1.yaml");
 const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+fn game_server(name: &str) -> String {
+    format!("/apis/game.kruise.io/v1alpha1/namespaces/default/gameservers/{name}").trim_end_matches('/').to_owned()
+}
 
 struct Cluster(ApiServer);
 
@@ -61,6 +66,18 @@ async fn cluster() -> (Cluster, User) {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": "web"}}, "spec": spec});
         cluster.create("/api/v1/namespaces/default/pods", &pod).await;
     }
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let version = json!({"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "gameservers.game.kruise.io"},
+        "spec": {"group": "game.kruise.io", "scope": "Namespaced", "versions": [version],
+                 "names": {"kind": "GameServer", "plural": "gameservers", "singular": "gameserver", "listKind": "GameServerList"}},
+    });
+    cluster.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await;
+    for name in ["web-1", "web-0", "web", "we"] {
+        let server = json!({"apiVersion": "game.kruise.io/v1alpha1", "kind": "GameServer", "metadata": {"name": name}, "spec": {"opsState": "None", "other": 1}});
+        cluster.create(&game_server(""), &server).await;
+    }
     // What the API server makes of a token that the kubelet has mounted.
     let user = User {
         name: format!("system:serviceaccount:default:{AGENT}"),
@@ -89,6 +106,8 @@ async fn a_stolen_token_changes_nothing_but_what_the_configuration_names_on_its_
         (&own, merge, json!({"metadata": {"annotations": {COST: null}, "labels": {"gameserver-idle": null}}})),
         (&format!("{own}/status"), strategic, condition("pillion.dev/Agent")),
         (&map("sidecar-result"), merge, json!({"data": {"web-0": "mine"}})),
+        (&game_server("web-0"), merge, json!({"spec": {"opsState": "Allocated"}})),
+        (&game_server("web"), merge, json!({"spec": {"opsState": "Allocated"}})),
     ];
     for (path, media, patch) in allowed {
         let (status, answer) = cluster.send("PATCH", path, media, &patch, Some(&user)).await;
@@ -107,6 +126,17 @@ async fn a_stolen_token_changes_nothing_but_what_the_configuration_names_on_its_
         (format!("{own}/status"), strategic, condition("Ready")),
         (format!("{own}/status"), merge, json!({"status": {"phase": "Failed"}})),
         (format!("{own}/status"), merge, json!({"status": {"podIP": "10.0.0.1"}})),
+        (
+            own.clone(),
+            merge,
+            json!({"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "1"}]}}),
+        ),
+        (game_server("web-1"), merge, json!({"spec": {"opsState": "Kill"}})),
+        (game_server("we"), merge, json!({"spec": {"opsState": "Kill"}})),
+        (game_server("web-0"), merge, json!({"spec": {"other": 2}})),
+        (game_server("web-0"), merge, json!({"status": {"state": "x"}})),
+        (game_server("web-0"), merge, json!({"metadata": {"finalizers": ["example.com/stay"]}})),
+        (game_server("web-0"), merge, json!({"metadata": {"labels": {"a": "b"}}})),
         (map("sidecar-result"), merge, json!({"data": {"web-1": "poison"}})),
         (map("sidecar-result"), merge, json!({"data": {"web-1": null}})),
         (map("sidecar-config"), merge, json!({"data": {"config.yaml": "plugins: []"}})),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Namespace as KubeNamespace;
+use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, ServiceAccount};
 use kube::ResourceExt as _;
 use kube::core::PartialObjectMeta;
 use pillion_admission::Snapshot;
@@ -13,7 +13,7 @@ use pillion_api::names;
 use pillion_api::sidecarset::validation::Neighbours;
 use pillion_api::sidecarset::{FailurePolicy, Packed, SidecarSet};
 use pillion_informer::{Cache, Change};
-use pillion_inject::{Catalog, Namespace, Revisions};
+use pillion_inject::{Accounts, Catalog, Namespace, Revisions};
 use pillion_lifecycle::marks::Means;
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ use crate::set_view::{SetView, pinned_name, unusable};
 /// One moment of the cluster.
 #[derive(Debug, Default)]
 pub(crate) struct View {
-    /// What admission decides by: the SidecarSets and the namespaces.
+    /// What admission decides by: the SidecarSets, the namespaces and the accounts.
     pub(crate) snapshot: Snapshot,
     /// Which SidecarSets could be in conflict.
     pub(crate) neighbours: Neighbours,
@@ -60,11 +60,29 @@ impl pillion_informer::View for NamespaceView {
     }
 }
 
+/// A ServiceAccount that may be injected; the others are not kept.
+#[derive(Debug)]
+pub(crate) struct AccountView;
+
+impl pillion_informer::View for AccountView {
+    type Object = PartialObjectMeta<ServiceAccount>;
+
+    fn of(object: Self::Object) -> Option<AccountView> {
+        let annotations = object.annotations().iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        Accounts::is_injectable(annotations).then_some(AccountView)
+    }
+
+    fn is_same(&self, _: &AccountView) -> bool {
+        true
+    }
+}
+
 /// How one of the caches changed.
 pub(crate) enum AnyChange {
     SidecarSet(Change<SetView>),
     Namespace(Change<NamespaceView>),
     Revision(Change<RevisionView>),
+    Account(Change<AccountView>),
 }
 
 /// The objects of all caches, as decisions need them. What did not change costs nothing.
@@ -76,6 +94,7 @@ pub(crate) struct Objects {
     catalog: Catalog,
     neighbours: Neighbours,
     namespaces: OrdMap<String, Namespace>,
+    accounts: Accounts,
     /// All ControllerRevisions, without what they hold.
     revisions: Cache<RevisionView>,
     /// Where they are.
@@ -198,6 +217,10 @@ impl Objects {
                         None => self.namespaces.remove(name.name.as_ref()),
                     };
                 }
+                AnyChange::Account(Change { name, new, .. }) => match new {
+                    Some(_) => self.accounts.insert(&name.namespace, &name.name),
+                    None => self.accounts.remove(&name.namespace, &name.name),
+                },
             }
             is_changed = true;
         }
@@ -288,6 +311,7 @@ impl Objects {
             snapshot: Snapshot {
                 catalog: self.catalog.clone(),
                 namespaces: self.namespaces.clone(),
+                accounts: self.accounts.clone(),
                 sidecar_means: self.sidecar_means.clone(),
                 ..Snapshot::default()
             },

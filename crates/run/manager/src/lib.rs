@@ -37,7 +37,8 @@
 //!         ├─▶ rollout: pods, sets, revisions ─▶ rollout::plan ─▶ revisions, status, images of pods, places
 //!         ├─▶ repair: pods, View ─▶ missed pods ─▶ status, events, evictions
 //!         ├─▶ lifecycle: pods whose work is done ─▶ their terminal phase, where nobody else stops their sidecars
-//!         └─▶ rightsizing: recommender, updater (pillion-rightsizer)
+//!         ├─▶ rightsizing: recommender, updater (pillion-rightsizer)
+//!         └─▶ agents: ConfigMaps with our labels, pods with agents ─▶ mirrors, parameters of policies, results without those of pods that are gone
 //!
 //!  health: /healthz, /readyz (caches, watches), /metrics
 //! ```
@@ -59,6 +60,7 @@
 //! - Time comes from [`Config::now`] and tokio's clock.
 #![forbid(unsafe_code)]
 
+mod agents;
 mod autoscalers;
 mod budget;
 mod certificate;

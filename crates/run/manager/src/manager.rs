@@ -28,8 +28,8 @@ use crate::standing_by::StandingBy;
 use crate::state::Inner;
 use crate::touched::touched;
 use crate::{
-    enforced, follow, health, lifecycle, registration, repair, rightsizing, rollout, serve, sidecar_field, wait,
-    webhook,
+    agents, enforced, follow, health, lifecycle, registration, repair, rightsizing, rollout, serve, sidecar_field,
+    wait, webhook,
 };
 
 /// A new definition is served within a second or two, if at all.
@@ -164,6 +164,7 @@ impl Manager {
             Part::Rollout => wait::while_alone(&self.inner, || rollout::run(&self.inner).boxed()).boxed(),
             Part::Repair => wait::while_alone(&self.inner, || repair::run(&self.inner).boxed()).boxed(),
             Part::Lifecycle => lifecycle::run(&self.inner).boxed(),
+            Part::Agents => agents::run(&self.inner).boxed(),
             Part::Recommender => rightsizing::recommend(&self.inner).boxed(),
             Part::Updater => {
                 futures::future::join(rightsizing::update(&self.inner), follow::run(&self.inner)).map(drop).boxed()

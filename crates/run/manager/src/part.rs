@@ -18,12 +18,14 @@ pub enum Part {
     Recommender,
     /// Brings running pods to what is recommended.
     Updater,
+    /// Keeps what in-pod agents need in the namespaces of their pods.
+    Agents,
 }
 
 impl Part {
     /// All parts.
-    pub const ALL: [Part; 6] =
-        [Part::Webhook, Part::Rollout, Part::Repair, Part::Lifecycle, Part::Recommender, Part::Updater];
+    pub const ALL: [Part; 7] =
+        [Part::Webhook, Part::Rollout, Part::Repair, Part::Lifecycle, Part::Recommender, Part::Updater, Part::Agents];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -34,6 +36,7 @@ impl Part {
             Part::Lifecycle => "lifecycle",
             Part::Recommender => "recommender",
             Part::Updater => "updater",
+            Part::Agents => "agents",
         }
     }
 
@@ -46,6 +49,7 @@ impl Part {
             Part::Lifecycle => "pillion-lifecycle",
             Part::Recommender => "pillion-recommender",
             Part::Updater => "pillion-updater",
+            Part::Agents => "pillion-agents",
         }
     }
 }

@@ -1,13 +1,18 @@
 //! What the API server asks a webhook, and how it is answered: `admission.k8s.io/v1` `AdmissionReview`.
 
+mod new_pod;
+
 use std::collections::BTreeMap;
 
+use axum::body::Bytes;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use json_patch::Patch;
 use pillion_api::field;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+pub(crate) use new_pod::LeftOut;
 
 /// A question.
 #[derive(Debug, Deserialize)]
@@ -28,11 +33,14 @@ pub(crate) struct Request {
     pub(crate) object: Value,
     /// The object as it is; `null` when it is new.
     pub(crate) old_object: Value,
+    /// What was left out of the object when it was read.
+    #[serde(skip)]
+    pub(crate) left_out: Option<LeftOut>,
 }
 
 impl Request {
     /// Reads a question.
-    pub(crate) fn read(body: &[u8]) -> Result<Request, String> {
+    pub(crate) fn read(body: &Bytes) -> Result<Request, String> {
         let review: Review =
             serde_json::from_slice(body).map_err(|error| format!("the body is not an AdmissionReview: {error}"))?;
         review.request.ok_or_else(|| "the AdmissionReview has no request".to_owned())
@@ -216,10 +224,10 @@ mod tests {
     #[test]
     fn a_body_that_is_no_review_is_said_to_be_none() {
         for body in [&b"{}"[..], b"[]", b"{\"request\": {\"uid\": 5}}", b"{\"request\": null}", b"\xff", b""] {
-            assert!(Request::read(body).is_err(), "{body:?}");
+            assert!(Request::read(&Bytes::from_static(body)).is_err(), "{body:?}");
         }
         let nulls = br#"{"request": {"uid": "a", "operation": "CREATE", "dryRun": null, "namespace": null, "subResource": null}}"#;
-        let request = Request::read(nulls).unwrap();
+        let request = Request::read(&Bytes::from_static(nulls)).unwrap();
         assert!(request.is("CREATE") && !request.is_dry_run());
     }
 }

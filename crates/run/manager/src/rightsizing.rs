@@ -14,10 +14,11 @@ use crate::state::Inner;
 pub(crate) async fn keep_lease(inner: &Inner) {
     let mut served = inner.rightsizing.subscribe();
     let (cluster, config) = (&inner.rightsizing.cluster, &inner.config);
+    let lease = (&config.rightsizing.status_lease, config.rightsizing.status_lease_interval);
     // The sender is in `inner`: there is no error.
     while served.wait_for(|served| *served).await.is_ok() {
         tokio::select! {
-            () = admission_lease::keep(cluster, &config.client, &config.now, config.identity.as_deref()) => {}
+            () = admission_lease::keep(cluster, &config.client, &*config.now, lease, config.identity.as_deref()) => {}
             _ = served.wait_for(|served| !*served) => {}
         }
     }

@@ -5,7 +5,7 @@
 //!                                                        │
 //!       ┌────────────────────────────────────────────────┘
 //!       ▼
-//!  rollout::plan(set, revisions, pods, now) ─▶ revisions ─▶ status, events ─▶ pods ─▶ revisions that are trimmed
+//!  rollout::plan(set, revisions, pods, now) ─▶ revisions, written and trimmed ─▶ status, events ─▶ pods
 //!                                                                              │
 //!                caches ◀──────────── what the API server answered ◀───────────┘
 //! ```
@@ -205,6 +205,8 @@ impl Rollout<'_> {
         for write in &plan.revisions {
             self.write_revision(set, write).await?;
         }
+        // Whoever waits for the status to be about this generation counts the revisions next.
+        let trimmed = self.trim_revisions(&plan.trimmed).await;
         let count_again = self.count_places(target).await.unwrap_or_else(|error| {
             // Running pods do not depend on it.
             tracing::warn!(%error, cause = error.cause(), "places are not counted; trying again");
@@ -215,9 +217,7 @@ impl Rollout<'_> {
         }
         self.report(set, plan);
         let outcome = self.change_pods(target, &plan.updates).await;
-        for name in &plan.trimmed {
-            self.trim_revision(name).await?;
-        }
+        trimmed?;
         let requeue = plan.requeue_after.map(|after| Duration::try_from(after).unwrap_or_default());
         Ok(outcome.and_again(requeue).and_again(count_again))
     }

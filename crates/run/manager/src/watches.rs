@@ -1,4 +1,4 @@
-//! Keeps the view: SidecarSets, Namespaces and ControllerRevisions are watched, and their changes are applied in batches.
+//! Keeps the view: SidecarSets, Namespaces, ControllerRevisions and ServiceAccounts are watched, and their changes are applied in batches.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use pillion_informer::{Cache, State};
 use pillion_lifecycle::marks::Means;
 use tokio::sync::watch;
 
-use crate::cluster::{AnyChange, NamespaceView, Objects, View};
+use crate::cluster::{AccountView, AnyChange, NamespaceView, Objects, View};
 use crate::metrics::Metrics;
 use crate::revision_view::RevisionView;
 use crate::set_view::SetView;
@@ -42,12 +42,15 @@ pub(crate) struct Caches {
     pub(crate) sets: Cache<SetView>,
     pub(crate) namespaces: Cache<NamespaceView>,
     pub(crate) revisions: Cache<RevisionView>,
+    /// Only those that may be injected.
+    pub(crate) accounts: Cache<AccountView>,
 }
 
 impl Caches {
     /// How far the view can be relied on.
     pub(crate) fn state(&self) -> State {
-        self.sets.state().min(self.namespaces.state()).min(self.revisions.state())
+        let states = [self.sets.state(), self.namespaces.state(), self.revisions.state(), self.accounts.state()];
+        states.into_iter().min().unwrap_or(State::Syncing)
     }
 
     /// Returns when a watch has ended.
@@ -56,6 +59,7 @@ impl Caches {
             () = self.sets.stopped() => {}
             () = self.namespaces.stopped() => {}
             () = self.revisions.stopped() => {}
+            () = self.accounts.stopped() => {}
         }
     }
 
@@ -64,6 +68,7 @@ impl Caches {
         metrics.cache("SidecarSet", self.sets.len(), self.sets.age());
         metrics.cache("Namespace", self.namespaces.len(), self.namespaces.age());
         metrics.cache("ControllerRevision", self.revisions.len(), self.revisions.age());
+        metrics.cache("ServiceAccount", self.accounts.len(), self.accounts.age());
     }
 
     /// Watches, and keeps the views as the API server has the objects, until dropped. The first view is sent when all caches are synced.
@@ -82,7 +87,8 @@ impl Caches {
         let objects = Objects::new(means, self.revisions.clone(), revisions_namespace);
         tokio::join!(
             self.sets.clone().run(Api::all_with(client.clone(), &sidecarsets()), watcher::Config::default()),
-            self.namespaces.clone().run(Api::all(client), watcher::Config::default()),
+            self.namespaces.clone().run(Api::all(client.clone()), watcher::Config::default()),
+            self.accounts.clone().run(Api::all(client), watcher::Config::default()),
             self.revisions.clone().run(revisions, watcher::Config::default()),
             publish(&self, objects, &whole, views),
         );
@@ -96,12 +102,14 @@ async fn publish(
     revisions: &Api<DynamicObject>,
     views: watch::Sender<Arc<View>>,
 ) {
-    tokio::join!(caches.sets.synced(), caches.namespaces.synced(), caches.revisions.synced());
+    tokio::join!(caches.sets.synced(), caches.namespaces.synced(), caches.revisions.synced(), caches.accounts.synced());
     let (sets, more_sets) = caches.sets.subscribe();
     let (namespaces, more_namespaces) = caches.namespaces.subscribe();
+    let (accounts, more_accounts) = caches.accounts.subscribe();
     // The objects look at the revisions in their cache, and have to hear only of what changes there.
     let more_revisions = caches.revisions.updates();
     objects.apply(namespaces.into_iter().map(AnyChange::Namespace));
+    objects.apply(accounts.into_iter().map(AnyChange::Account));
     objects.apply(sets.into_iter().map(AnyChange::SidecarSet));
     // Without its pinned revision a set would refuse its pods: nothing is decided before.
     while !read_pinned(&mut objects, revisions).await {
@@ -112,6 +120,7 @@ async fn publish(
         more_sets.map(AnyChange::SidecarSet).boxed(),
         more_namespaces.map(AnyChange::Namespace).boxed(),
         more_revisions.map(AnyChange::Revision).boxed(),
+        more_accounts.map(AnyChange::Account).boxed(),
     ];
     let mut batches = stream::select_all(changes).ready_chunks(LARGEST_BATCH);
     let mut is_all_read = true;

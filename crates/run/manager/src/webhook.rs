@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -56,26 +56,35 @@ pub(crate) fn router(inner: Arc<Inner>) -> Router {
 
 async fn mutate_pod(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {
     let inner = &desk.inner;
-    desk.review(MUTATE_POD, &headers, body, async |request| pod::mutate(inner, request).await).await
+    let read =
+        |body: &Bytes| Request::read_new_pod(body, inner.views.borrow().snapshot.catalog.transferred_variables());
+    desk.review(MUTATE_POD, &headers, body, read, async |request| pod::mutate(inner, request).await).await
 }
 
 async fn mutate_sidecarset(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {
     let inner = &desk.inner;
-    desk.review(MUTATE_SIDECARSET, &headers, body, async |request| sidecarset::mutate(inner, &request)).await
+    desk.review(MUTATE_SIDECARSET, &headers, body, Request::read, async |request| sidecarset::mutate(inner, &request))
+        .await
 }
 
 async fn validate_sidecarset(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {
     let inner = &desk.inner;
-    desk.review(VALIDATE_SIDECARSET, &headers, body, async |request| sidecarset::validate(inner, &request).await).await
+    desk.review(VALIDATE_SIDECARSET, &headers, body, Request::read, async |request| {
+        sidecarset::validate(inner, &request).await
+    })
+    .await
 }
 
 async fn mutate_autoscaler(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {
-    desk.review(MUTATE_AUTOSCALER, &headers, body, async |request| autoscaler::mutate(&request)).await
+    desk.review(MUTATE_AUTOSCALER, &headers, body, Request::read, async |request| autoscaler::mutate(&request)).await
 }
 
 async fn validate_autoscaler(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {
     let gates = desk.inner.config.gates;
-    desk.review(VALIDATE_AUTOSCALER, &headers, body, async |request| autoscaler::validate(&request, gates.into())).await
+    desk.review(VALIDATE_AUTOSCALER, &headers, body, Request::read, async |request| {
+        autoscaler::validate(&request, gates.into())
+    })
+    .await
 }
 
 impl Desk {
@@ -85,6 +94,7 @@ impl Desk {
         webhook: &'static str,
         headers: &HeaderMap,
         body: Body,
+        read: impl FnOnce(&Bytes) -> Result<Request, String>,
         decide: impl AsyncFnOnce(Request) -> Answer,
     ) -> Response {
         let metrics = &self.inner.config.metrics;
@@ -96,17 +106,22 @@ impl Desk {
             }
         };
         let start = Instant::now();
-        let (outcome, response) = self.answer(&body, decide).await;
+        let (outcome, response) = self.answer(&body, read, decide).await;
         metrics.reviewed(webhook, outcome, start.elapsed());
         response
     }
 
-    async fn answer(&self, body: &Held<'_>, decide: impl AsyncFnOnce(Request) -> Answer) -> (Outcome, Response) {
+    async fn answer(
+        &self,
+        body: &Held<'_>,
+        read: impl FnOnce(&Bytes) -> Result<Request, String>,
+        decide: impl AsyncFnOnce(Request) -> Answer,
+    ) -> (Outcome, Response) {
         let _room = match self.budget.review().await {
             Ok(room) => room,
             Err(refused) => return (outcome(refused), refused.into_response()),
         };
-        let request = match Request::read(&body.bytes) {
+        let request = match read(&body.bytes) {
             Ok(request) => request,
             Err(reason) => return (Outcome::Malformed, (StatusCode::BAD_REQUEST, reason).into_response()),
         };

@@ -12,59 +12,90 @@ use pillion_api::names::VPA_ADMISSION_LEASE;
 use serde_json::json;
 
 use crate::cluster::Cluster;
-use crate::config::Now;
 
 /// Where it is, as upstream's default.
 pub const NAMESPACE: &str = "kube-system";
 /// Between renewals, as upstream.
-const RENEW: Duration = Duration::from_secs(10);
+pub(crate) const RENEW: Duration = Duration::from_secs(10);
 /// For how long a renewal is good, as upstream.
-const VALID: SignedDuration = SignedDuration::from_mins(1);
+pub(crate) const VALID: SignedDuration = SignedDuration::from_mins(1);
 /// Our holders begin with this.
 const OURS: &str = "pillion";
 
-/// Renews the Lease for ever, while there is an autoscaler.
-pub async fn keep(cluster: &Cluster, client: &Client, now: &Now, identity: Option<&str>) {
+/// The name of a Lease. The default is upstream's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl Default for LeaseName {
+    fn default() -> LeaseName {
+        LeaseName { namespace: NAMESPACE.to_owned(), name: VPA_ADMISSION_LEASE.to_owned() }
+    }
+}
+
+impl LeaseName {
+    fn api(&self, client: &Client) -> Api<Lease> {
+        Api::namespaced(client.clone(), &self.namespace)
+    }
+}
+
+/// Renews a Lease for ever, while there is an autoscaler.
+pub async fn keep(
+    cluster: &Cluster,
+    client: &Client,
+    now: &(dyn Fn() -> Timestamp + Send + Sync),
+    (lease, pause): (&LeaseName, Duration),
+    identity: Option<&str>,
+) {
     let holder = identity.map_or_else(|| OURS.to_owned(), |identity| format!("{OURS}_{identity}"));
     loop {
         cluster.any_autoscaler().await;
-        if let Err(error) = renew(client, now(), &holder).await {
-            tracing::warn!(%error, lease = VPA_ADMISSION_LEASE, "the Lease of the admission controller is not renewed");
+        if let Err(error) = renew(client, lease, now(), &holder).await {
+            let (name, namespace) = (&lease.name, &lease.namespace);
+            tracing::warn!(%error, lease = name, namespace, "the Lease of the admission controller is not renewed");
         }
-        tokio::time::sleep(RENEW).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
 /// Whether somebody else than us has renewed the Lease lately.
 pub(crate) fn is_held_by_others(lease: &Lease, now: Timestamp) -> bool {
     let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
-    !holder.is_empty() && !holder.starts_with(OURS) && is_valid(lease, now)
+    !holder.is_empty() && !holder.starts_with(OURS) && is_valid(lease, now, VALID)
 }
 
 /// Whether an admission controller is alive.
 ///
 /// # Errors
 /// The API server cannot be reached or refuses.
-pub(crate) async fn is_alive(client: &Client, now: Timestamp) -> Result<bool, kube::Error> {
-    let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
-    Ok(leases.get_opt(VPA_ADMISSION_LEASE).await?.is_some_and(|lease| is_valid(&lease, now)))
+pub(crate) async fn is_alive(
+    client: &Client,
+    lease: &LeaseName,
+    timeout: SignedDuration,
+    now: Timestamp,
+) -> Result<bool, kube::Error> {
+    let found = lease.api(client).get_opt(&lease.name).await?;
+    Ok(found.is_some_and(|lease| is_valid(&lease, now, timeout)))
 }
 
-fn is_valid(lease: &Lease, now: Timestamp) -> bool {
+fn is_valid(lease: &Lease, now: Timestamp, timeout: SignedDuration) -> bool {
     let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);
     let created = lease.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    renewed.max(created).is_some_and(|at| now.duration_since(at) < VALID)
+    renewed.max(created).is_some_and(|at| now.duration_since(at) < timeout)
 }
 
-async fn renew(client: &Client, now: Timestamp, holder: &str) -> Result<(), kube::Error> {
-    let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
+async fn renew(client: &Client, lease: &LeaseName, now: Timestamp, holder: &str) -> Result<(), kube::Error> {
+    let (leases, name) = (lease.api(client), &lease.name);
     let renew_time = k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime(now);
     let spec = json!({"holderIdentity": holder, "renewTime": renew_time});
-    let renewed =
-        leases.patch(VPA_ADMISSION_LEASE, &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await;
+    let renewed = leases.patch(name, &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await;
     match renewed {
         Err(kube::Error::Api(status)) if status.is_not_found() => {
-            let new = json!({"metadata": {"name": VPA_ADMISSION_LEASE}, "spec": spec});
+            let new = json!({"metadata": {"name": name}, "spec": spec});
             let new: Lease = serde_json::from_value(new).map_err(kube::Error::SerdeError)?;
             match leases.create(&PostParams::default(), &new).await {
                 Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
@@ -92,9 +123,10 @@ mod tests {
     fn a_lease_is_good_for_a_minute_after_it_was_created_or_renewed() {
         let now = "2026-01-01T01:00:00Z".parse().unwrap();
         let (old, new) = ("2026-01-01T00:00:00.000000Z", "2026-01-01T00:59:30.000000Z");
-        assert!(is_valid(&lease(new, old, "a"), now));
-        assert!(is_valid(&lease(old, new, "a"), now));
-        assert!(!is_valid(&lease(old, old, "a"), now));
+        assert!(is_valid(&lease(new, old, "a"), now, VALID));
+        assert!(is_valid(&lease(old, new, "a"), now, VALID));
+        assert!(!is_valid(&lease(old, old, "a"), now, VALID));
+        assert!(is_valid(&lease(old, old, "a"), now, SignedDuration::from_hours(2)));
     }
 
     #[test]
@@ -114,23 +146,29 @@ mod tests {
         let server = pillion_apiserver::ApiServer::new(pillion_apiserver::Config { clock, ..in_memory });
         server.bootstrap().await.unwrap();
         let client = Client::new(server.router(), "default");
-        assert!(!is_alive(&client, clock.now()).await.unwrap());
-        let now: Now = std::sync::Arc::new(move || clock.now());
+        for lease in [LeaseName::default(), LeaseName { namespace: "default".into(), name: "other".into() }] {
+            keeps(&client, clock, lease).await;
+        }
+    }
+
+    async fn keeps(client: &Client, clock: pillion_clock::Clock, lease: LeaseName) {
+        let is_alive = async || is_alive(client, &lease, VALID, clock.now()).await.unwrap();
+        assert!(!is_alive().await);
         let keeping = tokio::spawn({
-            let (client, now) = (client.clone(), now.clone());
+            let (client, lease) = (client.clone(), lease.clone());
             async move {
                 let cluster = Cluster::new(client.clone());
                 let metadata = json!({"name": "web", "namespace": "default", "uid": "1", "resourceVersion": "1"});
                 let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
                 let autoscaler = json!({"metadata": metadata, "spec": {"targetRef": target}});
                 cluster.autoscalers().written(serde_json::from_value(autoscaler).unwrap());
-                keep(&cluster, &client, &now, None).await;
+                keep(&cluster, &client, &move || clock.now(), (&lease, RENEW), None).await;
             }
         });
         tokio::time::sleep(Duration::from_mins(5)).await;
-        assert!(is_alive(&client, now()).await.unwrap());
+        assert!(is_alive().await);
         keeping.abort();
         tokio::time::sleep(Duration::from_mins(2)).await;
-        assert!(!is_alive(&client, now()).await.unwrap());
+        assert!(!is_alive().await);
     }
 }

@@ -1,5 +1,9 @@
 //! The cluster as the recommender, the updater and admission see it: watched once, in compact views.
 
+mod followed;
+mod shared;
+mod views;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,88 +13,20 @@ use futures::{StreamExt as _, future};
 use k8s_openapi::api::core::v1::{LimitRange, Pod as KubePod};
 use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
-use kube::{Api, Client, ResourceExt as _};
-use pillion_api::names;
-use pillion_api::pod::Pod;
-use pillion_api::vpa::{self, Gates, VerticalPodAutoscaler};
+use kube::{Api, Client};
+use pillion_api::vpa::{Gates, VerticalPodAutoscaler};
 use pillion_informer::{Cache, State};
 use pillion_rightsize::{
     LimitRanges, PodView, Workload, admits, is_target, sized_set, target_of, targeted_set, workload_of, workload_of_set,
 };
-use serde_json::Value;
 use tokio::task::JoinSet;
 
+pub(crate) use self::followed::{Followed, Targets};
+pub(crate) use self::views::CachedPod;
+pub use self::views::{AutoscalerView, RangeView};
 use crate::config::Config;
 use crate::owners::Owners;
 use crate::resources::autoscalers;
-
-/// An autoscaler, without what nobody reads.
-#[derive(Debug)]
-pub struct AutoscalerView(pub Arc<VerticalPodAutoscaler>);
-
-impl pillion_informer::View for AutoscalerView {
-    type Object = DynamicObject;
-
-    /// `None` for one that cannot be read: it was stored while no webhook checked it.
-    fn of(object: DynamicObject) -> Option<AutoscalerView> {
-        let name = object.name_any();
-        let mut value = serde_json::to_value(object).ok()?;
-        value["apiVersion"] = names::AUTOSCALING_V1.into();
-        value["kind"] = names::VPA_KIND.into();
-        let read = vpa::decode(value);
-        let mut autoscaler = read
-            .inspect_err(|error| tracing::warn!(autoscaler = name, %error, "a VerticalPodAutoscaler cannot be used"))
-            .ok()?;
-        autoscaler.metadata.managed_fields = None;
-        autoscaler.metadata.resource_version = None;
-        Some(AutoscalerView(Arc::new(autoscaler)))
-    }
-
-    fn is_same(&self, old: &AutoscalerView) -> bool {
-        self.0 == old.0
-    }
-}
-
-/// What is kept of a pod.
-#[derive(Debug)]
-pub(crate) struct CachedPod {
-    pub(crate) view: PodView,
-    /// Its containers will not run again.
-    pub(crate) has_ended: bool,
-    pub(crate) is_being_deleted: bool,
-    /// It has a node.
-    pub(crate) is_bound: bool,
-}
-
-impl pillion_informer::View for CachedPod {
-    type Object = DynamicObject;
-
-    /// `None` for a pod without a controller: it belongs to no workload.
-    fn of(object: DynamicObject) -> Option<CachedPod> {
-        let is_being_deleted = object.metadata.deletion_timestamp.is_some();
-        let value = serde_json::to_value(object).ok()?;
-        let has_ended = matches!(value["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-        let is_bound = value["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
-        let view = PodView::new(&Pod::new(value).ok()?);
-        view.owner.is_some().then_some(CachedPod { view, has_ended, is_being_deleted, is_bound })
-    }
-}
-
-/// A LimitRange, as JSON.
-#[derive(Debug)]
-pub struct RangeView(Value);
-
-impl pillion_informer::View for RangeView {
-    type Object = DynamicObject;
-
-    fn of(object: DynamicObject) -> Option<RangeView> {
-        Some(RangeView(object.data))
-    }
-
-    fn is_same(&self, old: &RangeView) -> bool {
-        self.0 == old.0
-    }
-}
 
 /// The cluster. Clones are the same; what it watches ends with the last of them.
 #[derive(Clone)]
@@ -316,43 +252,4 @@ impl Cluster {
 fn has_same_resources(old: &PodView, new: &PodView) -> bool {
     let spec = |pod: &PodView| pod.containers.iter().map(|container| container.spec).collect::<Vec<_>>();
     spec(old) == spec(new)
-}
-
-/// Autoscalers by the workload that they target.
-pub(crate) type Targets = HashMap<Workload, Vec<Arc<VerticalPodAutoscaler>>>;
-
-/// A pod that an autoscaler follows, or the part of it that it follows.
-pub(crate) struct Followed {
-    pub(crate) pod: Arc<CachedPod>,
-    pub(crate) workload: Workload,
-    /// The SidecarSet whose containers are followed; without one, the containers that no other autoscaler sizes.
-    pub(crate) set: Option<String>,
-    /// The SidecarSets that have an autoscaler of their own.
-    sets_apart: Arc<BTreeSet<String>>,
-}
-
-impl Followed {
-    /// The same of the pod as it is now.
-    pub(crate) fn with(&self, pod: Arc<CachedPod>) -> Followed {
-        Followed {
-            pod,
-            workload: self.workload.clone(),
-            set: self.set.clone(),
-            sets_apart: Arc::clone(&self.sets_apart),
-        }
-    }
-
-    /// Whether the same containers are meant.
-    pub(crate) fn has_same_parts(&self, other: &Followed) -> bool {
-        Arc::ptr_eq(&self.sets_apart, &other.sets_apart) || self.sets_apart == other.sets_apart
-    }
-
-    /// Whether a container of the pod is meant.
-    pub(crate) fn has(&self, container: &str) -> bool {
-        let injects = |set: &str| self.pod.view.injected_by(set).iter().any(|it| it == container);
-        match &self.set {
-            Some(set) => injects(set),
-            None => !self.sets_apart.iter().any(|set| injects(set)),
-        }
-    }
 }

@@ -1,5 +1,7 @@
 //! What the recommender and the updater are made of.
 
+mod prometheus;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +12,10 @@ use pillion_api::vpa::{DEFAULT_RECOMMENDER, Gates, ResourceList};
 use pillion_rightsize::update::UpdaterSettings;
 use pillion_rightsize::{EstimatorSettings, RecommendationFormat, SampleSettings};
 
+use crate::admission_lease::{self, LeaseName};
 use crate::metrics::Metrics;
+
+pub use prometheus::{Prometheus, PrometheusLogin};
 
 /// Reads the time of day.
 pub type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -46,6 +51,10 @@ pub struct Config {
     pub home: String,
     /// The namespaces whose autoscalers are served.
     pub namespaces: Namespaces,
+    /// How many writes of the recommender are under way at once.
+    pub update_workers: usize,
+    /// Checkpoints that a pass could not begin to write within this time are left for the next one.
+    pub checkpoints_timeout: Duration,
     /// How often orphaned checkpoints are looked for.
     pub checkpoints_gc_interval: SignedDuration,
     /// Between two passes of the updater.
@@ -56,6 +65,14 @@ pub struct Config {
     pub rate: UpdateRate,
     /// Whether pods are updated only while an admission controller is alive.
     pub needs_admission: bool,
+    /// The Lease by which the updater knows that.
+    pub admission_lease: LeaseName,
+    /// For how long a renewal of it is good.
+    pub admission_lease_timeout: SignedDuration,
+    /// The Lease that our admission controller renews.
+    pub status_lease: LeaseName,
+    /// How often.
+    pub status_lease_interval: Duration,
     /// What is counted.
     pub metrics: Metrics,
 }
@@ -78,11 +95,17 @@ impl Config {
             history: HistorySource::default(),
             home: String::new(),
             namespaces: Namespaces::default(),
+            update_workers: 10,
+            checkpoints_timeout: Duration::from_mins(1),
             checkpoints_gc_interval: SignedDuration::from_mins(10),
             updater_interval: Duration::from_mins(1),
             updater: UpdaterSettings::default(),
             rate: UpdateRate::default(),
             needs_admission: true,
+            admission_lease: LeaseName::default(),
+            admission_lease_timeout: admission_lease::VALID,
+            status_lease: LeaseName::default(),
+            status_lease_interval: admission_lease::RENEW,
             metrics: Metrics::default(),
         }
     }
@@ -140,91 +163,4 @@ pub enum HistorySource {
     Checkpoints,
     /// Prometheus. Checkpoints are neither read nor written.
     Prometheus(Box<Prometheus>),
-}
-
-/// How Prometheus is asked. The defaults are upstream's.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Prometheus {
-    /// `--prometheus-address`.
-    pub address: String,
-    /// `--prometheus-insecure`: certificates are not checked.
-    pub insecure: bool,
-    /// How this program proves who it is.
-    pub login: PrometheusLogin,
-    /// `--prometheus-query-timeout`.
-    pub query_timeout: SignedDuration,
-    /// `--history-length`.
-    pub length: SignedDuration,
-    /// `--history-resolution`.
-    pub resolution: SignedDuration,
-    /// `--prometheus-cadvisor-job-name`.
-    pub cadvisor_job: String,
-    /// `--history-cpu-metric`.
-    pub cpu_metric: String,
-    /// `--history-memory-metric`.
-    pub memory_metric: String,
-    /// `--container-namespace-label`.
-    pub container_namespace_label: String,
-    /// `--container-pod-name-label`.
-    pub container_pod_label: String,
-    /// `--container-name-label`.
-    pub container_name_label: String,
-    /// `--metric-for-pod-labels`.
-    pub pod_labels_metric: String,
-    /// `--pod-label-prefix`.
-    pub pod_label_prefix: String,
-    /// `--pod-namespace-label`.
-    pub pod_namespace_label: String,
-    /// `--pod-name-label`.
-    pub pod_name_label: String,
-}
-
-impl Default for Prometheus {
-    fn default() -> Prometheus {
-        let text = str::to_owned;
-        Prometheus {
-            address: text("http://prometheus.monitoring.svc"),
-            insecure: false,
-            login: PrometheusLogin::None,
-            query_timeout: SignedDuration::from_mins(5),
-            length: SignedDuration::from_hours(8 * 24),
-            resolution: SignedDuration::from_hours(1),
-            cadvisor_job: text("kubernetes-cadvisor"),
-            cpu_metric: text("container_cpu_usage_seconds_total"),
-            memory_metric: text("container_memory_working_set_bytes"),
-            container_namespace_label: text("namespace"),
-            container_pod_label: text("pod_name"),
-            container_name_label: text("name"),
-            pod_labels_metric: text(r#"up{job="kubernetes-pods"}"#),
-            pod_label_prefix: text("pod_label_"),
-            pod_namespace_label: text("kubernetes_namespace"),
-            pod_name_label: text("kubernetes_pod_name"),
-        }
-    }
-}
-
-/// How the recommender proves to Prometheus who it is.
-#[derive(Clone, PartialEq, Eq)]
-pub enum PrometheusLogin {
-    /// It does not.
-    None,
-    /// By a token.
-    Bearer(String),
-    /// By a password.
-    Basic {
-        /// Whose.
-        username: String,
-        /// The password.
-        password: String,
-    },
-}
-
-impl std::fmt::Debug for PrometheusLogin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            PrometheusLogin::None => "None",
-            PrometheusLogin::Bearer(_) => "Bearer(…)",
-            PrometheusLogin::Basic { .. } => "Basic(…)",
-        })
-    }
 }

@@ -51,6 +51,7 @@ mod requests;
 mod resources;
 mod updater;
 
+pub use admission_lease::LeaseName;
 pub use cluster::{AutoscalerView, Cluster, RangeView};
 pub use config::{Config, HistorySource, Namespaces, Now, Prometheus, PrometheusLogin, UpdateRate, UsageSource};
 pub use definition::defined;

@@ -126,6 +126,16 @@ impl Owners {
         Some(cache.get(namespace, &owner.name).is_some())
     }
 
+    /// What the caches know of a controller.
+    pub(crate) fn look(&self, namespace: &str, owner: &Owner) -> pillion_rightsize::Controller {
+        match self.exists(namespace, owner) {
+            None => pillion_rightsize::Controller::Custom,
+            Some(_) => self.get(namespace, owner).map_or(pillion_rightsize::Controller::Missing, |known| {
+                pillion_rightsize::Controller::Owned(known.owner.clone())
+            }),
+        }
+    }
+
     /// How many replicas a controller wants.
     pub(crate) fn replicas(&self, namespace: &str, owner: &Owner) -> Option<i64> {
         self.get(namespace, owner)?.replicas
@@ -238,5 +248,8 @@ async fn scale(
         error => format!("its subresource scale cannot be read: {error}"),
     })?;
     let selector = scale["status"]["selector"].as_str().unwrap_or_default();
-    if selector.is_empty() { Err("its subresource scale has no selector".to_owned()) } else { Ok(()) }
+    if selector.is_empty() {
+        return Err(format!("resource {namespace}/{} has an empty selector for scale sub-resource", target.name));
+    }
+    Ok(())
 }

@@ -10,27 +10,23 @@ mod evictions;
 mod history;
 mod horizontal;
 mod kubelets;
+mod loading;
 mod metrics_api;
 mod past;
 mod prometheus;
 mod samples;
 mod status;
 mod support;
+mod writing;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use futures::{FutureExt as _, StreamExt as _, stream};
+use futures::StreamExt as _;
 use jiff::Timestamp;
-use pillion_api::vpa::{
-    RecommendedPodResources, VerticalPodAutoscaler, VerticalPodAutoscalerCheckpointStatus, VerticalPodAutoscalerStatus,
-    checkpoint_name,
-};
+use pillion_api::vpa::{RecommendedPodResources, VerticalPodAutoscaler};
 use pillion_informer::Change;
-use pillion_rightsize::{
-    MemoryEviction, Stored, Workload, controlling, is_checkpoint_due, is_status_due, keep_bounds, new_ooms,
-    release_bounds, target_of,
-};
+use pillion_rightsize::{MemoryEviction, Missing, Stored, Workload, new_ooms, target_of};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use self::history::History;
@@ -39,11 +35,8 @@ use self::kubelets::Kubelets;
 use crate::cluster::{AutoscalerView, CachedPod, Cluster, Targets};
 use crate::config::{Config, HistorySource, UsageSource};
 use crate::definition::defined;
-use crate::metrics::Written;
 use crate::owners::Scales;
 
-/// How many writes are under way at once.
-const AT_ONCE: usize = 10;
 /// How many changes of pods are looked at together.
 const BATCH: usize = 1000;
 
@@ -78,15 +71,6 @@ pub async fn recommend(cluster: &Cluster, config: &Config, stopping: impl Future
 /// An autoscaler by its name.
 type Key = (String, String);
 
-/// A checkpoint that is to be written.
-struct Due {
-    key: Key,
-    autoscaler: String,
-    container: String,
-    content: VerticalPodAutoscalerCheckpointStatus,
-    stored: Stored,
-}
-
 struct Recommender<'a> {
     cluster: &'a Cluster,
     config: &'a Config,
@@ -100,6 +84,7 @@ struct Recommender<'a> {
     before: HashMap<Key, (RecommendedPodResources, Timestamp)>,
     scales: Scales,
     horizontal: Horizontal,
+    missing: Missing,
     cleaned: Option<Timestamp>,
 }
 
@@ -119,12 +104,14 @@ impl<'a> Recommender<'a> {
             before: HashMap::new(),
             scales: Scales::default(),
             horizontal: Horizontal::new(config),
+            missing: Missing::default(),
             cleaned: None,
         }
     }
 
     async fn pass(&mut self) {
         let start = Instant::now();
+        self.refuse_untargeted().await;
         let targets = self.targets();
         if targets.is_empty() && self.stored.is_empty() && self.cleaned.is_some() {
             return;
@@ -189,75 +176,6 @@ impl<'a> Recommender<'a> {
         self.cluster.targets(self.config, |autoscaler| autoscaler.is_for_recommender(name))
     }
 
-    /// Reads the history of autoscalers that are new. Without it nothing is recommended or stored.
-    async fn load(&mut self, targets: &Targets) {
-        match &self.config.history {
-            HistorySource::Checkpoints => self.load_checkpoints(targets).await,
-            HistorySource::Prometheus(prometheus) => {
-                let new: Targets = targets.iter().filter(|(it, _)| !self.loaded.contains(*it)).map(clone).collect();
-                if new.is_empty() {
-                    return;
-                }
-                let history = &mut self.history;
-                let loaded = past::load(self.cluster, self.config, prometheus, &new, history).await;
-                for workload in loaded {
-                    let autoscaler = new.get(&workload).and_then(|it| controlling(it.iter().map(AsRef::as_ref)));
-                    self.begin(workload, autoscaler);
-                }
-            }
-        }
-    }
-
-    /// A workload has its history. What was recommended before this start bounds what is recommended now.
-    fn begin(&mut self, workload: Workload, autoscaler: Option<&VerticalPodAutoscaler>) {
-        let before = autoscaler.and_then(|it| Some((it.name().to_owned(), it.status.recommendation.clone()?)));
-        if let Some((name, before)) = before {
-            self.before.insert((workload.namespace.clone(), name), (before, (self.config.now)()));
-        }
-        self.loaded.insert(workload);
-    }
-
-    async fn load_checkpoints(&mut self, targets: &Targets) {
-        let new: Vec<(&Workload, &VerticalPodAutoscaler)> = targets
-            .iter()
-            .filter(|(workload, _)| !self.loaded.contains(*workload))
-            .filter_map(|(workload, autoscalers)| Some((workload, controlling(autoscalers.iter().map(AsRef::as_ref))?)))
-            .collect();
-        let namespaces: BTreeSet<&str> = new.iter().map(|(workload, _)| workload.namespace.as_str()).collect();
-        let client = &self.config.client;
-        let read = match namespaces.len() {
-            0 => return,
-            1 => checkpoints::read(client, namespaces.first().copied()).await,
-            _ => checkpoints::read(client, None).await,
-        };
-        let read = match read {
-            Ok(read) => read,
-            Err(error) => {
-                tracing::warn!(%error, "checkpoints cannot be read; nothing is recommended without them");
-                return;
-            }
-        };
-        let by_autoscaler: HashMap<Key, (&Workload, &VerticalPodAutoscaler)> = new
-            .iter()
-            .map(|(workload, autoscaler)| {
-                ((workload.namespace.clone(), autoscaler.name().to_owned()), (*workload, *autoscaler))
-            })
-            .collect();
-        for checkpoint in &read {
-            let namespace = checkpoint.metadata.namespace.clone().unwrap_or_default();
-            let key = (namespace, checkpoint.spec.vpa_object_name.clone());
-            let Some((workload, _)) = by_autoscaler.get(&key) else { continue };
-            let name = checkpoint.metadata.name.clone().unwrap_or_default();
-            match self.history.load(workload, checkpoint) {
-                Ok(stored) => drop(self.stored.insert((key.0, name), stored)),
-                Err(error) => tracing::warn!(checkpoint = name, namespace = key.0, %error, "a checkpoint is left out"),
-            }
-        }
-        for (workload, autoscaler) in new {
-            self.begin(workload.clone(), Some(autoscaler));
-        }
-    }
-
     /// Adds the usage of now. Returns how many samples counted.
     async fn sample(&mut self) -> u64 {
         let client = &self.config.client;
@@ -282,121 +200,6 @@ impl<'a> Recommender<'a> {
             tracing::warn!(error, "there are no new samples of usage");
         }
         counted
-    }
-
-    /// Writes what has moved: statuses, and the checkpoints that are due.
-    async fn settle(&mut self, targets: &Targets, urgent: &HashSet<Workload>, only_checkpoints: bool) {
-        let now = (self.config.now)();
-        let mut statuses = Vec::new();
-        let mut due = Vec::new();
-        for (workload, autoscalers) in targets {
-            let is_urgent = urgent.contains(workload);
-            for autoscaler in autoscalers {
-                if !only_checkpoints {
-                    let scales = &mut self.scales;
-                    let unsupported =
-                        support::unsupported(self.cluster, self.config, scales, autoscaler, workload, now).await;
-                    let recommendation = self.recommendation(autoscaler, workload, now);
-                    let has_pods = self.history.has_pods(workload);
-                    let status = status::status(autoscaler, recommendation, has_pods, unsupported.as_deref(), now);
-                    if is_status_due(&autoscaler.status, &status) {
-                        statuses.push((Arc::clone(autoscaler), status));
-                    }
-                }
-                if matches!(self.config.history, HistorySource::Prometheus(_)) {
-                    continue;
-                }
-                for container in self.history.usage.containers(workload) {
-                    let name = checkpoint_name(autoscaler.name(), container.name());
-                    let key = (workload.namespace.clone(), name);
-                    if is_checkpoint_due(container, self.stored.get(&key), is_urgent, now) {
-                        due.push(Due {
-                            key,
-                            autoscaler: autoscaler.name().to_owned(),
-                            container: container.name().to_owned(),
-                            content: container.to_checkpoint(now),
-                            stored: Stored::of(container, now),
-                        });
-                    }
-                }
-            }
-        }
-        self.write_statuses(statuses).await;
-        self.write_checkpoints(due).await;
-    }
-
-    async fn write_statuses(&self, statuses: Vec<(Arc<VerticalPodAutoscaler>, VerticalPodAutoscalerStatus)>) {
-        let writes = statuses.into_iter().map(|(autoscaler, status)| {
-            let client = self.config.client.clone();
-            async move { (status::write(&client, &autoscaler, &status).await, autoscaler) }.boxed()
-        });
-        let written: Vec<_> = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
-        for (written, autoscaler) in written {
-            match written {
-                Ok(written) => {
-                    self.config.metrics.wrote(Written::Status);
-                    self.cluster.autoscalers().written(written);
-                }
-                // It was deleted meanwhile.
-                Err(kube::Error::Api(error)) if error.is_not_found() => {}
-                Err(error) => {
-                    let (name, namespace) = (autoscaler.name(), autoscaler.namespace());
-                    tracing::warn!(autoscaler = name, namespace, %error, "a recommendation cannot be written");
-                }
-            }
-        }
-    }
-
-    async fn write_checkpoints(&mut self, due: Vec<Due>) {
-        let writes = due.into_iter().map(|due| {
-            let client = self.config.client.clone();
-            async move {
-                let Due { key, autoscaler, container, content, stored } = due;
-                let written = checkpoints::write(&client, &key.0, &autoscaler, &container, content).await;
-                (written, key, stored)
-            }
-            .boxed()
-        });
-        let written: Vec<_> = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
-        for (written, key, stored) in written {
-            match written {
-                Ok(()) => {
-                    self.config.metrics.wrote(Written::Checkpoint);
-                    self.stored.insert(key, stored);
-                }
-                Err(error) => {
-                    tracing::warn!(checkpoint = key.1, namespace = key.0, %error, "a checkpoint cannot be written");
-                }
-            }
-        }
-    }
-
-    fn recommendation(
-        &mut self,
-        autoscaler: &VerticalPodAutoscaler,
-        workload: &Workload,
-        now: Timestamp,
-    ) -> RecommendedPodResources {
-        let mut recommendation =
-            status::recommendation(autoscaler, self.history.usage.containers(workload), self.config);
-        let key = (autoscaler.namespace().to_owned(), autoscaler.name().to_owned());
-        if let Some((before, since)) = self.before.get_mut(&key) {
-            if now.duration_since(*since) >= self.config.samples.memory.interval {
-                self.before.remove(&key);
-            } else {
-                release_bounds(before, &recommendation);
-                keep_bounds(&mut recommendation, before);
-            }
-        }
-        recommendation
-    }
-
-    /// Stores everything that is not stored yet.
-    async fn store_all(&mut self) {
-        let targets = self.targets();
-        let ready: Targets = targets.iter().filter(|(it, _)| self.loaded.contains(it)).map(clone).collect();
-        let urgent: HashSet<Workload> = ready.keys().cloned().collect();
-        self.settle(&ready, &urgent, true).await;
     }
 
     /// Deletes checkpoints whose autoscaler is gone, and forgets old history.
@@ -439,6 +242,7 @@ impl<'a> Recommender<'a> {
             .collect();
         self.loaded.retain(|workload| live.contains(workload) || self.history.has_pods(workload));
         self.before.retain(|(namespace, name), _| exists(namespace, name));
+        self.missing.retain(exists);
     }
 }
 

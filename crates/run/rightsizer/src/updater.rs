@@ -6,7 +6,6 @@ use k8s_openapi::api::core::v1::Pod as KubePod;
 use kube::Api;
 use kube::api::{DeleteParams, EvictParams, Preconditions};
 use kube::core::ApiResource;
-use pillion_api::names;
 use pillion_api::vpa::{RecommendedPodResources, VerticalPodAutoscaler};
 use pillion_events::Recorder;
 use pillion_rightsize::update::{Action, Brake, EvictReason, Pass, RateLimit, Replicas, Snapshot, Step};
@@ -99,7 +98,8 @@ impl Updater<'_> {
     }
 
     async fn is_admission_alive(&mut self) -> bool {
-        let is_alive = match admission_lease::is_alive(&self.config.client, (self.config.now)()).await {
+        let (lease, timeout) = (&self.config.admission_lease, self.config.admission_lease_timeout);
+        let is_alive = match admission_lease::is_alive(&self.config.client, lease, timeout, (self.config.now)()).await {
             Ok(is_alive) => is_alive,
             Err(error) => {
                 tracing::warn!(%error, "cannot read whether an admission controller is alive");
@@ -107,9 +107,9 @@ impl Updater<'_> {
             }
         };
         if !is_alive && !self.is_waiting {
-            let lease = names::VPA_ADMISSION_LEASE;
             tracing::warn!(
-                lease,
+                lease = lease.name,
+                namespace = lease.namespace,
                 "no admission controller renews its Lease: evicted pods would come back as they were"
             );
         }

@@ -32,6 +32,11 @@ const HELM_PACKAGE: &str = "helm.sh/helm/v4/cmd/helm";
 /// The version that is built; `go/helm/go.mod` requires the same.
 const HELM_VERSION: &str = "4.3.1";
 
+/// The components of the VerticalPodAutoscaler project.
+pub(crate) const VPA_PROGRAMS: [&str; 3] = ["admission-controller", "recommender", "updater"];
+/// The version that is built; `go/vpa/go.mod` requires the same.
+const VPA_VERSION: &str = "1.8.1";
+
 /// The modules as they are kept in this repository. In the program itself, so that the build needs no checkout.
 const KUBERNETES_MODULE: [(&str, &str); 2] =
     [("go.mod", include_str!("../go/kubernetes/go.mod")), ("go.sum", include_str!("../go/kubernetes/go.sum"))];
@@ -40,6 +45,9 @@ const ETCD_MODULE: [(&str, &str); 2] =
 
 const HELM_MODULE: [(&str, &str); 2] =
     [("go.mod", include_str!("../go/helm/go.mod")), ("go.sum", include_str!("../go/helm/go.sum"))];
+
+const VPA_MODULE: [(&str, &str); 2] =
+    [("go.mod", include_str!("../go/vpa/go.mod")), ("go.sum", include_str!("../go/vpa/go.sum"))];
 
 /// Programs by name.
 pub(crate) type Programs = BTreeMap<String, PathBuf>;
@@ -153,6 +161,20 @@ pub fn helm() -> anyhow::Result<PathBuf> {
         })?;
     }
     Ok(finished.join(HELM))
+}
+
+/// The folder with the components of the VerticalPodAutoscaler project in the pinned version (`recommender`, `updater`,
+/// `admission-controller`), built first if they are not there. No cluster needs them; what compares ours with them does.
+pub fn vertical_pod_autoscaler() -> anyhow::Result<PathBuf> {
+    let finished = folder::cache()?.join("vpa").join(VPA_VERSION);
+    if !VPA_PROGRAMS.iter().all(|name| is_program(&finished.join(name))) {
+        let title = format!("VerticalPodAutoscaler {VPA_VERSION}");
+        build(&title, &finished, |module, programs| {
+            write_module(module, &VPA_MODULE)?;
+            go_build(module, programs, "-s -w", "tool", &title)
+        })?;
+    }
+    Ok(finished)
 }
 
 fn build_kubernetes(version: KubernetesVersion) -> anyhow::Result<()> {
@@ -321,6 +343,13 @@ mod tests {
     #[test]
     fn the_pinned_helm_is_the_one_that_its_module_requires() {
         assert!(HELM_MODULE[0].1.contains(&format!("\thelm.sh/helm/v4 v{HELM_VERSION} // indirect\n")));
+    }
+
+    #[test]
+    fn the_pinned_autoscaler_is_the_one_that_its_module_requires() {
+        let required = format!("\tk8s.io/autoscaler/vertical-pod-autoscaler v{VPA_VERSION} // indirect\n");
+        assert!(VPA_MODULE[0].1.contains(&required));
+        assert!(VPA_PROGRAMS.iter().all(|name| VPA_MODULE[0].1.contains(&format!("/pkg/{name}\n"))));
     }
 
     #[test]

@@ -18,17 +18,30 @@ struct Programs {
     /// Packages that have a binary of the same name. The first one is what a container runs.
     packages: &'static [&'static str],
     /// The same, of programs that run in containers of other images, too.
-    statics: &'static [&'static str],
+    statics: &'static [Static],
     /// Whether it is for users; the others are for tests.
     is_published: bool,
 }
 
+/// A program without libraries, optimised for its size.
+struct Static {
+    package: &'static str,
+    /// The profile that it is built with.
+    profile: &'static str,
+    /// Whether it is in images of tests as well: it takes long to build.
+    is_tested: bool,
+}
+
+const WRAP: Static = Static { package: "pillion-wrap", profile: "wrap", is_tested: true };
+/// The pods of scenarios run the agent as it is compiled already.
+const AGENT: Static = Static { package: "pillion-agent", profile: "agent", is_tested: false };
+
 const PROGRAMS: [Programs; 2] = [
     Programs {
         image: PILLION,
-        about: "Sidecars done properly on Kubernetes: the manager and the command line",
+        about: "Sidecars done properly on Kubernetes: the manager, the command line, and what runs in pods",
         packages: &["pillion"],
-        statics: &["pillion-wrap"],
+        statics: &[WRAP, AGENT],
         is_published: true,
     },
     Programs {
@@ -89,8 +102,8 @@ pub(crate) fn of_programs(release: bool, linking: &StaticLinking) -> anyhow::Res
                     executable(&messages, package).with_context(|| format!("cargo built no program {package}"))?;
                 image.add_program(&path(package), &program)?;
             }
-            for package in programs.statics {
-                image.add_program(&path(package), &static_program(package, linking)?)?;
+            for program in programs.statics.iter().filter(|program| program.is_tested || release) {
+                image.add_program(&path(program.package), &static_program(program, linking)?)?;
             }
             Ok(image)
         })
@@ -143,13 +156,22 @@ fn output_of(mut command: Command) -> anyhow::Result<String> {
 /// # Errors
 /// It cannot be built.
 pub fn static_wrapper() -> anyhow::Result<PathBuf> {
-    static_program("pillion-wrap", &StaticLinking::here(false)?)
+    static_program(&WRAP, &StaticLinking::here(false)?)
+}
+
+/// `pillion-agent` as it is put into images.
+///
+/// # Errors
+/// It cannot be built.
+pub fn static_agent() -> anyhow::Result<PathBuf> {
+    static_program(&AGENT, &StaticLinking::here(false)?)
 }
 
 /// Builds a program that is copied into containers of other images: optimised, and without any library, in tests as well.
-fn static_program(package: &str, linking: &StaticLinking) -> anyhow::Result<PathBuf> {
+fn static_program(program: &Static, linking: &StaticLinking) -> anyhow::Result<PathBuf> {
+    let Static { package, profile, .. } = program;
     let mut command = cargo();
-    command.args(["build", "--message-format=json-render-diagnostics", "--profile", "wrap", "--package", package]);
+    command.args(["build", "--message-format=json-render-diagnostics", "--profile", profile, "--package", package]);
     linking.apply_to(&mut command);
     let messages = output_of(command)?;
     executable(&messages, package).with_context(|| format!("cargo built no program {package}"))

@@ -51,10 +51,10 @@ mod static_linking;
 mod supervisor;
 mod version;
 
-pub use binaries::helm;
+pub use binaries::{helm, vertical_pod_autoscaler};
 pub use cluster::{Cluster, Options, down, is_ci};
 pub use image::ImageSpec;
-pub use images::static_wrapper;
+pub use images::{static_agent, static_wrapper};
 pub use prerequisites::{Missing, prerequisites};
 pub use supervisor::supervise_if_asked;
 pub use version::KubernetesVersion;

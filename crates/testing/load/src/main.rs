@@ -75,6 +75,14 @@ enum Command {
         /// The answer.
         answer: PathBuf,
     },
+    /// Recommends for the autoscalers of a cluster until it is killed.
+    #[command(hide = true)]
+    Recommend {
+        /// The kubeconfig.
+        kubeconfig: PathBuf,
+        /// Seconds between two passes.
+        seconds: u64,
+    },
     /// Reads what comes and throws it away, until it is killed.
     #[command(hide = true)]
     Discard,
@@ -159,6 +167,7 @@ fn main() -> anyhow::Result<ExitCode> {
                 Command::Manage { kubeconfig } => manage::manage(&kubeconfig).await,
                 Command::Decode { answer } => manage::decode(&answer).await,
                 Command::Discard => manage::discard().await,
+                Command::Recommend { kubeconfig, seconds } => rightsize::recommender::run(&kubeconfig, seconds).await,
                 Command::Attack(attack) => attack.run().await,
                 Command::Webhook(webhook) => webhook.run().await,
                 Command::Manager(large) => large.run().await,

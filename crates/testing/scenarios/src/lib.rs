@@ -40,6 +40,7 @@ pub mod pod_program;
 pub mod scenario;
 
 mod diagnostics;
+mod game;
 mod namespace;
 mod scenarios;
 mod story;

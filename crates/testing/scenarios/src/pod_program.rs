@@ -12,7 +12,7 @@ use kube::{Client, Config};
 use serde_json::json;
 
 use crate::test_cluster::install_crypto_provider;
-use crate::webhook;
+use crate::{game, webhook};
 
 /// What a pod does.
 #[derive(Debug, Parser)]
@@ -26,6 +26,22 @@ pub enum Program {
         key: String,
         /// The label's value.
         value: String,
+    },
+    /// Plays a game server that an agent probes and updates.
+    Game,
+    /// Runs the in-pod agent.
+    #[command(disable_help_flag = true)]
+    Agent {
+        /// Its own arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Is a plugin of the agent.
+    Plugin,
+    /// Uses the agent's token against another pod.
+    Steal {
+        /// The other pod.
+        victim: String,
     },
     /// Serves the marking webhook.
     Webhook {
@@ -51,6 +67,15 @@ impl Program {
                 pods.patch(&pod, &PatchParams::default(), &patch).await?;
                 Ok(())
             }
+            Program::Game => game::play().await,
+            Program::Agent { arguments } => match pillion_agent::parse(arguments).map_err(anyhow::Error::msg)? {
+                pillion_agent::Command::Run(arguments) => {
+                    pillion_agent::run(arguments, pillion_agent::Registry::new()).await.map_err(anyhow::Error::msg)
+                }
+                other => anyhow::bail!("{other:?} is of no use to a pod"),
+            },
+            Program::Plugin => game::plugin(),
+            Program::Steal { victim } => game::steal(&victim).await,
             Program::Webhook { port, certificate } => {
                 let read = |file: &str| {
                     std::fs::read_to_string(certificate.join(file)).with_context(|| format!("cannot read {file}"))

@@ -1,5 +1,6 @@
 //! The scenarios, by what they are about.
 
+pub mod agents;
 pub mod configuration;
 pub mod containers;
 pub mod custom_resources;

@@ -5,6 +5,8 @@
 macro_rules! scenarios {
     ($each:ident) => {
         $each! {
+            agents::a_replica_set_scaled_down_loses_the_idle_pods_first,
+            agents::the_configurations_of_the_proposal_work,
             configuration::a_container_waits_for_its_config_map,
             configuration::a_pod_waits_for_its_volume,
             containers::a_container_leaves_a_message,
@@ -43,6 +45,7 @@ macro_rules! scenarios {
             marked_sidecars::a_cron_job_with_one_annotation_completes,
             marked_sidecars::a_job_with_one_annotation_completes,
             marked_sidecars::a_manager_that_was_down_ends_the_pod_later,
+            marked_sidecars::a_pod_deleted_in_mid_termination_gets_no_second_grace_period,
             marked_sidecars::native_marks_end_every_case_as_the_table_says,
             marked_sidecars::native_marks_end_with_the_work,
             marked_sidecars::native_marks_fail_the_pod_where_asked_for,
@@ -75,12 +78,14 @@ macro_rules! scenarios {
             sidecar_rollouts::a_bad_image_pauses_the_rollout_and_is_undone,
             sidecar_rollouts::a_canary_stands_in_for_its_set,
             sidecar_rollouts::a_deployment_rolled_out_in_the_middle_keeps_the_partition,
+            sidecar_rollouts::a_hot_upgrade_to_a_bad_image_keeps_the_container_that_works,
             sidecar_rollouts::a_manager_that_is_killed_is_replaced_in_the_middle,
             sidecar_rollouts::a_new_image_restarts_native_sidecars_and_nothing_else,
             sidecar_rollouts::a_new_image_restarts_the_sidecars_and_nothing_else,
             sidecar_rollouts::a_partition_keeps_pods_on_the_old_revision,
             sidecar_rollouts::an_api_server_that_fails_one_write_in_five_delays_a_rollout,
             sidecar_rollouts::fifteen_changes_leave_the_newest_revisions,
+            sidecar_rollouts::many_pods_at_once_fill_exactly_the_quota,
             sidecar_rollouts::new_pods_get_the_pinned_revision,
             sidecar_rollouts::new_pods_get_the_pinned_revision_by_quota,
             sidecar_rollouts::new_pods_get_the_pinned_revision_by_share,

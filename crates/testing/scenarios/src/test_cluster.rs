@@ -83,7 +83,9 @@ impl TestCluster {
         install_crypto_provider();
         let folder = tempfile::tempdir()?;
         let images = json!({
-            SHELL: {"command": ["/bin/sh"]}, PAUSE: {"command": ["/bin/sleep"], "args": ["infinity"]}, SCENARIOS: {"command": [program]}
+            SHELL: {"command": ["/bin/sh"]}, SCENARIOS: {"command": [program]},
+            // As the image does, whatever arguments a container has for another one.
+            PAUSE: {"command": ["/bin/sh", "-c", "exec /bin/sleep infinity"]},
         });
         let config = pillion_embedded::Config {
             folder: folder.path().to_owned(),

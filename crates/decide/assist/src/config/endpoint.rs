@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::expand::stand_in;
 use super::extract::Extract;
 use super::reader::Field;
 use super::secret::{Credential, SecretKey};
@@ -189,7 +190,8 @@ impl Ask {
 
 impl HttpAsk {
     fn read(field: &Field<'_>, url: &Field<'_>) -> Option<HttpAsk> {
-        let parsed = match Url::parse(&url.text()) {
+        let text = url.text();
+        let parsed = match Url::parse(&text).or_else(|problem| Url::parse(&stand_in(&text)).map_err(|_| problem)) {
             Ok(parsed) => parsed,
             Err(problem) => {
                 url.wrong(problem);

@@ -61,6 +61,19 @@ fn walk(value: &mut Value, path: &mut Vec<Part>, change: &mut impl FnMut(&mut St
     }
 }
 
+/// The text with something in the place of each variable that is left: outside of a pod nothing is known of them, but what is around them is checked.
+pub(super) fn stand_in(text: &str) -> String {
+    let mut result = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, from)) = rest.split_once("${") {
+        let Some((_, after)) = from.split_once('}') else { break };
+        result.push_str(before);
+        result.push('1');
+        rest = after;
+    }
+    result + rest
+}
+
 /// Each variable is replaced where it is; text around it stays. `$${` is a literal `${`.
 fn replace(text: &str, fields: &Fields) -> Result<String, String> {
     let mut result = String::with_capacity(text.len());

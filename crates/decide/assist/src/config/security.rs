@@ -1,5 +1,6 @@
 //! Who may ask for an update, and what is fetched.
 
+use super::expand::stand_in;
 use super::reader::Field;
 use super::secret::SecretKey;
 
@@ -48,7 +49,7 @@ impl Security {
         };
         let listen = field.get(&["listen"]).map_or(default.listen, |listen| {
             let text = listen.word();
-            if text.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
+            if stand_in(&text).rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
                 listen.wrong(format!("{text:?} is not an address to listen on, such as 127.0.0.1:5000"));
             }
             text

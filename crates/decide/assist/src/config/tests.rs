@@ -40,6 +40,13 @@ fn the_first_configuration_of_the_proposal_is_read_whole() {
 }
 
 #[test]
+fn variables_are_left_alone_outside_of_a_pod() {
+    let text = "listen: '${SELF:IP}:${SELF:PORT}'\ntokenSecretRef: {name: a, key: b}\nplugins: [{name: http_probe, config: {endpoints: [{url: 'http://${SELF:IP}:${SELF:PORT}/x', storageConfig: {type: InKube, inKube: {labelKey: a}}}]}}]";
+    assert_eq!(Config::parse(text, None).map(|config| config.plugins.len()), Ok(1));
+    assert!(Config::parse(&text.replace("http://", "nothing://"), None).is_err());
+}
+
+#[test]
 fn the_other_configurations_of_the_proposal_are_read() {
     let second = read_sample(include_str!("samples/proposal-2.yaml"));
     let names: Vec<_> = second.plugins.iter().map(|plugin| plugin.name.as_str()).collect();

@@ -52,3 +52,62 @@ fn the_process_namespace_is_shared_where_a_set_asks_for_it_and_the_pod_says_noth
         assert_eq!(shared(&pod(field, value), sets), expected, "{index}");
     }
 }
+
+fn with_account(name: &str, account: &str, policy: &str) -> SidecarSet {
+    let account = json!({"name": account, "policy": policy});
+    let spec = json!({"serviceAccount": account, "containers": [{"name": format!("{name}-sidecar"), "image": "x"}]});
+    mk_set(name, json!({"app": "web"}), spec)
+}
+
+#[test]
+fn an_injectable_account_is_given_to_pods_that_run_as_default() {
+    use Severity::{Info, Warning};
+    let field = "serviceAccountName";
+    let set = |account: &str| with_account("a", account, "IfDefault");
+    // The account `agent` may be injected, `other` may not.
+    let table = [
+        (json!(null), set("agent"), "agent", vec![Info]),
+        (json!("default"), set("agent"), "agent", vec![Info]),
+        (json!("agent"), set("agent"), "agent", vec![]),
+        (json!("mine"), set("agent"), "mine", vec![Warning]),
+        (json!("default"), set("other"), "default", vec![Warning]),
+        (json!("mine"), with_account("a", "mine", "Required"), "mine", vec![]),
+    ];
+    for (own, set, expected, severities) in table {
+        let (after, notes) = try_inject(&pod(field, own.clone()), [set]).unwrap();
+        assert_eq!(after["spec"][field], expected, "{own}");
+        let found: Vec<Severity> =
+            notes.iter().filter(|it| it.reason == Reason::PodField).map(|it| it.severity).collect();
+        assert_eq!(found, severities, "{own}");
+    }
+    // The API server writes the older field as well; both stay alike.
+    let mut both = pod(field, json!("default")).as_value().clone();
+    both["spec"]["serviceAccount"] = json!("default");
+    let (after, _) = try_inject(&Pod::new(both).unwrap(), [set("agent")]).unwrap();
+    assert_eq!(after["spec"]["serviceAccount"], "agent");
+    // Of two sets the first by name counts, and the other is warned of.
+    let (after, notes) =
+        try_inject(&pod(field, json!(null)), [with_account("b", "other", "IfDefault"), set("agent")]).unwrap();
+    assert_eq!(after["spec"][field], "agent");
+    assert!(notes.iter().any(|note| note.severity == Warning && note.subject.name() == "b"));
+}
+
+#[test]
+fn a_pod_that_cannot_get_what_a_set_requires_is_refused() {
+    let refusal =
+        |field: &str, value: Value, set: SidecarSet| try_inject(&pod(field, value), [set]).unwrap_err().to_string();
+    assert_eq!(
+        refusal("serviceAccountName", json!("mine"), with_account("a", "agent", "Required")),
+        r#"SidecarSet "a" requires the service account "agent": the pod runs as the service account "mine", and not as "default""#
+    );
+    assert_eq!(
+        refusal("hostNetwork", json!(false), with_account("a", "other", "Required")),
+        r#"SidecarSet "a" requires the service account "other": namespace "default" has no ServiceAccount "other" with the annotation pillion.dev/injectable: "true""#
+    );
+    let mut shares = with_account("a", "agent", "Required");
+    shares.spec.share_process_namespace = Some(true);
+    assert_eq!(
+        refusal("hostPID", json!(true), shares),
+        r#"SidecarSet "a" requires shareProcessNamespace: the pod has hostPID: true"#
+    );
+}

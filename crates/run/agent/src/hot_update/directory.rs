@@ -17,6 +17,8 @@ use sha2::{Digest as _, Sha256};
 const OWN: &str = ".pillion-agent";
 const JOURNAL: &str = "journal.json";
 const CURRENT: &str = "current.json";
+/// The digest of the ConfigMap that was followed last.
+const TAKEN: &str = "config-map";
 
 /// An open directory.
 pub(crate) struct Directory {
@@ -137,6 +139,14 @@ impl Directory {
 
     pub(crate) fn save_current<T: serde::Serialize>(&self, current: &T) -> std::io::Result<()> {
         self.write(CURRENT, &serde_json::to_string(current)?)
+    }
+
+    pub(crate) fn save_taken(&self, digest: &str) -> std::io::Result<()> {
+        self.write(TAKEN, digest)
+    }
+
+    pub(crate) fn taken(&self) -> Option<String> {
+        self.load(TAKEN)
     }
 
     pub(crate) fn current<T: serde::de::DeserializeOwned>(&self) -> Option<T> {

@@ -138,6 +138,19 @@ impl Updater {
         self.begin(&directory, &trigger, 0, Patience::Start).await.map(drop)
     }
 
+    /// Whether a ConfigMap with this digest was followed already, here or before a restart.
+    pub(super) fn is_taken(&self, digest: &str) -> bool {
+        self.open().is_ok_and(|directory| directory.taken().as_deref() == Some(digest))
+    }
+
+    /// Remembers that a ConfigMap with this digest was followed, whatever came of it.
+    pub(super) fn take_note(&self, digest: &str) {
+        let saved = self.open().and_then(|directory| directory.save_taken(digest).map_err(disk));
+        if let Err(error) = saved {
+            log::line(format_args!("hot_update: {error}"));
+        }
+    }
+
     fn open(&self) -> Result<Arc<Directory>, UpdateError> {
         let path = &self.config.file_dir;
         let directory = Directory::open(Path::new(path), self.config.file_mode);

@@ -119,6 +119,7 @@ type Page = (u16, Vec<u8>, Vec<(String, String)>);
 pub struct Site {
     answers: Arc<Mutex<BTreeMap<String, Page>>>,
     pub seen: Arc<Mutex<Vec<String>>>,
+    pub queries: Arc<Mutex<Vec<String>>>,
     pub port: u16,
 }
 
@@ -151,6 +152,7 @@ impl Site {
 async fn answer(State(site): State<Site>, request: Request<Body>) -> Response {
     let path = request.uri().path().to_owned();
     site.seen.lock().unwrap().push(path.clone());
+    site.queries.lock().unwrap().extend(request.uri().query().map(str::to_owned));
     if path == "/endless" {
         let chunks = endless(vec![0u8; 64 << 10]);
         return Response::new(chunks);
@@ -231,6 +233,12 @@ impl Agent {
     }
 
     pub fn spawn(folder: TempDir, cluster: &Cluster, config: &str, kill_at: &str) -> Agent {
+        let source = ["--config".to_owned(), folder.path().join("config.yaml").display().to_string()];
+        Agent::spawn_with(folder, cluster, config, kill_at, &source)
+    }
+
+    /// The same with the configuration from somewhere else.
+    pub fn spawn_with(folder: TempDir, cluster: &Cluster, config: &str, kill_at: &str, source: &[String]) -> Agent {
         let file = folder.path().join("config.yaml");
         std::fs::write(&file, config).unwrap();
         std::fs::write(folder.path().join("token"), "none").unwrap();
@@ -248,8 +256,7 @@ impl Agent {
         let mut child = command
             .args(["--pid", "--fork", "--mount-proc", "--kill-child", "bash", "-c", POD_SCRIPT, "pod"])
             .arg(env!("CARGO_BIN_EXE_pillion-agent"))
-            .arg("--config")
-            .arg(&file)
+            .args(source)
             .arg("--api-server")
             .arg(format!("http://127.0.0.1:{}", cluster.port))
             .arg("--account")

@@ -65,6 +65,21 @@ pub struct InstallArgs {
     /// components of the VerticalPodAutoscaler project must have been stopped, too: each part of the manager waits for its own.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     take_over: Vec<Peer>,
+    /// Print what brings the in-pod agent into a namespace, for the configuration of --filename, instead of the manager
+    ///
+    /// The account, its Role, the policy that bounds it, and a SidecarSet that injects the agent into pods with the label
+    /// pillion.dev/agent: enabled.
+    #[arg(long, requires_all = ["print", "filename"], help_heading = "Agent")]
+    pub agent: bool,
+    /// The agent's configuration: config.yaml, or the ConfigMap that has it
+    #[arg(short, long, value_name = "FILE", requires = "agent", help_heading = "Agent")]
+    pub filename: Option<PathBuf>,
+    /// The namespace of the pods that get the agent
+    #[arg(long, value_name = "NAME", default_value = "default", requires = "agent", help_heading = "Agent")]
+    pub agent_namespace: String,
+    /// The image with pillion-agent
+    #[arg(long, value_name = "IMAGE", default_value = IMAGE, requires = "agent", help_heading = "Agent")]
+    pub agent_image: String,
     /// How many seconds the manager may take until it answers
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub timeout: u64,

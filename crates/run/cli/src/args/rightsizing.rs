@@ -41,6 +41,15 @@ pub struct ScopeArgs {
     /// The most CPU that a container gets while it is boosted
     #[arg(long, value_name = "QUANTITY")]
     pub max_allowed_cpu_boost: Option<Quantity>,
+    /// The Lease that says that new pods are sized; other names than the default need rights of their own
+    #[arg(long, value_name = "NAME", default_value = pillion_api::names::VPA_ADMISSION_LEASE)]
+    pub status_lease_name: String,
+    /// The namespace of that Lease
+    #[arg(long, value_name = "NAMESPACE", default_value = pillion_rightsizer::admission_lease::NAMESPACE)]
+    pub status_lease_namespace: String,
+    /// How often that Lease is renewed
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = positive)]
+    pub status_lease_update_interval: SignedDuration,
 }
 
 /// The recommender.
@@ -65,6 +74,12 @@ pub struct RecommenderArgs {
     /// How often orphaned checkpoints are looked for
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = positive)]
     pub checkpoints_gc_interval: SignedDuration,
+    /// Checkpoints that a pass could not begin to write within this time are left for the next one
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = positive)]
+    pub checkpoints_timeout: SignedDuration,
+    /// How many statuses and checkpoints are written at once
+    #[arg(long, value_name = "NUMBER", default_value_t = 10)]
+    pub update_worker_count: usize,
     /// What is added to usage, as a share of it
     #[arg(long, value_name = "SHARE", default_value_t = 0.15)]
     pub recommendation_margin_fraction: f64,
@@ -173,6 +188,15 @@ pub struct UpdaterArgs {
     /// Whether pods are updated only while an admission controller renews its Lease
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     pub use_admission_controller_status: bool,
+    /// That Lease
+    #[arg(long, value_name = "NAME", default_value = pillion_api::names::VPA_ADMISSION_LEASE)]
+    pub admission_controller_status_lease_name: String,
+    /// The namespace of that Lease
+    #[arg(long, value_name = "NAMESPACE", default_value = pillion_rightsizer::admission_lease::NAMESPACE)]
+    pub admission_controller_status_lease_namespace: String,
+    /// For how long a renewal of that Lease is good
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = positive)]
+    pub admission_controller_status_lease_timeout: SignedDuration,
 }
 
 /// Where the history from before a start comes from.

@@ -16,7 +16,7 @@ use pillion_api::sidecarset::validation::Whitelist;
 use pillion_api::sidecarset::{self, SidecarSet};
 use pillion_api::vpa::{self, VerticalPodAutoscaler};
 use pillion_gates::{Gate, Gates};
-use pillion_inject::{Catalog, Namespace, Revisions};
+use pillion_inject::{Accounts, Catalog, Namespace, Revisions};
 use pillion_manager::NAMESPACE;
 use pillion_note::Draw;
 use pillion_patch::selector::Selector;
@@ -76,12 +76,16 @@ impl Known {
                 warnings.push(format!("{error}: {}: it cannot be used, and is not injected", error.reason));
             }
         }
+        let asks = sets.iter().any(|set| set.spec.service_account.is_some());
+        let accounts =
+            if asks { accounts(reader, wanted.namespace, &mut warnings).await? } else { Accounts::default() };
         let excluded_namespaces = excluded(webhooks, &namespaces, &mut warnings);
         let namespace = |(name, labels): (String, _)| (name.clone(), Namespace::new(&name, labels));
         let offline = Offline {
             snapshot: Snapshot {
                 catalog,
                 namespaces: namespaces.into_iter().map(namespace).collect::<OrdMap<_, _>>(),
+                accounts,
                 autoscalers: sorted_autoscalers(autoscalers, wanted.gates, &limit_ranges),
                 ..Snapshot::default()
             },
@@ -165,6 +169,20 @@ pub(crate) async fn namespaces(reader: &Reader, only: Option<&str>) -> Result<(L
         }
         Err(error) => Err(error),
     }
+}
+
+/// The service accounts that may be injected; none if whoever asks may not see them.
+async fn accounts(reader: &Reader, only: Option<&str>, warnings: &mut Vec<String>) -> Result<Accounts, ReadError> {
+    let resource = ApiResource::erase::<core::ServiceAccount>(&());
+    let mut accounts = Accounts::default();
+    match reader.list(&resource, only, Parts::Metadata, &ListParams::default(), Some).await {
+        Ok(objects) => objects.iter().for_each(|object| accounts.insert_object(object, "default")),
+        Err(error) if error.is_forbidden() => {
+            warnings.push(format!("{error}; no service account is taken to be injectable"));
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(accounts)
 }
 
 async fn limit_ranges(reader: &Reader, only: Option<&str>) -> Result<BTreeMap<String, Vec<Value>>, ReadError> {

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use pillion_api::vpa::ResourceList;
-use pillion_rightsizer::{Config, HistorySource, Namespaces, Prometheus, PrometheusLogin, UpdateRate, UsageSource};
+use pillion_rightsizer::{
+    Config, HistorySource, LeaseName, Namespaces, Prometheus, PrometheusLogin, UpdateRate, UsageSource,
+};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
@@ -88,6 +90,9 @@ pub(super) fn config(args: &RightsizingArgs, defaults: Config) -> Config {
         },
         ..defaults
     };
+    config.status_lease =
+        LeaseName { namespace: args.scope.status_lease_namespace.clone(), name: args.scope.status_lease_name.clone() };
+    config.status_lease_interval = pause(args.scope.status_lease_update_interval);
     set_recommender(&mut config, &args.recommender);
     set_updater(&mut config, &args.updater);
     config
@@ -97,6 +102,8 @@ fn set_recommender(config: &mut Config, args: &RecommenderArgs) {
     config.recommender_name.clone_from(&args.recommender_name);
     config.recommender_interval = pause(args.recommender_interval);
     config.checkpoints_gc_interval = args.checkpoints_gc_interval;
+    config.checkpoints_timeout = pause(args.checkpoints_timeout);
+    config.update_workers = args.update_worker_count;
     config.rounds_to_whole_cores = args.cpu_integer_post_processor_enabled;
     config.format.round_millicores = args.round_cpu_millicores;
     config.format.round_bytes = args.round_memory_bytes;
@@ -131,6 +138,11 @@ fn set_recommender(config: &mut Config, args: &RecommenderArgs) {
 fn set_updater(config: &mut Config, args: &UpdaterArgs) {
     config.updater_interval = pause(args.updater_interval);
     config.needs_admission = args.use_admission_controller_status;
+    config.admission_lease = LeaseName {
+        namespace: args.admission_controller_status_lease_namespace.clone(),
+        name: args.admission_controller_status_lease_name.clone(),
+    };
+    config.admission_lease_timeout = args.admission_controller_status_lease_timeout;
     config.rate = UpdateRate {
         evictions: args.eviction_rate_limit,
         resizes: args.resize_rate_limit,

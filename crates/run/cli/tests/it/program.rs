@@ -65,3 +65,72 @@ fn a_shell_gets_its_completions() {
         assert!(script.starts_with("exit 0\n--- stdout\n") && script.contains("inject"), "{script}");
     }
 }
+
+/// The four configurations of OpenKruise's proposal, with mended indentation.
+const CONFIGURATIONS: [&str; 4] = [
+    include_str!("../../../../decide/assist/src/config/samples/proposal-1.yaml"),
+    include_str!("../../../../decide/assist/src/config/samples/proposal-2.yaml"),
+    include_str!("../../../../decide/assist/src/config/samples/proposal-3.yaml"),
+    include_str!("../../../../decide/assist/src/config/samples/proposal-4.yaml"),
+];
+
+fn agent_objects(file: &str, text: &str) -> String {
+    let arguments =
+        ["install", "--print", "--agent", "--agent-namespace", "games", "--agent-image", "agent:1", "-f", file];
+    crate::Folder::with(&[(file, text)]).run(&arguments)
+}
+
+#[test]
+fn every_configuration_of_the_proposal_gives_the_objects_of_an_agent() {
+    for (index, text) in CONFIGURATIONS.into_iter().enumerate() {
+        let shown = agent_objects("config.yaml", text);
+        let printed = shown.strip_prefix("exit 0\n--- stdout\n").unwrap_or_else(|| panic!("{index}: {shown}"));
+        let printed = printed.split("--- stderr").next().unwrap();
+        let (documents, broken) = pillion::manifest::parse(&"agent.yaml".into(), printed);
+        assert_eq!(broken, [], "{index}");
+        let titles: Vec<String> = documents.iter().map(pillion::manifest::Document::title).collect();
+        for title in [
+            "ServiceAccount/pillion-agent",
+            "Role/pillion-agent",
+            "RoleBinding/pillion-agent",
+            "ConfigMap/sidecar-config",
+            "ConfigMap/pillion-agent",
+            "ValidatingAdmissionPolicy/pillion-agent.games",
+            "ValidatingAdmissionPolicyBinding/pillion-agent.games",
+            "SidecarSet/pillion-agent-games",
+        ] {
+            assert!(titles.iter().any(|known| known == title), "{index}: {titles:?}");
+        }
+        // What is printed is what `pillion inject` and the webhook take.
+        let app = "apiVersion: v1\nkind: Pod\nmetadata: {name: game, namespace: games, labels: {pillion.dev/agent: enabled}}\nspec: {containers: [{name: game, image: game:1}]}\n";
+        let folder = crate::Folder::with(&[("agent.yaml", printed), ("pod.yaml", app)]);
+        let injected = folder.run(&["inject", "-f", "agent.yaml", "-f", "pod.yaml"]);
+        assert!(injected.starts_with("exit 0") && injected.contains("serviceAccountName: pillion-agent"), "{injected}");
+        let why = folder.run(&["why", "-f", "agent.yaml", "-f", "pod.yaml"]);
+        assert!(why.contains("the pod runs as the service account \"pillion-agent\""), "{why}");
+    }
+}
+
+#[test]
+fn the_objects_of_an_agent_are_printed() {
+    insta::assert_snapshot!("agent_objects", agent_objects("config.yaml", CONFIGURATIONS[3]));
+    let indented: String = CONFIGURATIONS[3].lines().map(|line| format!("    {line}\n")).collect();
+    let map = format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: sidecar-config}}\ndata:\n  config.yaml: |\n{indented}"
+    );
+    assert_eq!(
+        agent_objects("map.yaml", &map),
+        agent_objects("config.yaml", CONFIGURATIONS[3]),
+        "a ConfigMap is as good"
+    );
+}
+
+#[test]
+fn what_is_wrong_with_an_agents_configuration_is_said_with_its_place() {
+    let shown = agent_objects("config.yaml", "plugins:\n- name: http_probe\n  config: {endpoints: [{method: GET}]}\n");
+    assert!(shown.starts_with("exit 2\n--- stderr\n") && shown.contains("config.yaml:3:"), "{shown}");
+    let shown = agent_objects("config.yaml", "kind: ConfigMap\ndata: {}\n");
+    assert!(shown.contains("the ConfigMap has no key config.yaml"), "{shown}");
+    let shown = pillion(&["install", "--print", "--agent"]);
+    assert!(shown.starts_with("exit 2") && shown.contains("--filename"), "{shown}");
+}

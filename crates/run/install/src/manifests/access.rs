@@ -5,7 +5,7 @@ use pillion_manager::{KRUISE_LEASE, KRUISE_MUTATING, KRUISE_VALIDATING, Part};
 use pillion_rightsizer::{PeerPart, admission_lease};
 use serde_json::{Value, json};
 
-use super::{CERTIFICATE_SECRET, CONFIGURATION, Program, metadata};
+use super::{CERTIFICATE_SECRET, CONFIGURATION, Program, agents_writes, metadata};
 use crate::options::{Certificates, Options};
 
 const READ: [&str; 3] = ["get", "list", "watch"];
@@ -30,6 +30,7 @@ pub(super) fn objects(options: &Options, programs: &[Program]) -> Vec<Value> {
             Part::Lifecycle => Vec::new(),
             Part::Recommender => recommender(&to),
             Part::Updater => updater(&to),
+            Part::Agents => agents(&to),
         });
     }
     objects
@@ -49,7 +50,7 @@ fn every_part(options: &Options, accounts: &[&str]) -> Vec<Value> {
     let definition = format!("sidecarsets.{}", names::GROUP);
     let cluster = [
         rule(names::GROUP, &["sidecarsets"], &READ),
-        rule("", &["namespaces"], &READ),
+        rule("", &["namespaces", "serviceaccounts"], &READ),
         named(rule("apiextensions.k8s.io", &["customresourcedefinitions"], &READ), &definition),
         named(rule("admissionregistration.k8s.io", &["mutatingwebhookconfigurations"], &["get"]), KRUISE_MUTATING),
         named(rule("admissionregistration.k8s.io", &["validatingwebhookconfigurations"], &["get"]), KRUISE_VALIDATING),
@@ -219,6 +220,18 @@ fn updater(to: &Grantee<'_>) -> Vec<Value> {
     let admission = named(rule("coordination.k8s.io", &["leases"], &["get"]), PeerPart::Admission.lease());
     let rules = [deployment, lease, admission];
     objects.extend(to.grant("pillion-updater-peer", Some(admission_lease::NAMESPACE), &rules));
+    objects
+}
+
+/// Agents are in any namespace, and so are the ConfigMaps that are kept for them. What is written is bounded by a policy.
+fn agents(to: &Grantee<'_>) -> Vec<Value> {
+    let rules = [
+        rule("", &["configmaps"], &["get", "list", "watch", "create", "patch", "delete"]),
+        rule("", &["pods"], &READ),
+        events(),
+    ];
+    let mut objects = to.grant("pillion-agents", None, &rules);
+    objects.extend(agents_writes::objects(to.accounts, to.home, to.component));
     objects
 }
 

@@ -132,7 +132,15 @@ impl Rollout<'_> {
         }
     }
 
-    pub(super) async fn trim_revision(&self, name: &str) -> Result<(), Error> {
+    /// Deletes revisions that nothing uses.
+    pub(super) async fn trim_revisions(&self, names: &[String]) -> Result<(), Error> {
+        for name in names {
+            self.trim_revision(name).await?;
+        }
+        Ok(())
+    }
+
+    async fn trim_revision(&self, name: &str) -> Result<(), Error> {
         match self.revisions().delete(name, &DeleteParams::background()).await {
             Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
             deleted => deleted.map(drop).map_err(Error::api(format!("delete ControllerRevision {name:?}"))),

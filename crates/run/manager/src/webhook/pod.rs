@@ -31,6 +31,10 @@ pub(crate) async fn mutate(inner: &Inner, request: Request) -> Answer {
         let snapshot = Snapshot { catalog: Catalog::default(), ..view.snapshot.clone() };
         view = Arc::new(View { snapshot, ..View::default() });
     }
+    let request = match request.with_variables(view.snapshot.catalog.transferred_variables()) {
+        Ok(request) => request,
+        Err(reason) => return Answer::bad_request(reason),
+    };
     let autoscalers = inner.rightsizing.of_pod(&namespace, &request.object).await;
     let (id, is_dry_run) = (request.uid.clone(), request.is_dry_run());
     let pod = match read(request, &view, autoscalers.as_ref().is_some_and(|(_, workload)| workload.is_some())) {
@@ -141,7 +145,10 @@ mod tests {
     }
 
     fn answer(pod: Value, namespace: &str, view: &View) -> Answer {
-        let request = Request { object: pod, namespace: Some(namespace.to_owned()), ..Request::default() };
+        decided(Request { object: pod, namespace: Some(namespace.to_owned()), ..Request::default() }, view)
+    }
+
+    fn decided(request: Request, view: &View) -> Answer {
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
         match read(request, view, false) {
             Ok(Some(pod)) => decide(&pod, &view.snapshot, Gates::default(), &Draw::default(), now),
@@ -217,6 +224,36 @@ mod tests {
             let answer = answer(pod.clone(), "default", &view);
             assert!(answer.is_allowed() && answer.patch.0.is_empty(), "{pod}");
         }
+    }
+
+    #[test]
+    fn a_pod_that_was_read_in_part_gets_the_patch_of_the_whole() {
+        let transfer = json!([{"sourceContainerName": "app", "envNames": ["B", "NONE"]}]);
+        let proxy = json!({"name": "proxy", "image": "proxy:1", "transferEnv": transfer, "shareVolumePolicy": {"type": "enabled"}});
+        let view = view(&[("mesh", json!({"containers": [proxy, mk_container("replaced")]}))]);
+        let names = view.snapshot.catalog.transferred_variables();
+        let env = json!([{"name": "A", "value": "1"}, {"name": "B", "value": "2"}, {"value": "3", "name": "B"}, {"name": "C"}]);
+        let mut patches = Vec::new();
+        for changes in [
+            json!({}),
+            json!({"volumeMounts": [{"name": "data", "mountPath": "/data", "subPathExpr": "$(A)"}]}),
+            json!({"sidecar": true}),
+            json!({"env": [{"name": "A"}, {"name": names::KRUISE_TERMINATE, "value": "true"}]}),
+            json!({"env": [{"name": names::IS_INJECTED, "value": "true"}, {"name": "B", "value": "2"}]}),
+        ] {
+            let mut app = json!({"name": "app", "image": "app:1", "env": env});
+            json_patch::merge(&mut app, &changes);
+            let mut whole = pod(app);
+            whole["spec"]["containers"].as_array_mut().unwrap().push(json!({"name": "replaced", "env": env}));
+            let body = json!({"request": {"operation": "CREATE", "namespace": "default", "object": whole}}).to_string();
+            let in_part = Request::read_new_pod(&body.into(), names).unwrap().with_variables(names).unwrap();
+            let expected = answer(whole, "default", &view).patch;
+            assert_eq!(decided(in_part, &view).patch, expected, "{changes}");
+            patches.push(expected.to_string());
+        }
+        patches.sort();
+        patches.dedup();
+        assert_eq!(patches.len(), 3, "what is transferred depends on the variables: {patches:#?}");
     }
 
     #[test]

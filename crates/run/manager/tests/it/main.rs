@@ -2,6 +2,7 @@
 // Helpers of tests are tests as well.
 #![allow(clippy::unwrap_used)]
 
+mod agents;
 mod conversion;
 mod lifecycle;
 mod many;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
@@ -17,14 +17,19 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
+use crate::seen::SeenPods;
+
 /// Where the API server finds the webhooks: a name that no network has.
 pub(crate) const URL: &str = "https://pillion.invalid";
 
 /// Nothing here takes so long, in virtual time.
 const LONGEST: Duration = Duration::from_hours(2);
 
+/// A cluster, or a namespace of it with a set of its own. What is asked of it is about that set and its pods.
 pub(crate) struct Cluster {
-    pub(crate) engine: Embedded,
+    pub(crate) engine: Arc<Embedded>,
+    namespace: String,
+    set: String,
 }
 
 /// A manager that runs.
@@ -46,7 +51,15 @@ impl Cluster {
         let engine = Embedded::start(Config::simulated("2026-01-01T00:00:00Z".parse().unwrap())).await.unwrap();
         // Until the controllers have made what every namespace has.
         sleep(Duration::from_mins(1)).await;
-        Cluster { engine }
+        Cluster { engine: Arc::new(engine), namespace: "default".to_owned(), set: "mesh".to_owned() }
+    }
+
+    /// Another namespace of the same cluster, with a set that is named like it.
+    pub(crate) async fn in_namespace(&self, name: &str) -> Cluster {
+        let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+        Api::all(self.client()).create(&PostParams::default(), &namespace).await.unwrap();
+        sleep(Duration::from_secs(1)).await;
+        Cluster { engine: Arc::clone(&self.engine), namespace: name.to_owned(), set: name.to_owned() }
     }
 
     /// A cluster with the only manager.
@@ -84,15 +97,24 @@ impl Cluster {
     where
         K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
     {
-        Api::namespaced(self.client(), "default")
+        Api::namespaced(self.client(), &self.namespace)
     }
 
-    /// Creates the set `mesh`, whose sidecar `proxy` has this image; `spec` comes on top.
+    /// The namespace's pods, with no more of them than is asked for here: decoding whole pods is most of the work of a long test.
+    pub(crate) fn seen_pods(&self) -> SeenPods {
+        SeenPods { client: self.client(), url: format!("/api/v1/namespaces/{}/pods", self.namespace) }
+    }
+
+    /// Creates the set, whose sidecar `proxy` has this image; `spec` comes on top.
     pub(crate) async fn create_set(&self, image: &str, spec: Value) {
         let mut set = json!({
-            "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": "mesh"},
+            "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": {"name": self.set},
             "spec": {"selector": {"matchLabels": {"app": "web"}}, "containers": [{"name": "proxy", "image": image}]},
         });
+        if self.namespace != "default" {
+            let labels = json!({"kubernetes.io/metadata.name": self.namespace});
+            set["spec"]["namespaceSelector"] = json!({"matchLabels": labels});
+        }
         for (key, value) in spec.as_object().unwrap() {
             set["spec"][key] = value.clone();
         }
@@ -151,18 +173,28 @@ impl Cluster {
 
     /// Gives the sidecar `proxy` another image.
     pub(crate) async fn set_image(&self, image: &str) {
-        let set = self.set("mesh").await;
+        let set = self.own_set().await;
         let list = if set["spec"]["containers"].is_array() { "containers" } else { "initContainers" };
         let mut containers = set["spec"][list].clone();
         containers[0]["image"] = json!(image);
-        self.patch_set("mesh", json!({"spec": {list: containers}})).await;
+        self.patch_own_set(json!({"spec": {list: containers}})).await;
+    }
+
+    /// Changes the set with a merge patch.
+    pub(crate) async fn patch_own_set(&self, patch: Value) {
+        self.patch_set(&self.set, patch).await;
+    }
+
+    /// The set as it is.
+    pub(crate) async fn own_set(&self) -> Value {
+        self.set(&self.set).await
     }
 
     pub(crate) async fn set(&self, name: &str) -> Value {
         serde_json::to_value(self.sets().get(name).await.unwrap()).unwrap()
     }
 
-    /// A Deployment whose pods the set `mesh` matches.
+    /// A Deployment whose pods the set matches.
     pub(crate) async fn create_deployment(&self, name: &str, replicas: usize, template: Value) {
         let mut labels = json!({"app": "web", "of": name});
         for (key, value) in template["labels"].as_object().into_iter().flatten() {
@@ -200,11 +232,11 @@ impl Cluster {
         self.pods().await.iter().filter(|pod| proxy(pod)["image"] == image).count()
     }
 
-    /// The revisions of the set `mesh`, the oldest first.
+    /// The revisions of the set, the oldest first.
     pub(crate) async fn revisions(&self) -> Vec<ControllerRevision> {
         let api: Api<ControllerRevision> = Api::namespaced(self.client(), "kruise-system");
-        let mesh = ListParams::default().labels("kruise.io/sidecarset-name=mesh");
-        let mut found = api.list(&mesh).await.unwrap().items;
+        let of_set = ListParams::default().labels(&format!("kruise.io/sidecarset-name={}", self.set));
+        let mut found = api.list(&of_set).await.unwrap().items;
         found.sort_by_key(|revision| revision.revision);
         found
     }
@@ -227,29 +259,29 @@ impl Cluster {
                 .iter()
                 .map(|pod| json!([pod["metadata"]["name"], proxy(pod), pod["status"]["conditions"]]))
                 .collect();
-            panic!("{what}: the set is {:#}, its pods {}", self.set("mesh").await["status"], json!(pods));
+            panic!("{what}: the set is {:#}, its pods {}", self.own_set().await["status"], json!(pods));
         }
     }
 
-    /// Waits until the status of `mesh` has this, and is about the set as it is.
+    /// Waits until the status of the set has this, and is about the set as it is.
     pub(crate) async fn until_status(&self, fields: Value) {
         let is_so = async || {
-            let set = self.set("mesh").await;
+            let set = self.own_set().await;
             let is_current = set["status"]["observedGeneration"] == set["metadata"]["generation"];
             is_current && fields.as_object().unwrap().iter().all(|(key, value)| set["status"][key] == *value)
         };
         self.until(&fields.to_string(), is_so).await;
     }
 
-    /// Waits until a condition of `mesh` has this reason, and returns its message.
+    /// Waits until a condition of the set has this reason, and returns its message.
     pub(crate) async fn until_condition(&self, condition_type: &str, reason: &str) -> String {
         let is_so = async || {
-            let set = self.set("mesh").await;
+            let set = self.own_set().await;
             set["status"]["observedGeneration"] == set["metadata"]["generation"]
                 && condition(&set, condition_type)["reason"] == reason
         };
         self.until(&format!("{condition_type} {reason}"), is_so).await;
-        condition(&self.set("mesh").await, condition_type)["message"].as_str().unwrap().to_owned()
+        condition(&self.own_set().await, condition_type)["message"].as_str().unwrap().to_owned()
     }
 
     /// How many sidecars and how many app containers were restarted.

@@ -9,4 +9,5 @@ mod kinds;
 mod new_pods;
 mod places;
 mod random;
+mod seen;
 mod strategies;

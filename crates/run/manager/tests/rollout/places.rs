@@ -1,17 +1,15 @@
-//! `policy: Quota` is exact, whatever happens on the way.
+//! `policy: Quota` is exact, whatever happens on the way. `PILLION_QUOTA_RUNS` says how often that is tried.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::Request;
 use axum::response::IntoResponse as _;
-use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::ResourceExt;
-use kube::api::{Api, ListParams, PostParams, WatchEvent, WatchParams};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, PostParams};
+use kube::core::Request;
 use pillion_manager::Manager;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -19,16 +17,20 @@ use tower::ServiceExt as _;
 
 use crate::cluster::{Cluster, Running, URL};
 use crate::faults::Faults;
+use crate::seen::{Follower, SeenPod};
 
 const PARTITION: usize = 90;
 const PODS: usize = 300;
 
-/// Three managers behind one address, whose first revision of `mesh` is pinned for 90 pods.
+/// Three managers behind one address, and a set whose first revision is pinned for 90 pods.
 async fn three_managers(cluster: &Cluster, faults: Option<&Faults>) -> Vec<Running> {
-    three_managers_with(cluster, faults, json!(PARTITION)).await
+    let running = managers(cluster, faults).await;
+    pin(cluster, json!(PARTITION)).await;
+    running
 }
 
-async fn three_managers_with(cluster: &Cluster, faults: Option<&Faults>, partition: Value) -> Vec<Running> {
+/// Three managers behind one address.
+async fn managers(cluster: &Cluster, faults: Option<&Faults>) -> Vec<Running> {
     let client = || faults.map_or_else(|| cluster.client(), |faults| faults.client(cluster.engine.server()));
     let mut running = Vec::new();
     for name in ["a", "b", "c"] {
@@ -37,44 +39,46 @@ async fn three_managers_with(cluster: &Cluster, faults: Option<&Faults>, partiti
     }
     let webhooks: Arc<[Router]> = running.iter().map(|running| Manager::webhooks(&running.manager)).collect();
     let turn = Arc::new(AtomicUsize::new(0));
-    let in_turn = Router::new().fallback(move |request: Request| {
+    let in_turn = Router::new().fallback(move |request: axum::extract::Request| {
         let webhook = webhooks[turn.fetch_add(1, Ordering::Relaxed) % webhooks.len()].clone();
         async move { webhook.oneshot(request).await.into_response() }
     });
     cluster.engine.server().register_webhook(URL, in_turn);
+    running
+}
+
+/// A set whose first revision is pinned for new pods, as many as the partition says.
+async fn pin(cluster: &Cluster, partition: Value) {
     cluster.create_set("envoy:1", json!({"updateStrategy": {"partition": partition}})).await;
     cluster.until("a revision", async || cluster.revisions().await.len() == 1).await;
     let pin = json!({"revision": {"revisionName": cluster.latest_revision().await, "policy": "Quota"}});
     let containers = json!([{"name": "proxy", "image": "envoy:2"}]);
-    cluster.patch_set("mesh", json!({"spec": {"containers": containers, "injectionStrategy": pin}})).await;
+    cluster.patch_own_set(json!({"spec": {"containers": containers, "injectionStrategy": pin}})).await;
     cluster.until("places", async || places(cluster).await.is_some_and(|places| places["pods"] == 0)).await;
-    running
 }
 
 async fn places(cluster: &Cluster) -> Option<Value> {
     let api: Api<ConfigMap> = Api::namespaced(cluster.client(), "pillion-system");
-    let maps = api.list(&ListParams::default()).await.unwrap();
-    let map = maps
-        .into_iter()
-        .find(|map| map.metadata.name.as_deref().is_some_and(|name| name.starts_with("pillion-places-")));
+    let uid = cluster.own_set().await["metadata"]["uid"].as_str()?.to_owned();
+    let map = api.get_opt(&format!("pillion-places-{uid}")).await.unwrap();
     serde_json::from_str(map?.data?.get("places")?).ok()
 }
 
-fn pod(i: usize) -> Pod {
-    serde_json::from_value(json!({
-        "metadata": {"name": format!("web-{i}"), "labels": {"app": "web"}},
-        // What is counted is who was admitted; where the pods run does not matter.
+/// What is counted is who was admitted; where the pods run does not matter.
+fn pod(i: usize) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("web-{i}"), "labels": {"app": "web"}},
         "spec": {"containers": [{"name": "app", "image": "app:1"}], "schedulingGates": [{"name": "test/never"}]},
-    }))
-    .unwrap()
+    })
 }
 
 async fn create(cluster: &Cluster, range: std::ops::Range<usize>, is_dry_run: bool) {
     let parameters = PostParams { dry_run: is_dry_run, ..PostParams::default() };
-    let pods = cluster.api::<Pod>();
+    let pods = cluster.seen_pods();
     let all = range.map(|i| {
-        let (pods, parameters) = (pods.clone(), parameters.clone());
-        tokio::spawn(async move { pods.create(&parameters, &pod(i)).await.map(drop) })
+        let client = cluster.client();
+        let request = Request::new(&pods.url).create(&parameters, pod(i).to_string().into_bytes()).unwrap();
+        tokio::spawn(async move { client.request_text(request).await.map(drop) })
     });
     for created in all.collect::<Vec<_>>() {
         created.await.unwrap().unwrap();
@@ -82,63 +86,71 @@ async fn create(cluster: &Cluster, range: std::ops::Range<usize>, is_dry_run: bo
 }
 
 /// Sees every pod that is created, and whether more of them have the pinned revision than may have it at any moment.
-async fn watch_over(cluster: &Cluster) -> (Arc<AtomicBool>, tokio::task::JoinHandle<()>) {
-    let (is_broken, pods) = (Arc::new(AtomicBool::new(false)), cluster.api::<Pod>());
-    let listed = pods.list(&ListParams::default()).await.unwrap();
-    let version = listed.metadata.resource_version.unwrap();
-    let mut old: BTreeSet<String> = listed.items.iter().filter(|pod| has_old(pod)).map(ResourceExt::name_any).collect();
-    let broken = Arc::clone(&is_broken);
-    let task = tokio::spawn(async move {
-        let mut events = pods.watch(&WatchParams::default().timeout(290), &version).await.unwrap().boxed();
-        while let Some(event) = events.next().await {
-            match event.unwrap() {
-                WatchEvent::Added(pod) | WatchEvent::Modified(pod) if has_old(&pod) => old.insert(pod.name_any()),
-                WatchEvent::Added(pod) | WatchEvent::Modified(pod) | WatchEvent::Deleted(pod) => {
-                    old.remove(&pod.name_any())
-                }
-                _ => false,
-            };
-            if old.len() > PARTITION {
-                broken.store(true, Ordering::Relaxed);
-            }
-        }
-    });
-    (is_broken, task)
+async fn watch_over(cluster: &Cluster) -> Follower {
+    let look = |pods: &[&SeenPod]| {
+        let old = pods.iter().filter(|pod| pod.has_image("envoy:1")).count();
+        if old > PARTITION { vec![format!("{old} pods have the pinned revision")] } else { Vec::new() }
+    };
+    cluster.seen_pods().follow(look).await
 }
 
-fn has_old(pod: &Pod) -> bool {
-    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    containers.into_iter().any(|container| container.image.as_deref() == Some("envoy:1"))
+/// How many pods have the pinned revision.
+async fn pinned(cluster: &Cluster) -> usize {
+    cluster.seen_pods().list().await.iter().filter(|pod| pod.has_image("envoy:1")).count()
 }
 
 fn runs() -> u64 {
-    std::env::var("PILLION_QUOTA_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(1)
+    std::env::var("PILLION_QUOTA_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(50)
 }
 
-#[tokio::test(start_paused = true)]
-async fn three_managers_and_three_hundred_pods_at_once_fill_exactly_ninety_places() {
-    for run in 0..runs() {
+/// How many of the runs have faults: they take longer.
+fn with_faults() -> u64 {
+    runs().div_ceil(5)
+}
+
+/// How many runs share a cluster. Each has a namespace and a set of its own.
+const TOGETHER: u64 = 20;
+
+/// Calls a function for each run, with the faults of the cluster that it is in.
+async fn each_run(runs: u64, with_faults: bool, run: impl AsyncFn(&Cluster, &Faults)) {
+    for first in (0..runs).step_by(usize::try_from(TOGETHER).unwrap()) {
         let cluster = Cluster::start().await;
-        let managers = three_managers(&cluster, None).await;
-        create(&cluster, 1000..1010, true).await;
-        assert_eq!(places(&cluster).await.unwrap()["granted"], json!({}), "a dry run takes no place");
-        let (is_broken, watching) = watch_over(&cluster).await;
-        create(&cluster, 0..PODS, false).await;
-        watching.abort();
-        assert_eq!(cluster.with_image("envoy:1").await, PARTITION, "run {run}");
-        cluster.until_status(json!({"matchedPods": PODS, "updatedPods": PODS - PARTITION})).await;
-        assert_eq!(cluster.with_image("envoy:1").await, PARTITION, "run {run}");
-        assert!(!is_broken.load(Ordering::Relaxed), "run {run}");
-        let counted = places(&cluster).await.unwrap();
-        assert_eq!((&counted["pods"], &counted["granted"]), (&json!(PARTITION), &json!({})), "every place was seen");
+        let faults = Faults::new(7 + first);
+        let managers = managers(&cluster, with_faults.then_some(&faults)).await;
+        for i in first..runs.min(first + TOGETHER) {
+            let cluster = cluster.in_namespace(&format!("run-{i}")).await;
+            pin(&cluster, json!(PARTITION)).await;
+            run(&cluster, &faults).await;
+        }
         managers.into_iter().for_each(Running::kill);
     }
 }
 
 #[tokio::test(start_paused = true)]
+async fn three_managers_and_three_hundred_pods_at_once_fill_exactly_ninety_places() {
+    let run = async |cluster: &Cluster, _: &Faults| {
+        create(cluster, 1000..1010, true).await;
+        assert_eq!(places(cluster).await.unwrap()["granted"], json!({}), "a dry run takes no place");
+        let watching = watch_over(cluster).await;
+        create(cluster, 0..PODS, false).await;
+        assert_eq!(pinned(cluster).await, PARTITION);
+        cluster.until_status(json!({"matchedPods": PODS, "updatedPods": PODS - PARTITION})).await;
+        assert_eq!(watching.end(), BTreeSet::new());
+        assert_eq!(pinned(cluster).await, PARTITION);
+        let is_counted = async || {
+            let places = places(cluster).await.unwrap();
+            places["pods"] == PARTITION && places["granted"] == json!({})
+        };
+        cluster.until("every place is seen", is_counted).await;
+    };
+    each_run(runs() - with_faults(), false, run).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_percentage_is_exact_against_the_pods_that_were_admitted_before() {
     let cluster = Cluster::start().await;
-    let managers = three_managers_with(&cluster, None, json!("30%")).await;
+    let managers = managers(&cluster, None).await;
+    pin(&cluster, json!("30%")).await;
     let mut admitted = 0;
     for more in [1, 2, 7, 40, 150] {
         create(&cluster, admitted..admitted + more, false).await;
@@ -157,32 +169,23 @@ async fn a_percentage_is_exact_against_the_pods_that_were_admitted_before() {
 /// Conflicts, timeouts and lost answers.
 #[tokio::test(start_paused = true)]
 async fn places_whose_pods_never_came_are_given_back() {
-    for seed in 0..runs() {
-        never_came(7 + seed).await;
-    }
-}
-
-async fn never_came(seed: u64) {
-    let cluster = Cluster::start().await;
-    let faults = Faults::new(seed);
-    let managers = three_managers(&cluster, Some(&faults)).await;
-    let (is_broken, watching) = watch_over(&cluster).await;
-    faults.start();
-    create(&cluster, 0..PODS, false).await;
-    faults.stop();
-    watching.abort();
-    assert!(cluster.with_image("envoy:1").await <= PARTITION && !is_broken.load(Ordering::Relaxed));
-    // Places whose answers were lost expire, and pods that come later take them.
-    sleep(Duration::from_mins(5)).await;
-    cluster
-        .until("every place is seen or expired", async || places(&cluster).await.unwrap()["granted"] == json!({}))
-        .await;
-    let (is_broken, watching) = watch_over(&cluster).await;
-    create(&cluster, PODS..PODS + 100, false).await;
-    watching.abort();
-    assert_eq!(cluster.with_image("envoy:1").await, PARTITION);
-    assert!(!is_broken.load(Ordering::Relaxed));
-    managers.into_iter().for_each(Running::kill);
+    let run = async |cluster: &Cluster, faults: &Faults| {
+        let watching = watch_over(cluster).await;
+        let before = faults.count();
+        faults.start();
+        create(cluster, 0..PODS, false).await;
+        faults.stop();
+        assert!(faults.count() > before, "nothing failed");
+        assert!(pinned(cluster).await <= PARTITION);
+        // Places whose answers were lost expire, and pods that come later take them.
+        sleep(Duration::from_mins(5)).await;
+        let is_settled = async || places(cluster).await.unwrap()["granted"] == json!({});
+        cluster.until("every place is seen or expired", is_settled).await;
+        create(cluster, PODS..PODS + 100, false).await;
+        assert_eq!(pinned(cluster).await, PARTITION);
+        assert_eq!(watching.end(), BTreeSet::new());
+    };
+    each_run(with_faults(), true, run).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -128,9 +128,11 @@ async fn fifteen_changes_leave_ten_revisions_and_a_rollback_takes_an_old_one() {
     let (cluster, _manager) = rolled_out(1, json!({})).await;
     for i in 2..=15 {
         cluster.set_image(&format!("envoy:{i}")).await;
+        // Who sees the new generation in the status sees the history trimmed.
+        cluster.until_status(json!({"matchedPods": 1})).await;
+        assert_eq!(cluster.revisions().await.len(), i.min(10), "after {i} contents");
         cluster.until_status(json!({"updatedReadyPods": 1})).await;
     }
-    cluster.until("ten revisions", async || cluster.revisions().await.len() == 10).await;
     let revisions = cluster.revisions().await;
     let numbers: Vec<i64> = revisions.iter().map(|revision| revision.revision).collect();
     assert_eq!(numbers, [6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);

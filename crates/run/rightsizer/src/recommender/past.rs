@@ -96,7 +96,7 @@ impl Former {
         let template = object.pointer(pod_template(&object)?)?;
         let selector = selector(&object, template)?;
         let pod = PodView::new(&Pod::new(template.clone()).ok()?);
-        let containers = pod.containers.into_iter().map(|container| (container.name, container.kind)).collect();
+        let containers = pod.containers.iter().map(|container| (container.name.clone(), container.kind)).collect();
         Some(Former { workload: workload.clone(), selector, containers })
     }
 

@@ -2,11 +2,15 @@
 
 use jiff::Timestamp;
 use pillion_api::vpa::VerticalPodAutoscaler;
-use pillion_rightsize::{Owner, WELL_KNOWN_CONTROLLERS, Workload, refuse_set_target, targeted_set};
+use pillion_rightsize::{Owner, Workload, refuse_set_target, refuse_target, targeted_set};
 
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::owners::Scales;
+
+/// An autoscaler without a target.
+pub(super) const NO_TARGET: &str =
+    "Cannot read targetRef. Reason: targetRef not defined. If this is a v1beta1 object, switch to v1";
 
 /// Why an autoscaler cannot be served.
 pub(super) async fn unsupported(
@@ -32,17 +36,12 @@ pub(super) async fn unsupported(
             Some(unreadable(format!("{} {}/{} does not exist", workload.kind, workload.namespace, workload.name)))
         }
         Some(true) => {
-            let chain = owners.chain(&workload.namespace, &owner);
-            let parent = chain.iter().skip(1).find(|it| WELL_KNOWN_CONTROLLERS.contains(&it.kind.as_str()));
-            parent.map(|_| {
-                let version = target.api_version.as_deref().unwrap_or_default();
-                format!(
-                    "The target {version}.{}/{} has a parent controller but it should point to a topmost well-known or scalable \
-                     controller",
-                    target.kind, target.name
-                )
-            })
+            let version = target.api_version.as_deref().unwrap_or_default();
+            refuse_target(&workload.namespace, version, &owner, |it| owners.look(&workload.namespace, it))
         }
-        None => scales.check(&config.client, &workload.namespace, target, now).await.err().map(unreadable),
+        None => scales.check(&config.client, &workload.namespace, target, now).await.err().map(|error| {
+            let version = target.api_version.as_deref().unwrap_or_default();
+            unreadable(format!("unhandled targetRef {version} / {} / {}, last error {error}", target.kind, target.name))
+        }),
     }
 }

@@ -1,8 +1,10 @@
 //! Sidecars that their author has marked: they end when the work is done.
 
 mod cases;
+mod deletion;
 
 pub use cases::*;
+pub use deletion::*;
 
 use anyhow::ensure;
 use k8s_openapi::api::batch::v1::{CronJob, Job};

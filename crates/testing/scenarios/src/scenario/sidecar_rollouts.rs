@@ -1,9 +1,11 @@
 //! Rollouts of SidecarSets: running pods are updated in place, and new pods get the revision that the rollout says.
 
 mod commands;
+mod quota;
 mod trouble;
 
 pub use commands::*;
+pub use quota::*;
 pub use trouble::*;
 
 use anyhow::ensure;

@@ -181,7 +181,7 @@ fn a_resize_that_is_stuck_ends_in_an_eviction_only_where_the_mode_evicts() {
         let mut world = World::new(mode, pods(3));
         world.pods[0].resize = ResizeState::Deferred;
         world.pods[0].resize_since = Some(now() - SignedDuration::from_mins(6));
-        world.pods.iter_mut().skip(1).for_each(|pod| pod.containers.clear());
+        world.pods.iter_mut().skip(1).for_each(|pod| pod.containers = [].into());
         world.steps()
     };
     assert_eq!(stuck("InPlaceOrRecreate"), [Step { pod: 0, action: Action::Evict(EvictReason::DeferredTooLong) }]);
@@ -238,7 +238,7 @@ fn resizes_that_restart_nothing_need_no_budget_if_the_flag_says_so() {
         world.settings.eviction_tolerance = 0.1;
         world.settings.in_place_skips_budget = skips;
         for pod in &mut world.pods {
-            pod.containers[0].restarts_on_resize = restarts;
+            std::sync::Arc::make_mut(&mut pod.containers)[0].restarts_on_resize = restarts;
         }
         world.steps().len()
     };
@@ -250,7 +250,7 @@ fn requirements_hold_updates_back() {
     let mut world = World::new("Recreate", pods(2));
     let lower = json!([{"resources": ["cpu"], "changeRequirement": "TargetLowerThanRequests"}]);
     for pod in &mut world.pods {
-        pod.containers[0].requests.memory = Some("1Gi".parse().unwrap());
+        std::sync::Arc::make_mut(&mut pod.containers)[0].requests.memory = Some("1Gi".parse().unwrap());
     }
     let policy = world.autoscaler.spec.update_policy.as_mut().unwrap();
     policy.eviction_requirements = serde_json::from_value(lower).unwrap();

@@ -33,6 +33,9 @@ pub struct Neighbours {
     by_topic: HashMap<u64, NameSet>,
 }
 
+const SHARE: &str = "shareProcessNamespace";
+const ACCOUNT: &str = "serviceAccount";
+
 /// Something that two sets could disagree on, or the name by which a canary refers to its base.
 #[derive(Clone, Copy, Hash)]
 enum Topic<'a> {
@@ -40,6 +43,8 @@ enum Topic<'a> {
     Container(&'a str),
     Volume(&'a str),
     Annotation(&'a str),
+    /// A field of the pod itself.
+    Field(&'a str),
 }
 
 impl Topic<'_> {
@@ -57,7 +62,12 @@ fn topics(set: &SidecarSet) -> impl Iterator<Item = u64> {
         .map(|name| Topic::Container(&name).key());
     let volumes = set.spec.volumes.iter().filter_map(|volume| volume.get("name")?.as_str());
     let annotations = set.spec.patch_pod_metadata.iter().flat_map(|patch| patch.annotations.keys());
+    let fields = [
+        set.spec.share_process_namespace.is_some().then_some(SHARE),
+        set.spec.service_account.is_some().then_some(ACCOUNT),
+    ];
     containers
+        .chain(fields.into_iter().flatten().map(|field| Topic::Field(field).key()))
         .chain(volumes.map(|name| Topic::Volume(name).key()))
         .chain(annotations.map(|key| Topic::Annotation(key).key()))
 }
@@ -128,6 +138,7 @@ fn compare(set: &SidecarSet, other: &SidecarSet, path: &Path) -> Vec<Error> {
     compare_containers(set, other, &mut errors);
     compare_volumes(set, other, &path.child("volumes"), &mut errors);
     compare_annotations(set, other, &path.child("patchPodMetadata"), &mut errors);
+    compare_fields(set, other, path, &mut errors);
     errors
 }
 
@@ -153,6 +164,23 @@ fn compare_volumes(set: &SidecarSet, other: &SidecarSet, path: &Path, errors: &m
             let detail = format!("volume {name} is in conflict with sidecarset {}", other.name());
             errors.push(Error::invalid(&path.index(i), name, detail));
         }
+    }
+}
+
+/// A pod has one service account, and shares its process namespace or not.
+fn compare_fields(set: &SidecarSet, other: &SidecarSet, path: &Path, errors: &mut Vec<Error>) {
+    let share = |set: &SidecarSet| set.spec.share_process_namespace;
+    if let (Some(mine), Some(theirs)) = (share(set), share(other))
+        && mine != theirs
+    {
+        let detail = format!("{SHARE} is {theirs} in sidecarset {}", other.name());
+        errors.push(Error::invalid(&path.child(SHARE), mine, detail));
+    }
+    if let (Some(mine), Some(theirs)) = (&set.spec.service_account, &other.spec.service_account)
+        && mine.name != theirs.name
+    {
+        let detail = format!("sidecarset {} injects the account {:?}", other.name(), theirs.name);
+        errors.push(Error::invalid(&path.child(ACCOUNT).child("name"), mine.name.as_str(), detail));
     }
 }
 
@@ -244,6 +272,25 @@ mod tests {
         assert_eq!(conflicts(&canary, &base), "");
         assert_eq!(conflicts(&base, &canary), "", "nor is the base frozen");
         assert_ne!(conflicts(&canary, &set("other", json!({}))), "");
+    }
+
+    #[test]
+    fn fields_of_the_pod_itself_conflict_where_two_sets_can_meet() {
+        let of = |name: &str, share: bool, account: &str| {
+            set(
+                name,
+                json!({"shareProcessNamespace": share, "serviceAccount": {"name": account}, "containers": [container(json!({"name": name}))]}),
+            )
+        };
+        assert_eq!(conflicts(&of("one", true, "agent"), &of("two", true, "agent")), "");
+        insta::assert_snapshot!(conflicts(&of("one", true, "agent"), &of("two", false, "other")), @r#"
+        spec.shareProcessNamespace: Invalid value: true: shareProcessNamespace is false in sidecarset two
+        spec.serviceAccount.name: Invalid value: "agent": sidecarset two injects the account "other"
+        "#);
+        let mut neighbours = Neighbours::default();
+        neighbours.insert(&of("two", false, "other"));
+        let alone = set("one", json!({"shareProcessNamespace": true}));
+        assert_eq!(neighbours.of(&alone).into_iter().collect::<Vec<_>>(), ["two"]);
     }
 
     #[test]

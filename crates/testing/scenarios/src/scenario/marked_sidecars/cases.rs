@@ -127,7 +127,7 @@ async fn they_end(namespace: &Namespace, column: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn ended_at(pod: &Pod, container: &str) -> Option<jiff::Timestamp> {
+pub(super) fn ended_at(pod: &Pod, container: &str) -> Option<jiff::Timestamp> {
     let status = status_of(pod, container)?;
     Some(status.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref()?.0)
 }

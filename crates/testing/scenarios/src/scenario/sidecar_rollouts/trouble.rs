@@ -7,12 +7,12 @@ use axum::http::{Method, Request, Response, StatusCode, header};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::client::Body;
-use pillion_cluster::image::PAUSE;
+use pillion_cluster::image::{PAUSE, SHELL};
 use serde_json::{Value, json};
 use tower::{BoxError, service_fn};
 
 use super::super::managed::{Replica, managed, with_webhooks};
-use super::super::{is_ready, restarts, with};
+use super::super::{UNTIL_TERM, is_ready, is_running, restarts, with};
 use super::{change, condition_is, pods, rolled_out, set_image, status_has, with_image};
 use crate::{Namespace, wait};
 
@@ -35,6 +35,53 @@ pub async fn a_bad_image_pauses_the_rollout_and_is_undone(namespace: &Namespace)
         ensure!(counts == (2, 1), "{counts:?} pods have the good and the bad image");
         change(namespace, json!({"containers": of_image(PAUSE)})).await?;
         status_has(namespace, json!({"updatedPods": 3, "updatedReadyPods": 3})).await
+    })
+    .await
+}
+
+/// In a hot upgrade the container that works is not touched before its successor is ready. One whose image is not there never is: the
+/// rollout stops, and with the image before the container that went on working is the one that works again.
+pub async fn a_hot_upgrade_to_a_bad_image_keeps_the_container_that_works(namespace: &Namespace) -> anyhow::Result<()> {
+    let hot = |image: &str| {
+        let upgrade = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": PAUSE});
+        // Without a command it is the image that says what runs.
+        let arguments = json!(["-c", UNTIL_TERM]);
+        json!([{"name": "proxy", "image": image, "imagePullPolicy": "Never", "args": arguments, "upgradeStrategy": upgrade}])
+    };
+    let pairs = async |namespace: &Namespace| -> anyhow::Result<Vec<[String; 2]>> {
+        let image = |pod: &Pod, name: &str| {
+            let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+            containers.find(|container| container.name == name).and_then(|it| it.image.clone()).unwrap_or_default()
+        };
+        let mut pairs: Vec<_> =
+            pods(namespace).await?.iter().map(|pod| ["proxy-1", "proxy-2"].map(|name| image(pod, name))).collect();
+        pairs.sort();
+        Ok(pairs)
+    };
+    let pair = |second: &str| [SHELL.to_owned(), second.to_owned()];
+    managed(namespace, async |namespace| {
+        rolled_out(namespace, 2, json!({"containers": hot(SHELL), "updateStrategy": {"maxUnavailable": 1}})).await?;
+        change(namespace, json!({"containers": hot(BAD)})).await?;
+        condition_is(namespace, "Blocked", "PausedOnFailure").await?;
+        let seen = pairs(namespace).await?;
+        ensure!(
+            seen == [pair(PAUSE), pair(BAD)],
+            "one pod was to get the bad image beside the one that works: {seen:?}"
+        );
+        for pod in pods(namespace).await? {
+            ensure!(is_running(&pod, "proxy-1"), "the container that works was stopped");
+        }
+        status_has(namespace, json!({"matchedPods": 2, "updatedPods": 1, "readyPods": 1, "updatedReadyPods": 0}))
+            .await?;
+        change(namespace, json!({"containers": hot(SHELL)})).await?;
+        status_has(namespace, json!({"updatedPods": 2, "updatedReadyPods": 2})).await?;
+        let seen = pairs(namespace).await?;
+        ensure!(seen == [pair(PAUSE), pair(PAUSE)], "the other container was to be reset: {seen:?}");
+        for pod in pods(namespace).await? {
+            let counts = (restarts(&pod, "proxy-1"), restarts(&pod, "main"));
+            ensure!(counts == (Some(0), Some(0)), "restarts are {counts:?}");
+        }
+        Ok(())
     })
     .await
 }

@@ -1,0 +1,209 @@
+//! What the manager keeps for agents in the namespaces of their pods: the mirror of a configuration, the parameters of the policy that bounds
+//! the agents, and results without those of pods that are gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use crate::config::Config;
+use crate::parameters::parameters;
+use crate::update::Entry;
+
+/// An entry of a pod that is gone is kept for this time: pods and results are seen by different watches.
+const SETTLED: SignedDuration = SignedDuration::from_mins(10);
+/// So many workloads without pods are remembered in one namespace.
+const REMEMBERED: usize = 100;
+
+/// A configuration that is mirrored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mirrored {
+    /// Its namespace and name, `NAMESPACE/NAME`.
+    pub name: String,
+    /// Its `config.yaml`.
+    pub text: String,
+}
+
+/// One namespace as the manager sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentNamespace {
+    /// Whether it has agent pods.
+    pub has_agents: bool,
+    /// Its configuration, and what that mirrors, if anything.
+    pub config: Option<(String, Option<String>)>,
+    /// The parameters of its policy.
+    pub parameters: Option<BTreeMap<String, String>>,
+}
+
+/// What is to be written in one namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// The configuration is created or replaced.
+    Mirror(Mirrored),
+    /// The mirror is deleted.
+    Unmirror,
+    /// The parameters are replaced.
+    Parameters(BTreeMap<String, String>),
+}
+
+/// Why a configuration is not mirrored: `None` if it is.
+pub fn not_mirrored(text: &str) -> Option<String> {
+    if let Err(errors) = Config::parse(text, None) {
+        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        return Some(lines.join("; "));
+    }
+    let documents = pillion_yaml::parse(text, pillion_yaml::Options::default()).unwrap_or_default();
+    documents.iter().any(|document| has_credential(&document.value)).then(|| {
+        "it has a literal Authorization header, which every namespace could read: refer to a Secret with secretKeyRef".to_owned()
+    })
+}
+
+/// Whether there is a literal `Authorization` anywhere: plugins of others have headers as well.
+fn has_credential(value: &Value) -> bool {
+    match value {
+        Value::Object(object) => object.iter().any(|(key, value)| {
+            (key.eq_ignore_ascii_case("authorization") && value.is_string()) || has_credential(value)
+        }),
+        Value::Array(items) => items.iter().any(has_credential),
+        _ => false,
+    }
+}
+
+/// What is to be written in a namespace. `source` is what is mirrored, and `is_refused` whether it must not be: then a mirror stays as it is.
+pub fn keep(namespace: &AgentNamespace, source: Option<&Mirrored>, is_refused: bool) -> Vec<Keep> {
+    let mut plan = Vec::new();
+    let is_mirror = matches!(&namespace.config, Some((_, Some(_))));
+    let own = namespace.config.as_ref();
+    let mut config = own.map(|(text, _)| text.as_str());
+    match source {
+        // A configuration that the namespace has itself is not replaced.
+        Some(source) if namespace.has_agents && (own.is_none() || is_mirror) && !is_refused => {
+            let wanted = (&source.text, Some(&source.name));
+            if own.map(|(text, of)| (text, of.as_ref())) != Some(wanted) {
+                plan.push(Keep::Mirror(source.clone()));
+            }
+            config = Some(&source.text);
+        }
+        Some(_) if namespace.has_agents => {}
+        _ if is_mirror => {
+            plan.push(Keep::Unmirror);
+            config = None;
+        }
+        _ => {}
+    }
+    // The agents keep their old configuration when the new one is wrong, and so does the policy.
+    let wanted = config.and_then(|text| Config::parse(text, None).ok()).map(|config| parameters(&config));
+    if let (Some(wanted), Some(known)) = (wanted, &namespace.parameters)
+        && *known != wanted
+    {
+        plan.push(Keep::Parameters(wanted));
+    }
+    plan
+}
+
+/// The keys of `sidecar-result` that may be removed if their pods are gone. What a workload without pods ran last stays for those that come.
+pub fn prunable(data: &BTreeMap<String, String>, now: Timestamp) -> Vec<String> {
+    let entries: Vec<(&String, Option<Entry>)> =
+        data.iter().map(|(pod, text)| (pod, serde_json::from_str(text).ok())).collect();
+    let mut latest: BTreeMap<&str, (Timestamp, &str)> = BTreeMap::new();
+    for (pod, entry) in &entries {
+        let Some(entry) = entry else { continue };
+        let known = latest.entry(&entry.workload).or_insert((entry.time, pod));
+        if entry.time >= known.0 {
+            *known = (entry.time, pod);
+        }
+    }
+    let mut kept: Vec<(Timestamp, &str)> = latest.into_values().collect();
+    kept.sort_unstable();
+    let kept: BTreeSet<&str> = kept.into_iter().rev().take(REMEMBERED).map(|(_, pod)| pod).collect();
+    // What cannot be read is of no use to anybody.
+    let is_old = |entry: &Option<Entry>| entry.as_ref().is_none_or(|entry| now.duration_since(entry.time) > SETTLED);
+    let removed = entries.iter().filter(|(pod, entry)| !kept.contains(pod.as_str()) && is_old(entry));
+    removed.map(|(pod, _)| (*pod).clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = include_str!("config/samples/proposal-1.yaml");
+
+    fn source(text: &str) -> Mirrored {
+        Mirrored { name: "kube-system/sidecar-config".into(), text: text.into() }
+    }
+
+    #[test]
+    fn a_configuration_is_mirrored_where_there_are_agents() {
+        let source = source(TEXT);
+        let agents = AgentNamespace { has_agents: true, ..AgentNamespace::default() };
+        assert_eq!(keep(&agents, Some(&source), false), [Keep::Mirror(source.clone())]);
+        assert_eq!(keep(&AgentNamespace::default(), Some(&source), false), []);
+        let mirrored = AgentNamespace { config: Some((TEXT.into(), Some(source.name.clone()))), ..agents.clone() };
+        assert_eq!(keep(&mirrored, Some(&source), false), []);
+        let gone = AgentNamespace { has_agents: false, ..mirrored.clone() };
+        assert_eq!(keep(&gone, Some(&source), false), [Keep::Unmirror], "nobody needs it");
+        assert_eq!(keep(&mirrored, None, false), [Keep::Unmirror], "there is nothing to mirror");
+        let own = AgentNamespace { config: Some(("plugins: []".into(), None)), ..agents };
+        assert_eq!(keep(&own, Some(&source), false), [], "what the namespace has itself stays");
+        let newer = Mirrored { text: "plugins: []".into(), ..source };
+        assert_eq!(keep(&mirrored, Some(&newer), true), [], "what must not be mirrored changes nothing");
+    }
+
+    #[test]
+    fn parameters_follow_the_configuration_and_not_a_wrong_one() {
+        let of = |text: &str| AgentNamespace {
+            config: Some((text.into(), None)),
+            parameters: Some(BTreeMap::new()),
+            ..AgentNamespace::default()
+        };
+        let wanted = parameters(&Config::parse(TEXT, None).unwrap());
+        assert_eq!(keep(&of(TEXT), None, false), [Keep::Parameters(wanted.clone())]);
+        assert_eq!(keep(&AgentNamespace { parameters: Some(wanted), ..of(TEXT) }, None, false), []);
+        assert_eq!(keep(&of("plugins: 1"), None, false), []);
+        assert_eq!(keep(&AgentNamespace { parameters: None, ..of(TEXT) }, None, false), [], "there is no policy");
+    }
+
+    #[test]
+    fn literal_credentials_are_not_mirrored() {
+        let with = |header: &str| {
+            format!(
+                "plugins: [{{name: http_probe, config: {{endpoints: [{{url: 'http://x', headers: {header}, storageConfig: {{type: InKube, inKube: {{labelKey: a}}}}}}]}}}}]"
+            )
+        };
+        assert!(not_mirrored(&with("{authorization: 'Bearer x'}")).unwrap().contains("secretKeyRef"));
+        assert_eq!(not_mirrored(&with("{Authorization: {secretKeyRef: {name: a, key: b}}}")), None);
+        assert_eq!(not_mirrored(TEXT), None);
+        assert!(not_mirrored("plugins: 1").is_some());
+    }
+
+    #[test]
+    fn results_of_pods_that_are_gone_are_pruned_but_for_the_last_of_each_workload() {
+        let entry = |workload: &str, second: i64| {
+            let entry = Entry {
+                workload: workload.into(),
+                version: "v1".into(),
+                url: "https://cdn.example.com/app.conf".into(),
+                file: "app.conf".into(),
+                sha256: "a".repeat(64),
+                size: 3,
+                result: String::new(),
+                time: Timestamp::from_second(second).unwrap(),
+            };
+            serde_json::to_string(&entry).unwrap()
+        };
+        let now = Timestamp::from_second(10_000).unwrap();
+        let data: BTreeMap<String, String> = [
+            ("web-a", entry("web", 10)),
+            ("web-b", entry("web", 20)),
+            ("web-c", entry("web", 15)),
+            ("db-0", entry("db", 9_990)),
+            ("db-1", entry("db", 9_995)),
+            ("poison", "{".to_owned()),
+        ]
+        .map(|(pod, text)| (pod.to_owned(), text))
+        .into();
+        assert_eq!(prunable(&data, now), ["poison", "web-a", "web-c"], "db-0 is too young");
+        let many: BTreeMap<String, String> = (0..300).map(|i| (format!("p-{i}"), entry(&format!("w{i}"), i))).collect();
+        assert_eq!(prunable(&many, now).len(), 300 - REMEMBERED, "it is bounded");
+    }
+}

@@ -1,0 +1,272 @@
+//! A new pod, read without what no decision about it depends on.
+//!
+//! Most of the text of a large pod is environment variables, and which manager owns which field. Skipping them is several times
+//! cheaper than decoding them:
+//!
+//! ```text
+//!  status, metadata.managedFields                    left out
+//!  spec.{initContainers,containers}[].env[]          {} in the place of a variable that nobody asks for
+//!  everything else                                   decoded
+//! ```
+//!
+//! Every list keeps its length, so that a patch of the partial pod is a patch of the whole one. Two things cannot be done with a
+//! partial pod: copying a container of it, and looking up variables by a name that was not asked for. A variable whose name is no
+//! text is an error here; [`Pod::new`](super::Pod::new) says of the whole pod where it is.
+//!
+//! ```
+//! use pillion_api::pod::partial::PartialPod;
+//! use serde::de::DeserializeSeed as _;
+//!
+//! let text = r#"{"spec": {"containers": [{"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}]}}"#;
+//! let partial = PartialPod::new(&|name| name == "B");
+//! let pod = partial.deserialize(&mut serde_json::Deserializer::from_str(text))?;
+//! assert_eq!(pod["spec"]["containers"][0]["env"], serde_json::json!([{}, {"name": "B", "value": "2"}]));
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+
+use std::cell::Cell;
+use std::fmt;
+
+use serde::Deserialize as _;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+/// Reads a pod without what nobody asks for.
+#[derive(Clone, Copy)]
+pub struct PartialPod<'a> {
+    place: Place,
+    is_wanted: &'a dyn Fn(&str) -> bool,
+    has_expressions: Option<&'a Cell<bool>>,
+}
+
+/// Where in the pod a value is.
+#[derive(Clone, Copy)]
+enum Place {
+    Pod,
+    Metadata,
+    Spec,
+    Containers,
+    Container,
+    Env,
+    Variable,
+    Mounts,
+    Mount,
+    Elsewhere,
+}
+
+impl Place {
+    fn field(self, name: &str) -> Place {
+        match (self, name) {
+            (Place::Pod, "metadata") => Place::Metadata,
+            (Place::Pod, "spec") => Place::Spec,
+            (Place::Spec, "containers" | "initContainers") => Place::Containers,
+            (Place::Container, "env") => Place::Env,
+            (Place::Container, "volumeMounts") => Place::Mounts,
+            _ => Place::Elsewhere,
+        }
+    }
+
+    fn item(self) -> Place {
+        match self {
+            Place::Containers => Place::Container,
+            Place::Env => Place::Variable,
+            Place::Mounts => Place::Mount,
+            _ => Place::Elsewhere,
+        }
+    }
+
+    fn is_left_out(self, name: &str) -> bool {
+        matches!((self, name), (Place::Pod, "status") | (Place::Metadata, "managedFields"))
+    }
+}
+
+impl<'a> PartialPod<'a> {
+    /// Reads a pod with the environment variables whose names are wanted.
+    pub fn new(is_wanted: &'a dyn Fn(&str) -> bool) -> PartialPod<'a> {
+        PartialPod { place: Place::Pod, is_wanted, has_expressions: None }
+    }
+
+    /// Sets `found` if a mount has a `subPathExpr`, which may name any variable.
+    #[must_use]
+    pub fn watching_for_expressions(self, found: &'a Cell<bool>) -> PartialPod<'a> {
+        PartialPod { has_expressions: Some(found), ..self }
+    }
+
+    fn at(self, place: Place) -> PartialPod<'a> {
+        PartialPod { place, ..self }
+    }
+
+    /// A variable, unless it begins with a name that nobody asks for.
+    fn variable<'de, A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let mut variable = Map::new();
+        while let Some(key) = fields.next_key_seed(Unless(&|key| key == "name"))? {
+            let (key, value) = match key {
+                Some(key) => (key, fields.next_value()?),
+                None if !variable.is_empty() => ("name".to_owned(), fields.next_value()?),
+                None => match fields.next_value_seed(Unless(&|name| !(self.is_wanted)(name)))? {
+                    Some(name) => ("name".to_owned(), name.into()),
+                    None => {
+                        while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                        return Ok(Value::Object(variable));
+                    }
+                },
+            };
+            variable.insert(key, value);
+        }
+        Ok(Value::Object(variable))
+    }
+}
+
+/// Reads a text, and keeps it unless this holds for it: most names are looked at and forgotten.
+struct Unless<'a>(&'a dyn Fn(&str) -> bool);
+
+impl<'de> DeserializeSeed<'de> for Unless<'_> {
+    type Value = Option<String>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<String>, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Unless<'_> {
+    type Value = Option<String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Option<String>, E> {
+        Ok((!(self.0)(text)).then(|| text.to_owned()))
+    }
+}
+
+impl fmt::Debug for PartialPod<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PartialPod").finish_non_exhaustive()
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for PartialPod<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        match self.place {
+            Place::Elsewhere => Value::deserialize(deserializer),
+            _ => deserializer.deserialize_any(self),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for PartialPod<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a part of a pod")
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(self.at(self.place.item()))? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        if matches!(self.place, Place::Variable) {
+            return self.variable(fields);
+        }
+        let mut object = Map::new();
+        while let Some(key) = fields.next_key::<String>()? {
+            if self.place.is_left_out(&key) {
+                fields.next_value::<IgnoredAny>()?;
+                continue;
+            }
+            if let (Place::Mount, "subPathExpr", Some(found)) = (self.place, key.as_str(), self.has_expressions) {
+                found.set(true);
+            }
+            let value = fields.next_value_seed(self.at(self.place.field(&key)))?;
+            object.insert(key, value);
+        }
+        Ok(Value::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(text: &str) -> (Value, bool) {
+        let found = Cell::new(false);
+        let partial = PartialPod::new(&|name| name == "B");
+        let pod = partial.watching_for_expressions(&found).deserialize(&mut serde_json::Deserializer::from_str(text));
+        (pod.unwrap(), found.get())
+    }
+
+    #[test]
+    fn lists_keep_their_length_and_everything_else_stays() {
+        let pod = json!({
+            "apiVersion": "v1", "metadata": {"name": "web", "managedFields": [{"manager": "kubectl"}], "labels": {"env": "x"}},
+            "spec": {
+                "initContainers": [{"name": "init", "env": [{"name": "A"}]}],
+                "containers": [
+                    {"env": [{"name": "A", "value": "1"}, {"value": "2", "name": "A"}, {"name": "B", "valueFrom": {"fieldRef": {}}}, null, 5]},
+                    {"name": "b", "env": null, "volumeMounts": [{"name": "data", "mountPath": "/data"}]},
+                ],
+                "env": [{"name": "A"}], "priority": -5, "ratio": 0.5,
+            },
+            "status": {"phase": "Pending"},
+        });
+        let (read, has_expressions) = read(&pod.to_string());
+        let mut expected = pod;
+        expected.as_object_mut().unwrap().shift_remove("status");
+        expected["metadata"].as_object_mut().unwrap().shift_remove("managedFields");
+        expected["spec"]["initContainers"][0]["env"][0] = json!({});
+        expected["spec"]["containers"][0]["env"][0] = json!({});
+        assert_eq!(read, expected);
+        assert!(!has_expressions);
+    }
+
+    #[test]
+    fn an_expression_in_a_mount_is_noticed() {
+        let mount = |mount: Value| read(&json!({"spec": {"containers": [{"volumeMounts": [mount]}]}}).to_string()).1;
+        assert!(mount(json!({"name": "data", "subPathExpr": "$(A)"})));
+        assert!(!mount(json!({"name": "subPathExpr"})));
+    }
+
+    #[test]
+    fn what_is_no_pod_is_read_as_it_is() {
+        for text in ["5", "[]", "null", r#""text""#, "true", r#"{"spec":{"containers":{"env":5}}}"#] {
+            assert_eq!(read(text).0.to_string(), text);
+        }
+        for text in [r#"{"spec":{"#, r#"{"spec":{"containers":[{"env":[{"name":5}]}]}}"#] {
+            assert!(PartialPod::new(&|_| false).deserialize(&mut serde_json::Deserializer::from_str(text)).is_err());
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What the manager keeps for in-pod agents.
+
+use std::time::Duration;
+
+use axum::http::Method;
+use pillion_manager::Manager;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::{Cluster, SIDECARSETS, pod, sidecarset};
+
+const CONFIG: &str = include_str!("../../../../decide/assist/src/config/samples/proposal-3.yaml");
+
+fn maps(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/configmaps")
+}
+
+fn map(name: &str, labels: Value, data: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}, "data": data})
+}
+
+async fn managed() -> (Cluster, Manager) {
+    let (cluster, manager) = Cluster::managed().await;
+    let running = manager.clone();
+    tokio::spawn(async move { running.run().await });
+    for namespace in ["games", "shop"] {
+        cluster.namespace(namespace, json!({})).await;
+    }
+    (cluster, manager)
+}
+
+async fn agent_pod(cluster: &Cluster, namespace: &str, name: &str) {
+    let mut pod = pod(name);
+    pod["metadata"]["labels"] = json!({"pillion.dev/agent": "enabled"});
+    cluster.create(&format!("/api/v1/namespaces/{namespace}/pods"), pod).await.object();
+}
+
+/// Long enough for watches and for what is collected.
+async fn settled() {
+    sleep(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_configuration_is_mirrored_into_namespaces_with_agents_and_nowhere_else() {
+    let (cluster, _manager) = managed().await;
+    agent_pod(&cluster, "games", "game-0").await;
+    cluster.namespace("own", json!({})).await;
+    agent_pod(&cluster, "own", "game-0").await;
+    // It has no label of ours, and is not known to the manager.
+    cluster
+        .create(&maps("own"), map("sidecar-config", json!({}), json!({"config.yaml": "plugins: []"})))
+        .await
+        .object();
+    let source = map("agents", json!({"pillion.dev/mirror": "true"}), json!({"config.yaml": CONFIG}));
+    cluster.create(&maps("kube-system"), source).await.object();
+    settled().await;
+    let mirror = format!("{}/sidecar-config", maps("games"));
+    let found = cluster.get(&mirror).await;
+    assert_eq!(found["data"]["config.yaml"], CONFIG);
+    assert_eq!(found["metadata"]["annotations"]["pillion.dev/mirror-of"], "kube-system/agents");
+    assert_eq!(cluster.get(&maps("shop")).await["items"], json!([]), "nobody there needs it");
+    let own = cluster.get(&format!("{}/sidecar-config", maps("own"))).await;
+    assert_eq!(own["data"]["config.yaml"], "plugins: []", "what a namespace has itself stays");
+
+    let source = format!("{}/agents", maps("kube-system"));
+    let literal = CONFIG.replace("method: \"GET\"", "headers: {Authorization: Bearer x}");
+    assert_ne!(literal, CONFIG);
+    cluster.merge(&source, json!({"data": {"config.yaml": literal}})).await.object();
+    settled().await;
+    assert_eq!(cluster.get(&mirror).await["data"]["config.yaml"], CONFIG, "a literal credential is not mirrored");
+    let events = cluster.get("/api/v1/namespaces/kube-system/events").await;
+    let is_warned = |event: &Value| {
+        event["reason"] == "NotMirrored" && event["message"].as_str().unwrap().contains("Authorization")
+    };
+    assert!(events["items"].as_array().unwrap().iter().any(is_warned), "{events:#}");
+
+    let newer = CONFIG.replace("startDelaySeconds: 60", "startDelaySeconds: 6");
+    cluster.merge(&source, json!({"data": {"config.yaml": newer}})).await.object();
+    settled().await;
+    assert_eq!(cluster.get(&mirror).await["data"]["config.yaml"], newer);
+
+    cluster
+        .request(Method::DELETE, "/api/v1/namespaces/games/pods/game-0?gracePeriodSeconds=0", "", None)
+        .await
+        .object();
+    settled().await;
+    assert_eq!(cluster.get(&maps("games")).await["items"], json!([]), "nobody needs it any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_parameters_of_the_policy_follow_the_configuration() {
+    let (cluster, _manager) = managed().await;
+    let config = map("sidecar-config", json!({"pillion.dev/agent": "config"}), json!({"config.yaml": CONFIG}));
+    cluster.create(&maps("games"), config).await.object();
+    let parameters = map("pillion-agent", json!({"pillion.dev/agent": "parameters"}), json!({"labels": "stale"}));
+    cluster.create(&maps("games"), parameters).await.object();
+    settled().await;
+    let parameters = format!("{}/pillion-agent", maps("games"));
+    assert_eq!(cluster.get(&parameters).await["data"]["labels"], "gameserver-idle");
+    let config = format!("{}/sidecar-config", maps("games"));
+    let newer = CONFIG.replace("gameserver-idle", "idle");
+    cluster.merge(&config, json!({"data": {"config.yaml": newer}})).await.object();
+    settled().await;
+    assert_eq!(cluster.get(&parameters).await["data"]["labels"], "idle");
+    cluster.merge(&config, json!({"data": {"config.yaml": "plugins: 1"}})).await.object();
+    settled().await;
+    assert_eq!(cluster.get(&parameters).await["data"]["labels"], "idle", "a wrong configuration changes nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn results_of_pods_that_are_gone_are_pruned() {
+    let (cluster, _manager) = managed().await;
+    agent_pod(&cluster, "games", "game-0").await;
+    let entry = |time: &str| {
+        let entry = json!({"workload": "game", "version": "v1", "url": "https://cdn.example.com/a", "file": "a", "sha256": "a".repeat(64), "size": 1, "result": "", "time": time});
+        entry.to_string()
+    };
+    let data = json!({
+        "game-0": entry("2025-01-01T00:00:00Z"), "game-1": entry("2025-01-02T00:00:00Z"), "game-2": entry("2025-01-03T00:00:00Z"),
+        "poison": "{",
+    });
+    cluster.create(&maps("games"), map("sidecar-result", json!({"pillion.dev/agent": "result"}), data)).await.object();
+    settled().await;
+    let left = cluster.get(&format!("{}/sidecar-result", maps("games"))).await["data"].clone();
+    let left: Vec<&String> = left.as_object().unwrap().keys().collect();
+    assert_eq!(left, ["game-0", "game-2"], "one is there, and one was the last of its workload");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_is_injected_once_its_owner_says_so() {
+    let (cluster, _manager) = managed().await;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    cluster.create(accounts, json!({"metadata": {"name": "agent"}})).await.object();
+    cluster.create(SIDECARSETS, sidecarset("agent", json!({"serviceAccount": {"name": "agent"}}))).await.object();
+    settled().await;
+    let reply = cluster.create(crate::PODS, pod("before")).await;
+    assert!(reply.warnings[0].contains("pillion.dev/injectable"), "{:?}", reply.warnings);
+    assert_eq!(reply.object()["spec"]["serviceAccountName"], "default");
+    cluster
+        .merge(&format!("{accounts}/agent"), json!({"metadata": {"annotations": {"pillion.dev/injectable": "true"}}}))
+        .await
+        .object();
+    settled().await;
+    let after = cluster.create(crate::PODS, pod("after")).await.object();
+    assert_eq!(
+        (&after["spec"]["serviceAccountName"], &after["spec"]["serviceAccount"]),
+        (&json!("agent"), &json!("agent"))
+    );
+    cluster.merge(&format!("{accounts}/agent"), json!({"metadata": {"annotations": null}})).await.object();
+    settled().await;
+    assert_eq!(cluster.create(crate::PODS, pod("later")).await.object()["spec"]["serviceAccountName"], "default");
+}

@@ -1,0 +1,82 @@
+//! What is kept of autoscalers, pods and LimitRanges.
+
+use std::sync::Arc;
+
+use kube::ResourceExt as _;
+use kube::core::DynamicObject;
+use pillion_api::names;
+use pillion_api::pod::Pod;
+use pillion_api::vpa::{self, VerticalPodAutoscaler};
+use pillion_rightsize::PodView;
+use serde_json::Value;
+
+use super::shared;
+
+/// An autoscaler, without what nobody reads.
+#[derive(Debug)]
+pub struct AutoscalerView(pub Arc<VerticalPodAutoscaler>);
+
+impl pillion_informer::View for AutoscalerView {
+    type Object = DynamicObject;
+
+    /// `None` for one that cannot be read: it was stored while no webhook checked it.
+    fn of(object: DynamicObject) -> Option<AutoscalerView> {
+        let name = object.name_any();
+        let mut value = serde_json::to_value(object).ok()?;
+        value["apiVersion"] = names::AUTOSCALING_V1.into();
+        value["kind"] = names::VPA_KIND.into();
+        let read = vpa::decode(value);
+        let mut autoscaler = read
+            .inspect_err(|error| tracing::warn!(autoscaler = name, %error, "a VerticalPodAutoscaler cannot be used"))
+            .ok()?;
+        autoscaler.metadata.managed_fields = None;
+        autoscaler.metadata.resource_version = None;
+        Some(AutoscalerView(Arc::new(autoscaler)))
+    }
+
+    fn is_same(&self, old: &AutoscalerView) -> bool {
+        self.0 == old.0
+    }
+}
+
+/// What is kept of a pod.
+#[derive(Debug)]
+pub(crate) struct CachedPod {
+    pub(crate) view: PodView,
+    /// Its containers will not run again.
+    pub(crate) has_ended: bool,
+    pub(crate) is_being_deleted: bool,
+    /// It has a node.
+    pub(crate) is_bound: bool,
+}
+
+impl pillion_informer::View for CachedPod {
+    type Object = DynamicObject;
+
+    /// `None` for a pod without a controller: it belongs to no workload.
+    fn of(object: DynamicObject) -> Option<CachedPod> {
+        let is_being_deleted = object.metadata.deletion_timestamp.is_some();
+        let value = serde_json::to_value(object).ok()?;
+        let has_ended = matches!(value["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+        let is_bound = value["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
+        let mut view = PodView::new(&Pod::new(value).ok()?);
+        shared::share(&mut view);
+        view.owner.is_some().then_some(CachedPod { view, has_ended, is_being_deleted, is_bound })
+    }
+}
+
+/// A LimitRange, as JSON.
+#[derive(Debug)]
+pub struct RangeView(pub(super) Value);
+
+impl pillion_informer::View for RangeView {
+    type Object = DynamicObject;
+
+    fn of(object: DynamicObject) -> Option<RangeView> {
+        Some(RangeView(object.data))
+    }
+
+    fn is_same(&self, old: &RangeView) -> bool {
+        self.0 == old.0
+    }
+}
