@@ -14,7 +14,9 @@ use futures::stream::BoxStream;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use pillion_clock::Clock;
-use pillion_process::{Attachment, Host, PodSpec, Process, ProcessSpec, Session, StartError, User, volume};
+use pillion_process::{
+    Attachment, Host, MachineUsage, PodSpec, Process, ProcessSpec, Session, StartError, User, volume,
+};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -391,6 +393,11 @@ impl Runtime for ProcessRuntime {
         let usage = process.usage().await?;
         let (since, at) = (process.since(), Clock::system().now());
         Some(Usage { cpu: usage.cpu, working_set: usage.working_set, since, at })
+    }
+
+    fn machine_usage(&self) -> Option<Usage> {
+        let MachineUsage { cpu, working_set, since } = MachineUsage::now()?;
+        Some(Usage { cpu, working_set, since, at: Clock::system().now() })
     }
 
     async fn listeners(&self, container: &ContainerId) -> Vec<SocketAddr> {

@@ -79,6 +79,11 @@ pub trait Runtime: Send + Sync + 'static {
     /// What a running container uses; `None` when it does not run.
     fn usage(&self, container: &ContainerId) -> impl Future<Output = Option<Usage>> + Send;
 
+    /// What the whole machine uses, as a kubelet reports it for its node; `None` when there is nothing but the pods.
+    fn machine_usage(&self) -> Option<Usage> {
+        None
+    }
+
     /// Where a running container listens for TCP connections; nowhere when there is nothing real behind it.
     fn listeners(&self, _container: &ContainerId) -> impl Future<Output = Vec<SocketAddr>> + Send {
         std::future::ready(Vec::new())

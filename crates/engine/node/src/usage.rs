@@ -34,8 +34,17 @@ pub(crate) async fn keep<R: Runtime>(inner: Arc<Inner<R>>) {
                 measured.insert(id, (before, usage));
             }
         }
+        if let Some(usage) = inner.runtime.machine_usage() {
+            let before = inner.samples.lock().get(&machine()).map(|(_, last)| *last);
+            measured.insert(machine(), (before, usage));
+        }
         *inner.samples.lock() = measured;
     }
+}
+
+/// Stands for the whole machine among the measurements: no container has this name.
+fn machine() -> ContainerId {
+    ContainerId { pod_uid: String::new(), container: String::new(), attempt: 0 }
 }
 
 /// What the running containers of pods use now.
@@ -127,6 +136,9 @@ async fn node_metrics<R: Runtime>(inner: &Inner<R>) -> Value {
         for (id, usage) in containers {
             used.add(&Used::of(&inner.samples, &id, usage));
         }
+    }
+    if let Some(usage) = inner.runtime.machine_usage() {
+        used = Used::of(&inner.samples, &machine(), usage);
     }
     let name = &inner.config.name;
     let metadata = json!({"name": name, "labels": {"kubernetes.io/hostname": name}});
@@ -241,6 +253,9 @@ pub(crate) async fn resource_metrics<R: Runtime>(State(inner): State<Arc<Inner<R
         add("pod_cpu_usage_seconds_total", &format!("{{{of}}}"), whole.0, now);
         add("pod_memory_working_set_bytes", &format!("{{{of}}}"), whole.1, now);
         node = (node.0 + whole.0, node.1 + whole.1);
+    }
+    if let Some(usage) = inner.runtime.machine_usage() {
+        node = (usage.cpu.as_secs_f64(), bytes(usage.working_set));
     }
     add("node_cpu_usage_seconds_total", "", node.0, now);
     add("node_memory_working_set_bytes", "", node.1, now);

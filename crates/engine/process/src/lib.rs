@@ -86,4 +86,4 @@ pub use pod::{Input, Pod, PodSpec, ProcessSpec};
 pub use process::{ExecError, ExecOutput, Exit, Process, Session, SessionExit, SessionStreams, Terminal};
 pub use role::supervise_if_asked;
 pub use start_error::StartError;
-pub use usage::Usage;
+pub use usage::{MachineUsage, Usage};

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use nix::unistd::{SysconfVar, sysconf};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,40 @@ pub struct Usage {
     pub working_set: u64,
     /// How many processes it has.
     pub processes: usize,
+}
+
+/// What the whole machine uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineUsage {
+    /// CPU time of all processors since it booted, but for the time in which they had nothing to do.
+    pub cpu: Duration,
+    /// Memory that is not available for new processes, in bytes.
+    pub working_set: u64,
+    /// When it booted.
+    pub since: Timestamp,
+}
+
+impl MachineUsage {
+    /// What this machine uses now; `None` when it does not say.
+    pub fn now() -> Option<MachineUsage> {
+        let read = |name: &str| fs::read_to_string(Path::new("/proc").join(name)).ok();
+        MachineUsage::parse(&read("stat")?, &read("meminfo")?)
+    }
+
+    fn parse(stat: &str, meminfo: &str) -> Option<MachineUsage> {
+        let line = |text: &str, name: &str| text.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
+        let times = line(stat, "cpu ")?;
+        let times: Vec<u64> = times.split_whitespace().map_while(|number| number.parse().ok()).collect();
+        // After user, nice and system come idle and iowait; guests are part of user.
+        let [user, nice, system, _, _, irq, softirq, steal, ..] = *times.as_slice() else { return None };
+        let kibibytes = |name: &str| line(meminfo, name)?.split_whitespace().next()?.parse::<u64>().ok();
+        let used = kibibytes("MemTotal:")?.saturating_sub(kibibytes("MemAvailable:")?);
+        Some(MachineUsage {
+            cpu: duration(user + nice + system + irq + softirq + steal),
+            working_set: used * 1024,
+            since: Timestamp::from_second(line(stat, "btime ")?.trim().parse().ok()?).ok()?,
+        })
+    }
 }
 
 /// What everything below `supervisor` uses; the supervisor itself does not count.
@@ -55,6 +90,17 @@ fn sum(text: &str, names: [&str; 2]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_uses_what_is_neither_idle_nor_available() {
+        let stat = "cpu  100 20 30 4000 500 6 7 8 90 0\ncpu0 1 2 3 4 5 6 7 8 9 0\nbtime 1767225600\n";
+        let meminfo = "MemTotal:       1000 kB\nMemFree:         100 kB\nMemAvailable:    600 kB\n";
+        let usage = MachineUsage::parse(stat, meminfo).unwrap();
+        assert_eq!((usage.cpu, usage.working_set), (duration(171), 400 * 1024));
+        assert_eq!(usage.since.to_string(), "2026-01-01T00:00:00Z");
+        assert_eq!(MachineUsage::parse("", meminfo), None);
+        assert!(MachineUsage::now().unwrap().working_set > 1024 * 1024);
+    }
 
     #[test]
     fn memory_is_the_sum_of_two_lines() {

@@ -150,7 +150,8 @@ async fn receive(stream: &mut SplitStream<WebSocket>, mut input: Input, terminal
         match bytes.split_first() {
             Some((&STDIN, data)) => input.write(data).await,
             Some((&CLOSE, [STDIN])) => {
-                if !input.close().await {
+                let stays = input.close().await;
+                if !stays {
                     return Left::Detached;
                 }
             }

@@ -384,7 +384,7 @@ fn no_character_of_the_data_is_lost_in_a_pipe() {
 
 /// The most memory that an injection of so many pods has held, in KiB.
 fn memory_of_an_injection(pods: usize) -> u64 {
-    let text: String = (0..pods).map(|number| format!("---\n{}", pod(&format!("a-{number}"), "web", "1"))).collect();
+    let text = (0..pods).map(|number| pod(&format!("a-{number}"), "web", "1")).collect::<Vec<_>>().join("---\n");
     let folder = Folder::with(&[("set.yaml", SET), ("pods.yaml", &text)]);
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_pillion"))
         .args(["inject", "-f", "."])
