@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, DynamicObject};
+use kube::core::{ApiResource, DynamicObject, Request};
 use pillion_api::names;
 use pillion_api::sidecarset::SidecarSet;
 use pillion_rollout::RevisionWrite;
@@ -76,13 +76,11 @@ impl Rollout<'_> {
         let api = self.revisions();
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let what = || format!("create ControllerRevision {}/{name}", self.inner.config.revisions_namespace);
-        let new: DynamicObject = serde_json::from_value(object.clone())
-            .map_err(|error| Error::api(what())(kube::Error::SerdeError(error)))?;
         let parameters = PostParams { field_manager: Some(CONTROLLER.to_owned()), ..PostParams::default() };
-        let created = match api.create(&parameters, &new).await {
+        let created = match self.post_revision(object, &parameters).await {
             Err(kube::Error::Api(answer)) if answer.is_not_found() => {
                 self.create_namespace().await?;
-                api.create(&parameters, &new).await
+                self.post_revision(object, &parameters).await
             }
             created => created,
         };
@@ -106,6 +104,16 @@ impl Rollout<'_> {
             }
             Err(error) => Err(Error::api(what())(error)),
         }
+    }
+
+    /// Sends the text that Go would send. The data of a revision must never change, and an API server compares its bytes: one that was
+    /// created with `&` could not even get another number, since the API server itself writes `\u0026`.
+    async fn post_revision(&self, object: &Value, parameters: &PostParams) -> kube::Result<DynamicObject> {
+        let config = &self.inner.config;
+        let url = <ControllerRevision as kube::Resource>::url_path(&(), Some(&config.revisions_namespace));
+        let request =
+            Request::new(url).create(parameters, escaped(object).into_bytes()).map_err(kube::Error::BuildRequest)?;
+        config.client.request(request).await
     }
 
     /// An installation has the namespace; the only manager of a cluster that nobody installed anything in makes it.
@@ -145,5 +153,31 @@ impl Rollout<'_> {
             Err(kube::Error::Api(answer)) if answer.is_not_found() => Ok(()),
             deleted => deleted.map(drop).map_err(Error::api(format!("delete ControllerRevision {name:?}"))),
         }
+    }
+}
+
+/// JSON as Go writes it: some characters, which are only in its strings, are escaped.
+fn escaped(object: &Value) -> String {
+    let mut text = object.to_string();
+    for (character, escape) in
+        [('&', "\\u0026"), ('<', "\\u003c"), ('>', "\\u003e"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")]
+    {
+        if text.contains(character) {
+            text = text.replace(character, escape);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_go_escapes_is_escaped_and_means_the_same() {
+        let object = json!({"data": {"args": ["a && b > c < d \u{2028}", "\\u0026"]}});
+        let text = escaped(&object);
+        assert!(!text.contains(['&', '<', '>', '\u{2028}']), "{text}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), object);
     }
 }

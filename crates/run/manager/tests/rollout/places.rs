@@ -122,6 +122,8 @@ async fn each_run(runs: u64, with_faults: bool, run: impl AsyncFn(&Cluster, &Fau
             pin(&cluster, json!(PARTITION)).await;
             run(&cluster, &faults).await;
         }
+        // One write places many pods, so that there may be none in a single run.
+        assert!(!with_faults || faults.count() > 0, "nothing failed in any run");
         managers.into_iter().for_each(Running::kill);
     }
 }
@@ -171,11 +173,9 @@ async fn a_percentage_is_exact_against_the_pods_that_were_admitted_before() {
 async fn places_whose_pods_never_came_are_given_back() {
     let run = async |cluster: &Cluster, faults: &Faults| {
         let watching = watch_over(cluster).await;
-        let before = faults.count();
         faults.start();
         create(cluster, 0..PODS, false).await;
         faults.stop();
-        assert!(faults.count() > before, "nothing failed");
         assert!(pinned(cluster).await <= PARTITION);
         // Places whose answers were lost expire, and pods that come later take them.
         sleep(Duration::from_mins(5)).await;
