@@ -295,7 +295,9 @@ async fn story_one(namespace: &Namespace) -> anyhow::Result<()> {
     // The program of scenarios is many programs.
     let container = &mut set["spec"]["initContainers"][0];
     container["imagePullPolicy"] = json!("Never");
-    container["command"] = Value::Null;
+    if let Some(container) = container.as_object_mut() {
+        container.remove("command");
+    }
     let arguments = container["args"].as_array().cloned().unwrap_or_default();
     container["args"] = std::iter::once(json!("agent")).chain(arguments).collect();
     apply(namespace, &set).await?;
