@@ -68,7 +68,7 @@ pub const PATCH_POD_METADATA_WHITELIST: &str = "SidecarSet_PatchPodMetadata_Whit
 /// Pod annotation of our own: `"false"` keeps every SidecarSet out of this pod.
 pub const INJECT: &str = "pillion.dev/inject";
 
-/// ServiceAccount annotation of our own, `"true"`: SidecarSets may give this account to pods.
+/// Annotation of our own on a service account, `"true"`: SidecarSets may give this account to pods.
 pub const INJECTABLE: &str = "pillion.dev/injectable";
 
 /// The in-pod agent.

@@ -83,13 +83,12 @@ impl HotUpdate {
                     continue;
                 }
                 let trigger = Trigger::read(|key| data.get(key).map(String::as_str));
-                match self.try_once(trigger, name).await {
-                    // What was not fetched is tried again; what did not work is not.
-                    Err(UpdateError::Fetch(_)) => pause = (pause * 2).min(Duration::from_mins(5)),
-                    _ => {
-                        self.updater.take_note(&digest);
-                        wanted = None;
-                    }
+                // What was not fetched is tried again; what did not work is not.
+                if let Err(UpdateError::Fetch(_)) = self.try_once(trigger, name).await {
+                    pause = (pause * 2).min(Duration::from_mins(5));
+                } else {
+                    self.updater.take_note(&digest);
+                    wanted = None;
                 }
             }
         };

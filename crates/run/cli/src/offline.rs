@@ -1,6 +1,6 @@
 //! From the documents that a user gave to what stands in for a cluster.
 //!
-//! SidecarSets and their ControllerRevisions are read; LimitRanges, Namespaces, ServiceAccounts, VerticalPodAutoscalers and Kruise's ConfigMap are
+//! SidecarSets and their ControllerRevisions are read; LimitRanges, Namespaces, service accounts, VerticalPodAutoscalers and Kruise's ConfigMap are
 //! read and passed on; pods and workloads are what the commands are about; everything else is only passed on.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

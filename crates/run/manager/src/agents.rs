@@ -28,7 +28,7 @@ use crate::state::Inner;
 /// Changes are collected for this time.
 const PAUSE: Duration = Duration::from_secs(1);
 /// What could not be written is tried again, and results are looked at, this often.
-const AGAIN: Duration = Duration::from_secs(60);
+const AGAIN: Duration = Duration::from_mins(1);
 /// So many results of one namespace are removed at once; each costs a look at its pod.
 const LARGEST_PRUNE: usize = 100;
 
@@ -107,23 +107,12 @@ impl Agents<'_> {
         for (name, namespace) in namespaces(caches) {
             for plan in keep(&namespace, source.as_ref(), is_refused) {
                 let old = caches.maps.get(&name, CONFIG);
-                self.report("written", &name, self.write(&name, &plan, old.as_deref()).await);
+                report("written", &name, self.write(&name, &plan, old.as_deref()).await);
             }
         }
         for results in caches.maps.list().iter().filter(|map| map.name_any() == RESULTS) {
             let namespace = results.namespace().unwrap_or_default();
-            self.report("pruned", &namespace, self.prune(&namespace, results).await);
-        }
-    }
-
-    fn report(&self, what: &str, namespace: &str, result: kube::Result<()>) {
-        match result {
-            Ok(()) => {}
-            // Somebody else was faster: the watch reports what is there now.
-            Err(kube::Error::Api(answer)) if answer.is_conflict() || answer.is_not_found() => {}
-            Err(error) => {
-                tracing::warn!(namespace, %error, "the ConfigMaps of agents could not be {what}; trying again");
-            }
+            report("pruned", &namespace, self.prune(&namespace, results).await);
         }
     }
 
@@ -163,17 +152,15 @@ impl Agents<'_> {
                 let metadata = json!({"name": CONFIG, "labels": {LABEL: "config"}, "annotations": {MIRROR_OF: name}});
                 let object =
                     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {CONFIG_KEY: text}});
-                match old {
-                    // One that is not known to be a mirror is never overwritten.
-                    Some(old) => maps.patch(CONFIG, &parameters(), &Patch::Merge(at(old, object))).await.map(drop),
-                    None => {
-                        let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
-                        maps.create(&PostParams::default(), &object).await.map(drop)
-                    }
+                // One that is not known to be a mirror is never overwritten.
+                if let Some(old) = old {
+                    return maps.patch(CONFIG, &parameters(), &Patch::Merge(at(old, object))).await.map(drop);
                 }
+                let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+                maps.create(&PostParams::default(), &object).await.map(drop)
             }
             Keep::Unmirror => {
-                let preconditions = Preconditions { uid: old.and_then(|old| old.uid()), resource_version: None };
+                let preconditions = Preconditions { uid: old.and_then(kube::ResourceExt::uid), resource_version: None };
                 let parameters = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
                 maps.delete(CONFIG, &parameters).await.map(drop)
             }
@@ -201,6 +188,17 @@ impl Agents<'_> {
         let patch = serde_json::from_value(Value::Array(operations)).map_err(kube::Error::SerdeError)?;
         let maps: Api<ConfigMap> = Api::namespaced(self.inner.config.client.clone(), namespace);
         maps.patch(RESULTS, &parameters(), &Patch::Json::<()>(patch)).await.map(drop)
+    }
+}
+
+fn report(what: &str, namespace: &str, result: kube::Result<()>) {
+    match result {
+        Ok(()) => {}
+        // Somebody else was faster: the watch reports what is there now.
+        Err(kube::Error::Api(answer)) if answer.is_conflict() || answer.is_not_found() => {}
+        Err(error) => {
+            tracing::warn!(namespace, %error, "the ConfigMaps of agents could not be {what}; trying again");
+        }
     }
 }
 

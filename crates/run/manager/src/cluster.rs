@@ -60,7 +60,7 @@ impl pillion_informer::View for NamespaceView {
     }
 }
 
-/// A ServiceAccount that may be injected; the others are not kept.
+/// A service account that may be injected; the others are not kept.
 #[derive(Debug)]
 pub(crate) struct AccountView;
 

@@ -1,4 +1,4 @@
-//! Keeps the view: SidecarSets, Namespaces, ControllerRevisions and ServiceAccounts are watched, and their changes are applied in batches.
+//! Keeps the view: SidecarSets, Namespaces, ControllerRevisions and service accounts are watched, and their changes are applied in batches.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

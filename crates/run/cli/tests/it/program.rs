@@ -114,7 +114,7 @@ fn every_configuration_of_the_proposal_gives_the_objects_of_an_agent() {
 #[test]
 fn the_objects_of_an_agent_are_printed() {
     insta::assert_snapshot!("agent_objects", agent_objects("config.yaml", CONFIGURATIONS[3]));
-    let indented: String = CONFIGURATIONS[3].lines().map(|line| format!("    {line}\n")).collect();
+    let indented = format!("    {}\n", CONFIGURATIONS[3].trim_end().replace('\n', "\n    "));
     let map = format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: sidecar-config}}\ndata:\n  config.yaml: |\n{indented}"
     );

@@ -254,10 +254,12 @@ async fn configurations(namespace: &Namespace) -> anyhow::Result<()> {
         .await?;
         is_annotated(namespace, pod, "sidecar.vke.volcengine.com/hot-update-result", "v2: Update success").await?;
         namespace.log_is(pod, "game", &format!("hangup 1: {LEVEL}\n200\n")).await?;
-        let results = namespace.api::<ConfigMap>().get("sidecar-result").await?;
-        let entry: Value =
-            serde_json::from_str(results.data.unwrap_or_default().get(pod).context("there is a result")?)?;
-        ensure!(entry["version"] == "v2", "{entry}");
+        wait::until("a result of v2", async || {
+            let results = namespace.api::<ConfigMap>().get("sidecar-result").await?.data.unwrap_or_default();
+            let entry: Option<Value> = results.get(pod).map(|text| serde_json::from_str(text)).transpose()?;
+            Ok(entry.filter(|entry| entry["version"] == "v2").map(drop))
+        })
+        .await?;
     }
     survives_its_neighbour(namespace).await
 }
@@ -293,7 +295,9 @@ async fn story_one(namespace: &Namespace) -> anyhow::Result<()> {
     // The program of scenarios is many programs.
     let container = &mut set["spec"]["initContainers"][0];
     container["imagePullPolicy"] = json!("Never");
-    container["command"] = Value::Null;
+    if let Some(container) = container.as_object_mut() {
+        container.remove("command");
+    }
     let arguments = container["args"].as_array().cloned().unwrap_or_default();
     container["args"] = std::iter::once(json!("agent")).chain(arguments).collect();
     apply(namespace, &set).await?;
