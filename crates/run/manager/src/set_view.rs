@@ -75,7 +75,9 @@ impl pillion_informer::View for SetView {
         });
         Some(SetView {
             packed: Packed::new(&set),
-            rollout: rollout.and_then(|status| serde_json::to_string(&status).ok()).map(|status| PackedText::new(&status)),
+            rollout: rollout
+                .and_then(|status| serde_json::to_string(&status).ok())
+                .map(|status| PackedText::new(&status)),
             version,
             pinned: pinned_name(&set).map(Into::into),
             is_scoped: set.spec.namespace_selector.is_some(),

@@ -100,18 +100,16 @@ impl<'a> PartialPod<'a> {
     fn variable<'de, A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let mut variable = Map::new();
         while let Some(key) = fields.next_key_seed(Unless(&|key| key == "name"))? {
-            let (key, value) = match key {
-                Some(key) => (key, fields.next_value()?),
-                None if !variable.is_empty() => ("name".to_owned(), fields.next_value()?),
-                None => match fields.next_value_seed(Unless(&|name| !(self.is_wanted)(name)))? {
-                    Some(name) => ("name".to_owned(), name.into()),
-                    None => {
-                        while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                        return Ok(Value::Object(variable));
-                    }
-                },
-            };
-            variable.insert(key, value);
+            if let Some(key) = key {
+                variable.insert(key, fields.next_value()?);
+            } else if !variable.is_empty() {
+                variable.insert("name".to_owned(), fields.next_value()?);
+            } else if let Some(name) = fields.next_value_seed(Unless(&|name| !(self.is_wanted)(name)))? {
+                variable.insert("name".to_owned(), name.into());
+            } else {
+                while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                break;
+            }
         }
         Ok(Value::Object(variable))
     }

@@ -39,7 +39,7 @@ impl Target {
         let newest = self.pods.iter().max_by_key(|pod| pod["metadata"]["creationTimestamp"].as_str());
         let template = pod_template(&self.workload).and_then(|path| self.workload.pointer(path));
         let pod = newest.or(template).and_then(|pod| Pod::new(pod.clone()).ok());
-        pod.map(|pod| PodView::new(&pod).containers).unwrap_or_default()
+        pod.map(|pod| PodView::new(&pod).containers.to_vec()).unwrap_or_default()
     }
 
     fn replicas(&self) -> i128 {
