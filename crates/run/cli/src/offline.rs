@@ -65,7 +65,7 @@ pub fn load(
     sorted(documents, namespace, draw, gates, errors, warnings)
 }
 
-/// As [`load`], for manifests of which only what decides about others is kept in memory: SidecarSets, their revisions, LimitRanges, Namespaces, autoscalers.
+/// As [`load`], for manifests of which only what decides about others is kept in memory: SidecarSets, their revisions, LimitRanges, Namespaces, service accounts, autoscalers.
 ///
 /// # Errors
 /// The manifests cannot be read, or everything that is wrong with the documents.
@@ -89,7 +89,10 @@ pub fn load_context(
 /// Whether a document may matter for another one. Those that [`sorted`] looks at are among them.
 fn decides_about_others(document: &Document) -> bool {
     is_sidecar_set(document)
-        || matches!(document.kind(), "ControllerRevision" | "LimitRange" | "Namespace" | "ConfigMap" | names::VPA_KIND)
+        || matches!(
+            document.kind(),
+            "ControllerRevision" | "LimitRange" | "Namespace" | "ServiceAccount" | "ConfigMap" | names::VPA_KIND
+        )
 }
 
 /// Sorts documents whose metadata were checked.

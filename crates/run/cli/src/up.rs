@@ -229,7 +229,7 @@ async fn start_manager(engine: &Embedded, gates: Gates) -> Result<Manager, Strin
     };
     let config = pillion_manager::Config { gates, rightsizing, ..defaults };
     let manager = Manager::new(config);
-    engine.server().register_webhook(&format!("https://{SERVICE}.{NAMESPACE}.svc"), manager.webhooks());
+    engine.server().register_webhook(&format!("https://{SERVICE}.{NAMESPACE}.svc:443"), manager.webhooks());
     manager.start().await.map_err(|error| chain(&error))?;
     manager.register().await.map_err(|error| chain(&error))?;
     Ok(manager)
