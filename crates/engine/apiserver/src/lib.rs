@@ -52,6 +52,7 @@ mod definition;
 mod delete;
 mod discovery;
 mod endpoint;
+mod https_clients;
 mod kinds;
 mod list;
 mod long;

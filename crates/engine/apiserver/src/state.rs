@@ -12,10 +12,10 @@ use crate::compiled::{Conditions, Policies};
 use crate::config::Config;
 use crate::custom::CustomResources;
 use crate::endpoint::Endpoint;
+use crate::https_clients::HttpsClients;
 use crate::kinds;
 use crate::openapi::OpenApi;
 use crate::token::TokenSigner;
-use crate::webhook_client::HttpsClients;
 
 /// What an API server holds.
 pub(crate) struct Inner {

@@ -11,10 +11,7 @@ use tower::ServiceExt as _;
 
 use crate::state::Inner;
 
-mod https;
 mod service;
-
-pub(crate) use self::https::HttpsClients;
 
 /// Answers may not be larger.
 const LARGEST_ANSWER: usize = 8 * 1024 * 1024;

@@ -7,10 +7,21 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::unix::pipe;
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::process::Terminal;
+use crate::terminal::Terminal;
 
 /// So many bytes wait for a client that reads slowly; then the container waits as well.
 const LARGEST_QUEUE: usize = 256 * 1024;
+
+/// What a process reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Input {
+    /// Whether it reads what clients that attach to it write. Otherwise its input is empty.
+    pub stdin: bool,
+    /// Whether its input ends with the first client that closes it. A terminal stays open.
+    pub once: bool,
+    /// Whether it reads from and writes to a terminal.
+    pub terminal: bool,
+}
 
 /// Where output comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::{Mutex, watch};
 
+use crate::attach::Input;
 use crate::folder::{check_name, remove_all};
 use crate::message::{CommandSpec, Container, Part, PodConfig, Stdin, User};
 use crate::mounts::Mount;
@@ -61,17 +62,6 @@ pub struct ProcessSpec {
     pub memory_limit: Option<u64>,
     /// What it reads, and whether it has a terminal.
     pub input: Input,
-}
-
-/// What a process reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Input {
-    /// Whether it reads what clients that attach to it write. Otherwise its input is empty.
-    pub stdin: bool,
-    /// Whether its input ends with the first client that closes it. A terminal stays open.
-    pub once: bool,
-    /// Whether it reads from and writes to a terminal.
-    pub terminal: bool,
 }
 
 /// A pod. Everything in it ends when it is dropped.

@@ -25,11 +25,12 @@ use crate::channel::{line, send_with_descriptors};
 use crate::log::{self, LogOptions, Progress};
 use crate::message::{Answer, Container, Ended, Report, Request};
 use crate::start_error::StartError;
+use crate::terminal::Terminal;
 use crate::usage::Usage;
 use nix::sys::signal::Signal;
 
 pub(crate) use self::session::ContainerStreams;
-pub use self::session::{Session, SessionExit, SessionStreams, Terminal};
+pub use self::session::{Session, SessionExit, SessionStreams};
 
 /// The rest of what a command inside a container says is thrown away.
 const LONGEST_OUTPUT: usize = 16 * 1024 * 1024;

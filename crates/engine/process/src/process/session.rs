@@ -7,15 +7,14 @@ use std::sync::Arc;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::pty::openpty;
-use rustix::termios::{Winsize, tcsetwinsize};
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 
 use super::Process;
-use crate::attach::AttachedInput;
+use crate::attach::{AttachedInput, Input};
 use crate::message::Answer;
-use crate::pod::Input;
 use crate::start_error::StartError;
+use crate::terminal::Terminal;
 
 /// A command that runs inside a container.
 #[derive(Debug)]
@@ -39,21 +38,6 @@ pub struct SessionStreams {
     pub terminal: Option<Terminal>,
 }
 
-/// The terminal of a command.
-#[derive(Debug)]
-pub struct Terminal(OwnedFd);
-
-impl Terminal {
-    /// Tells the command how large its terminal is.
-    ///
-    /// # Errors
-    /// The terminal is gone.
-    pub fn resize(&self, columns: u16, rows: u16) -> io::Result<()> {
-        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-        Ok(tcsetwinsize(&self.0, size)?)
-    }
-}
-
 impl SessionStreams {
     /// The near ends, and the far ones for the command.
     pub(super) fn new(terminal: bool) -> io::Result<(SessionStreams, Vec<OwnedFd>)> {
@@ -74,7 +58,7 @@ fn on_a_terminal() -> io::Result<(SessionStreams, Vec<OwnedFd>)> {
     fcntl(&pair.master, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
     let near = || pair.master.try_clone().map(File::from);
     let (stdin, stdout) = (pipe::Sender::from_file_unchecked(near()?)?, pipe::Receiver::from_file_unchecked(near()?)?);
-    let terminal = Some(Terminal(pair.master));
+    let terminal = Some(Terminal::new(pair.master));
     Ok((SessionStreams { stdin, stdout, stderr: None, terminal }, vec![pair.slave]))
 }
 

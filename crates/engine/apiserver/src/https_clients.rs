@@ -20,7 +20,7 @@ const CLIENTS: usize = 64;
 /// Connections that are not used are closed after this time: before most servers do it.
 const IDLE: Duration = Duration::from_secs(30);
 
-pub(super) type HttpsClient = Client<HttpsConnector<HttpConnector>, Body>;
+pub(crate) type HttpsClient = Client<HttpsConnector<HttpConnector>, Body>;
 
 /// The clients of an API server.
 #[derive(Default)]
@@ -39,7 +39,7 @@ struct Trust {
 
 impl HttpsClients {
     /// A client that trusts this `caBundle`, for a certificate of this Service, or of the host in the URL.
-    pub(super) fn client(&self, bundle: &str, service: Option<&str>) -> Result<HttpsClient, String> {
+    pub(crate) fn client(&self, bundle: &str, service: Option<&str>) -> Result<HttpsClient, String> {
         let trust = Trust { bundle: bundle.to_owned(), service: service.map(str::to_owned) };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = known.get(&trust) {
@@ -90,10 +90,10 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
     use tokio::sync::watch;
 
-    use super::super::post;
     use crate::config::Config;
     use crate::credentials::Credentials;
     use crate::server::ApiServer;
+    use crate::webhook_client::post;
 
     use super::*;
 
