@@ -26,7 +26,11 @@ pub(super) fn policy(config: &Config, namespace: &str, user: &str) -> Vec<Value>
             "spec": {
                 "failurePolicy": "Fail",
                 "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
-                "matchConstraints": {"resourceRules": resources(&kinds)},
+                // Parameters are looked up before the conditions: without this, a namespace that is deleted would stop every other one.
+                "matchConstraints": {
+                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                    "resourceRules": resources(&kinds),
+                },
                 "matchConditions": [condition],
                 "variables": variables(),
                 "validations": validations(&kinds),
