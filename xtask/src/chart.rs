@@ -137,6 +137,7 @@ fn options(template: &mut Template) -> Options {
     let wrap_image = format!("ternary (.Values.wrapImage | default ({IMAGE})) \"\" ({})", is_sidecar_field_on());
     Options {
         namespace: template.text(".Release.Namespace"),
+        controllers: Part::ALL.to_vec(),
         revisions_namespace: template.text(".Values.revisionsNamespace"),
         image: template.text(IMAGE),
         // This one has the volume; without a Secret it is left out.
@@ -183,7 +184,8 @@ fn condition(object: &Value, layout: Layout, options: &Options) -> Option<String
                 conditions.push(format!("has \"{controller}\" .Values.controllers"));
             }
         }
-        if is_left_out(Options { sidecar_field: false, ..present }) {
+        // The arguments of a Deployment depend on it, and are left out by themselves.
+        if !is_deployment && is_left_out(Options { sidecar_field: false, ..present }) {
             conditions.push(is_sidecar_field_on());
         }
     }

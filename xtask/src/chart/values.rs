@@ -35,9 +35,9 @@ pub(super) fn schema() -> Value {
                 "type": "integer", "minimum": 0, "default": options.replicas,
             },
             "controllers": {
-                "description": "The parts of the manager that run; each has rights of its own.",
+                "description": "The parts of the manager that run; each has rights of its own. In-pod agents need agents, which may read ConfigMaps of all namespaces.",
                 "type": "array", "minItems": 1, "uniqueItems": true,
-                "items": {"type": "string", "enum": controllers}, "default": controllers,
+                "items": {"type": "string", "enum": controllers}, "default": Part::INSTALLED.map(Part::name),
             },
             "separate": {
                 "description": "Whether each of them runs in a Deployment of its own, with an account of its own. The webhook has to be among them.",

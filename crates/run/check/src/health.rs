@@ -222,7 +222,6 @@ mod tests {
         ok       the controller lifecycle has a leader
         ok       the controller recommender has a leader
         ok       the controller updater has a leader
-        ok       the controller agents has a leader
         "#);
     }
 
@@ -249,7 +248,6 @@ mod tests {
         error    the controller lifecycle has no leader: Lease pillion-system/pillion-lifecycle is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
         error    the controller recommender has no leader: Lease pillion-system/pillion-recommender is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
         error    the controller updater has no leader: Lease pillion-system/pillion-updater is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
-        error    the controller agents has no leader: Lease pillion-system/pillion-agents is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
         "#);
     }
 

@@ -202,7 +202,7 @@ mod tests {
         let cluster = TestCluster::bare().await;
         insta::assert_snapshot!(checked(&cluster, &[]).await, @"
         ok       Kubernetes v1.35.8+pillion is supported
-        ok       you have the 94 rights that an installation needs
+        ok       you have the 84 rights that an installation needs
         ok       no OpenKruise serves SidecarSets
         ok       no other webhook changes new pods
         ok       SidecarSet is not defined yet; `pillion install` defines it

@@ -154,7 +154,8 @@ mod tests {
 
     #[test]
     fn parts_that_run_apart_have_accounts_with_their_own_rights() {
-        let objects = manifests(&Options { separate: true, ..Options::default() });
+        let options = Options { separate: true, controllers: Part::ALL.to_vec(), ..Options::default() };
+        let objects = manifests(&options);
         let of_kind = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
         let account = |part: Part| if part == Part::Webhook { MANAGER.to_owned() } else { format!("pillion-{part}") };
         for part in Part::ALL {

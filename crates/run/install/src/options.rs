@@ -63,7 +63,7 @@ impl Default for Options {
             revisions_namespace: names::DEFAULT_SYSTEM_NAMESPACE.to_owned(),
             image: IMAGE.to_owned(),
             replicas: 2,
-            controllers: Part::ALL.to_vec(),
+            controllers: Part::INSTALLED.to_vec(),
             certificates: Certificates::SelfMade,
             feature_gates: String::new(),
             log_format: "text".to_owned(),

@@ -27,6 +27,10 @@ impl Part {
     pub const ALL: [Part; 7] =
         [Part::Webhook, Part::Rollout, Part::Repair, Part::Lifecycle, Part::Recommender, Part::Updater, Part::Agents];
 
+    /// Those that are installed unless others are named. What agents need takes rights to ConfigMaps of all namespaces.
+    pub const INSTALLED: [Part; 6] =
+        [Part::Webhook, Part::Rollout, Part::Repair, Part::Lifecycle, Part::Recommender, Part::Updater];
+
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {

@@ -37,7 +37,7 @@ pub struct InstallArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = Options::default().replicas)]
     replicas: u32,
     /// The parts of the manager that run; each has rights of its own
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values_t = Part::ALL)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values_t = Part::INSTALLED)]
     controllers: Vec<Part>,
     /// Run each part in a Deployment of its own, with an account that has only the rights of the part
     #[arg(long)]
