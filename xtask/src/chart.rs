@@ -74,7 +74,7 @@ fn chart() -> Value {
 fn templates() -> anyhow::Result<Vec<(&'static str, String)>> {
     let mut template = Template::default();
     let options = options(&mut template);
-    let objects = objects(&options);
+    let objects = objects_of(&options);
     let mut files: Vec<(&'static str, String)> = Vec::new();
     let mut add = |file: &'static str, document: String| match files.iter_mut().find(|(name, _)| *name == file) {
         Some((_, text)) => {
@@ -83,9 +83,9 @@ fn templates() -> anyhow::Result<Vec<(&'static str, String)>> {
         }
         None => files.push((file, format!("{{{{- /* Made by `cargo xtask gen`; do not edit. */ -}}}}\n{document}"))),
     };
-    for (object, layout) in objects {
-        let (file, condition) = (file_of(&object)?, condition(&object, layout, &options));
-        let object = fill(object, layout, &mut template);
+    for object in objects {
+        let (file, condition) = (file_of(&object)?, condition(&object, &options));
+        let object = fill(object, &mut template);
         add(file, template.document(&object, condition.as_deref())?);
     }
     for (weight, object) in removal(&options).into_iter().enumerate() {
@@ -93,29 +93,6 @@ fn templates() -> anyhow::Result<Vec<(&'static str, String)>> {
         add("removal.yaml", template.document(&object, None)?);
     }
     Ok(files)
-}
-
-/// Which installations have an object.
-#[derive(Clone, Copy, PartialEq)]
-enum Layout {
-    /// All of them.
-    Any,
-    /// Those whose controllers run in one Deployment.
-    Together,
-    /// Those with a Deployment and an account for each controller.
-    Separate,
-}
-
-/// The objects of both layouts, in the order in which each is applied.
-fn objects(options: &Options) -> Vec<(Value, Layout)> {
-    let together = objects_of(options);
-    let separate = objects_of(&Options { separate: true, ..options.clone() });
-    let layout = |object: &Value| if separate.contains(object) { Layout::Any } else { Layout::Together };
-    let mut objects: Vec<_> = together.iter().map(|object| (object.clone(), layout(object))).collect();
-    objects.extend(
-        separate.iter().filter(|object| !together.contains(object)).map(|object| (object.clone(), Layout::Separate)),
-    );
-    objects
 }
 
 /// The Deployments with the volume for certificates, and the rights that making them needs: conditions leave out one or the other.
@@ -152,7 +129,7 @@ fn options(template: &mut Template) -> Options {
 }
 
 /// When an object is part of a release: it is not among the manifests of options that leave it out.
-fn condition(object: &Value, layout: Layout, options: &Options) -> Option<String> {
+fn condition(object: &Value, options: &Options) -> Option<String> {
     match object["kind"].as_str() {
         Some("CustomResourceDefinition") if is_of_autoscaler(object) => {
             let sized_by =
@@ -167,29 +144,22 @@ fn condition(object: &Value, layout: Layout, options: &Options) -> Option<String
         _ => {}
     }
     let mut conditions = Vec::new();
-    match layout {
-        Layout::Any => {}
-        Layout::Together => conditions.push("not .Values.separate".to_owned()),
-        Layout::Separate => conditions.push(".Values.separate".to_owned()),
-    }
     let is_deployment = object["kind"] == "Deployment";
-    let options = Options { separate: layout == Layout::Separate, ..options.clone() };
-    let present = if is_deployment { options.clone() } else { own_certificates(&options) };
+    let present = own_certificates(options);
     let is_left_out = |options: Options| !manifests(&options).contains(object);
     // The Deployment of all controllers names them, and is there with any of them.
-    if !(is_deployment && layout == Layout::Together) {
+    if !is_deployment {
         for controller in Part::ALL {
             let others = Part::ALL.into_iter().filter(|other| *other != controller).collect();
             if is_left_out(Options { controllers: others, ..present.clone() }) {
                 conditions.push(format!("has \"{controller}\" .Values.controllers"));
             }
         }
-        // The arguments of a Deployment depend on it, and are left out by themselves.
-        if !is_deployment && is_left_out(Options { sidecar_field: false, ..present }) {
+        if is_left_out(Options { sidecar_field: false, ..present }) {
             conditions.push(is_sidecar_field_on());
         }
     }
-    if is_left_out(options) {
+    if is_left_out(options.clone()) {
         conditions.push(format!("not {CERTIFICATE_SECRET}"));
     }
     match conditions.as_slice() {
@@ -220,7 +190,7 @@ fn file_of(object: &Value) -> anyhow::Result<&'static str> {
 }
 
 /// The object with the marks and annotations of Helm in it.
-fn fill(mut object: Value, layout: Layout, template: &mut Template) -> Value {
+fn fill(mut object: Value, template: &mut Template) -> Value {
     label(&mut object, template);
     let keeps = object["kind"] == "CustomResourceDefinition" || object["kind"] == "Namespace";
     if keeps {
@@ -241,7 +211,7 @@ fn fill(mut object: Value, layout: Layout, template: &mut Template) -> Value {
     template.only_if(manager, "volumeMounts", CERTIFICATE_SECRET);
     for argument in manager["args"].as_array_mut().into_iter().flatten() {
         let text = argument.as_str().unwrap_or_default();
-        if text.starts_with("--controllers=") && layout != Layout::Separate {
+        if text.starts_with("--controllers=") {
             *argument = json!(format!("--controllers={}", template.text("join \",\" .Values.controllers")));
         } else if let Some(folder) = text.strip_prefix("--certificates=") {
             let place = format!("ternary \"{folder}\" \"self\" (not (empty {CERTIFICATE_SECRET}))");

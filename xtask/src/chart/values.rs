@@ -39,10 +39,6 @@ pub(super) fn schema() -> Value {
                 "type": "array", "minItems": 1, "uniqueItems": true,
                 "items": {"type": "string", "enum": controllers}, "default": Part::INSTALLED.map(Part::name),
             },
-            "separate": {
-                "description": "Whether each of them runs in a Deployment of its own, with an account of its own. The webhook has to be among them.",
-                "type": "boolean", "default": false,
-            },
             "revisionsNamespace": text("The namespace of the revisions of SidecarSets.", &options.revisions_namespace),
             "createRevisionsNamespace": switch(
                 "Whether that namespace is created. Set this to false where it exists, for example because Kruise is installed."
@@ -81,8 +77,6 @@ pub(super) fn schema() -> Value {
         }),
     );
     schema["$schema"] = json!("https://json-schema.org/draft-07/schema#");
-    schema["if"] = json!({"required": ["separate"], "properties": {"separate": {"const": true}}});
-    schema["then"] = json!({"properties": {"controllers": {"contains": {"const": Part::Webhook.name()}}}});
     // Helm passes this to every chart that another one depends on.
     schema["properties"]["global"] = json!({"type": "object"});
     schema

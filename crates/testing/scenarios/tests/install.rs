@@ -36,28 +36,14 @@ fn the_chart_passes_helms_linter_and_refuses_values_that_it_does_not_know() -> a
     let refused =
         helm(&["template", CHART, "--set", "replica=3"]).err().context("a value was mistyped and accepted")?;
     ensure!(format!("{refused}").contains("replica"), "{refused}");
-    let refused = helm(&["template", CHART, "--set", "separate=true,controllers={repair}"])
-        .err()
-        .context("controllers were separated from a webhook that is not there")?;
-    ensure!(format!("{refused}").contains("controllers"), "{refused}");
     Ok(())
 }
 
 #[test]
 fn the_chart_renders_what_install_prints() -> anyhow::Result<()> {
     let default = Options::default();
-    let rows: [(&[&str], Options); 6] = [
+    let rows: [(&[&str], Options); 4] = [
         (&[], default.clone()),
-        (&["--set", "separate=true"], Options { separate: true, ..default.clone() }),
-        (
-            &["--set", "separate=true,controllers={webhook,repair,updater},certificates.secretName=mine"],
-            Options {
-                separate: true,
-                controllers: vec![Part::Webhook, Part::Repair, Part::Updater],
-                certificates: Certificates::Secret("mine".to_owned()),
-                ..default.clone()
-            },
-        ),
         (&["--set", "controllers={webhook}"], Options { controllers: vec![Part::Webhook], ..default.clone() }),
         (
             &["--set", "certificates.secretName=mine"],
