@@ -234,8 +234,13 @@ impl Manager {
         self.world.publisher.metrics()
     }
 
-    /// What takes updates, if the plugin is there.
-    pub(crate) fn updater(&self) -> Option<Arc<Updater>> {
+    /// What takes updates, if the plugin is there. While the plugin is being replaced, this waits for the new one.
+    pub(crate) async fn updater(&self) -> Option<Arc<Updater>> {
+        let present = self.inner().updater.clone();
+        if present.is_some() {
+            return present;
+        }
+        let _changing = self.changing.lock().await;
         self.inner().updater.clone()
     }
 

@@ -40,7 +40,7 @@ impl Service for Endpoint {
 
 impl Endpoint {
     async fn update(&self, request: &Incoming) -> Answer {
-        let Some(updater) = self.manager.updater() else {
+        let Some(updater) = self.manager.updater().await else {
             return Answer::text(404, "the plugin hot_update is not in the agent's configuration\n");
         };
         let trigger = trigger(request).and_then(|trigger| updater.check(&trigger).map(|()| trigger));

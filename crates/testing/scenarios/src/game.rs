@@ -35,7 +35,7 @@ fn variable(name: &str) -> anyhow::Result<String> {
     std::env::var(name).with_context(|| format!("{name} is not set"))
 }
 
-/// Plays until it is told to end.
+/// Plays until it is asked to end.
 pub(crate) async fn play() -> anyhow::Result<()> {
     let (pod, address) = (variable("POD_NAME")?, variable("POD_IP")?.parse::<IpAddr>()?);
     let state = Arc::new(Mutex::new("idle".to_owned()));
@@ -63,12 +63,16 @@ pub(crate) async fn play() -> anyhow::Result<()> {
             let Some(order) = orders.get(&pod).filter(|order| **order != last) else { continue };
             last.clone_from(order);
             match order.split_once(' ') {
-                Some(("post", form)) => println!("{}", post(address, form).await?),
+                // Not logged: the signal of the update and the answer to the request come in either order.
+                Some(("post", form)) => {
+                    let status = post(address, form).await?;
+                    anyhow::ensure!(status == "200", "the agent answered {status}");
+                }
                 // A game that was restarted finds the order again, and does not follow it twice.
                 _ if order == "exit" && tokio::fs::try_exists("/app/downloads/exited").await? => println!("back"),
                 _ if order == "exit" => {
                     tokio::fs::write("/app/downloads/exited", "").await?;
-                    anyhow::bail!("told to");
+                    anyhow::bail!("ordered to exit");
                 }
                 _ => lock(&state).clone_from(order),
             }

@@ -253,7 +253,7 @@ async fn configurations(namespace: &Namespace) -> anyhow::Result<()> {
         )
         .await?;
         is_annotated(namespace, pod, "sidecar.vke.volcengine.com/hot-update-result", "v2: Update success").await?;
-        namespace.log_is(pod, "game", &format!("hangup 1: {LEVEL}\n200\n")).await?;
+        namespace.log_is(pod, "game", &format!("hangup 1: {LEVEL}\n")).await?;
         wait::until("a result of v2", async || {
             let results = namespace.api::<ConfigMap>().get("sidecar-result").await?.data.unwrap_or_default();
             let entry: Option<Value> = results.get(pod).map(|text| serde_json::from_str(text)).transpose()?;
