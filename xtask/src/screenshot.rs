@@ -81,7 +81,7 @@ fn watch(terminal: OwnedFd) -> anyhow::Result<String> {
     }
 }
 
-/// What the terminal is told, from a thread: a read that waits cannot be given up.
+/// What is written to the terminal, read on a thread: a read that waits cannot be given up.
 fn read(terminal: OwnedFd) -> Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {

@@ -178,19 +178,8 @@ mod tests {
 
     #[test]
     fn results_of_pods_that_are_gone_are_pruned_but_for_the_last_of_each_workload() {
-        let entry = |workload: &str, second: i64| {
-            let entry = Entry {
-                workload: workload.into(),
-                version: "v1".into(),
-                url: "https://cdn.example.com/app.conf".into(),
-                file: "app.conf".into(),
-                sha256: "a".repeat(64),
-                size: 3,
-                result: String::new(),
-                time: Timestamp::from_second(second).unwrap(),
-            };
-            serde_json::to_string(&entry).unwrap()
-        };
+        let entry =
+            |workload: &str, second: i64| serde_json::to_string(&Entry::sample(workload, "v1", second)).unwrap();
         let now = Timestamp::from_second(10_000).unwrap();
         let data: BTreeMap<String, String> = [
             ("web-a", entry("web", 10)),

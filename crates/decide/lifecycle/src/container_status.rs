@@ -41,7 +41,7 @@ fn shown_from(held: Held) -> Timestamp {
     after(held.since, NEXT_LOOK)
 }
 
-/// It is told already that the next start is put off.
+/// Whether the status already says that the next start is put off.
 fn is_shown(attempt: &Attempt, now: Timestamp) -> bool {
     attempt.held.is_some_and(|held| shown_from(held) <= now)
 }

@@ -50,7 +50,7 @@
 //! - `wake_at` is in the future, and between now and then only facts change the plan.
 //! - Of one container at most one attempt is alive.
 //! - In a new sandbox all init containers run again before the regular ones, whatever was done in the sandbox before.
-//! - A terminal phase is told when nothing runs any more, and is never taken back.
+//! - A terminal phase is reported when nothing runs any more, and is never taken back.
 //! - Marked sidecars (`sidecar: true`) are stopped together, once, when every other regular container has ended for good; what becomes of
 //!   them after that does not change the phase.
 //! - What is being stopped goes its way: a deletion with a shorter grace period does not hurry it, as in the kubelet.
@@ -58,7 +58,7 @@
 //! # Where this differs from the kubelet
 //!
 //! - Waits are exact; the kubelet stretches each by a random part of up to a half.
-//! - `CrashLoopBackOff` and `ImagePullBackOff` are told one second after the fact; the kubelet tells them when it next
+//! - `CrashLoopBackOff` and `ImagePullBackOff` are reported one second after the fact; the kubelet reports them when it next
 //!   looks at the pod.
 //! - A deletion takes effect at once, not only after a hook or a stop that is under way in the living pod.
 //! - A pod with `restartPolicy: Never` that loses its sandbox after its init containers and before its regular ones starts over. The kubelet

@@ -1,4 +1,4 @@
-//! A node of the mind for tests: it does what plans say in no time, and its containers behave as they are told.
+//! A simulated node for tests: it carries out plans in no time, and its containers behave as the test says.
 
 use std::collections::BTreeMap;
 
@@ -65,9 +65,9 @@ pub(crate) struct Simulation {
     /// What was done and what happened, each with the second.
     pub(crate) log: Vec<String>,
     pub(crate) notes: Vec<Note>,
-    /// The phases that were told, each with the second.
+    /// The phases that were reported, each with the second.
     pub(crate) phases: Vec<String>,
-    /// The state that was told of each container, as it changed.
+    /// The state that was reported of each container, as it changed.
     pub(crate) told: Vec<String>,
 }
 
@@ -193,7 +193,7 @@ impl Simulation {
             record(&mut self.facts, &plan.actions, self.now);
             let again = self.look();
             assert_eq!(again.actions, [], "asked for twice at {}", self.second());
-            assert_eq!(again.notes, [], "told twice at {}", self.second());
+            assert_eq!(again.notes, [], "reported twice at {}", self.second());
             if plan.actions.is_empty() && !self.is_due() {
                 assert!(plan.wake_at.is_none_or(|at| at > self.now), "woken for nothing at {}", self.second());
                 return plan;

@@ -23,7 +23,7 @@ pub(crate) struct Draft {
     cause: Option<(String, String)>,
 }
 
-/// The phase that the pod has reached, even if it may not be told before its containers have ended.
+/// The phase that the pod has reached, even if it may not be reported before its containers have ended.
 pub(crate) fn draft(subject: &Subject<'_>, ended: bool) -> Draft {
     let statuses: Vec<_> = subject.views.iter().map(|view| container_status(subject, view)).collect();
     let old = old_phase(subject);

@@ -75,7 +75,6 @@ mod serve;
 mod served;
 mod server;
 mod service_address;
-mod shallow;
 mod state;
 mod status;
 mod storage;

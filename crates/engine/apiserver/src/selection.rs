@@ -3,6 +3,7 @@
 use pillion_kinds::resource::Resource;
 use pillion_patch::field_selector::{FieldSelector, Term};
 use pillion_patch::label_selector::LabelSelector;
+use pillion_patch::partial::{Partial, Shallow};
 use pillion_store::Stored;
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,7 +12,7 @@ use crate::call::Call;
 use crate::endpoint::Endpoint;
 use crate::query::ListOptions;
 use crate::status::{Refusal, Result};
-use crate::{shallow, stored};
+use crate::stored;
 
 /// Label and field selectors of a request.
 pub(crate) struct Selection {
@@ -92,7 +93,8 @@ fn with_fields(endpoint: &Endpoint, stored: &Stored, selector: &FieldSelector) -
         }
         // Which is the first of a list.
         Endpoint::Builtin(_) if selector.terms.iter().all(|term| term.field != "status.podIP") => {
-            shallow::parse(&stored.bytes).ok()
+            // Every write is looked at by every watch with a field selector, and selectors look no deeper than `spec.nodeName`.
+            Partial(Shallow(2)).parse(&stored.bytes).ok()
         }
         _ => stored::parse(stored).ok(),
     }

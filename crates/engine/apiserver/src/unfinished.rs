@@ -1,13 +1,14 @@
 //! Finishes what an earlier run of the server had begun. Some requests take several writes, and a program that is killed between two of
 //! them leaves only the first on the disk; no later request would do the rest.
 
+use pillion_patch::partial::{Partial, Shallow};
 use pillion_store::{Key, Write, WriteError};
 use serde_json::Value;
 
 use crate::custom::DEFINITIONS;
 use crate::state::Inner;
 use crate::status::{Refusal, Result};
-use crate::{definition, meta, shallow, storage, stored};
+use crate::{definition, meta, storage, stored};
 
 /// Does the rest of every write that needs one. Nobody else writes yet.
 pub(crate) async fn finish(inner: &Inner) -> Result<()> {
@@ -40,7 +41,7 @@ async fn definitions(inner: &Inner) -> Result<()> {
 /// Pods that were marked with a grace period of 0 and would have been removed right after.
 async fn pods(inner: &Inner) -> Result<()> {
     for (namespace, name, stored) in inner.store.list("pods", None).iter() {
-        let pod: Value = shallow::parse(&stored.bytes).map_err(Refusal::internal)?;
+        let pod: Value = Partial(Shallow(2)).parse(&stored.bytes).map_err(Refusal::internal)?;
         let metadata = &pod["metadata"];
         let is_over = meta::is_deleting(&pod) && metadata["deletionGracePeriodSeconds"] == 0;
         if !is_over || metadata.get("finalizers").is_some() {

@@ -20,6 +20,7 @@
 //!  bytes ──decode::parse──▶ Parsed ──decode::decode(schema)──▶ Decoded ──┬──json::JsonPatch, json::merge──▶ Value ──decode──▶ …
 //!                                                                        ├──strategic::strategic_merge──▶ Value ──decode::convert──▶ …
 //!                                                                        └──apply──▶ …
+//!  bytes ──partial::Partial(Keep)──▶ Value, without what nobody looks at
 //!  LabelSelector object ──▶ selector::Selector ──matches, overlaps──▶ bool
 //!  ?labelSelector=, ?fieldSelector= ──▶ label_selector, field_selector ──matches──▶ bool
 //! ```
@@ -38,6 +39,7 @@ pub mod field_selector;
 pub mod json;
 pub mod label_selector;
 pub mod name;
+pub mod partial;
 pub mod print;
 #[cfg(test)]
 mod properties;

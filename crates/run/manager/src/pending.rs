@@ -1,4 +1,4 @@
-//! SidecarSets that were let through and that the watch has not told of yet.
+//! SidecarSets that were admitted and that the watch has not delivered yet.
 //!
 //! Whoever applies a SidecarSet and then a pod expects the sidecar in it. The API server answers the first request before this process
 //! hears of the new set; but the webhook saw the set before it was stored, so a pod that comes in between can wait for it. The same goes for
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::cluster::View;
 
-/// A set that is not told of for so long was not stored: something else refused it. Less than the three seconds that a pod has.
+/// A set that is not delivered for so long was not stored: something else refused it. Less than the three seconds that a pod has.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// The sets that are awaited, by name.

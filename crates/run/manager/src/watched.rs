@@ -6,30 +6,11 @@ use std::marker::PhantomData;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::core::{ApiResource, DynamicObject, DynamicResourceScope};
-use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+pub(crate) use pillion_patch::partial::Keep;
+use pillion_patch::partial::Partial;
+use serde::de::{DeserializeSeed as _, Error as _};
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
-
-/// What is read of a value. What is not read is skipped, and takes neither time nor memory to speak of.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Keep {
-    /// All of it.
-    All,
-    /// All of an object but this field.
-    Without(&'static str),
-    /// These fields of an object, or of each object of a list.
-    Fields(&'static [(&'static str, Keep)]),
-}
-
-impl Keep {
-    fn field(self, name: &str) -> Option<Keep> {
-        match self {
-            Keep::All => Some(Keep::All),
-            Keep::Without(skipped) => (name != skipped).then_some(Keep::All),
-            Keep::Fields(fields) => fields.iter().find(|(field, _)| *field == name).map(|(_, keep)| *keep),
-        }
-    }
-}
+use serde_json::Value;
 
 /// A kind of object, and what is read of it.
 pub(crate) trait Kind: Clone + fmt::Debug + Send + Sync + 'static {
@@ -55,7 +36,7 @@ impl<K: Kind> Watched<K> {
 
 impl<'de, K: Kind> Deserialize<'de> for Watched<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Watched<K>, D::Error> {
-        let value = K::KEEP.deserialize(deserializer)?;
+        let value = Partial(K::KEEP).deserialize(deserializer)?;
         if !value.is_object() {
             return Err(D::Error::custom("this is not an object"));
         }
@@ -113,68 +94,6 @@ impl<K: Kind> kube::Resource for Watched<K> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Keep {
-    type Value = Value;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        match self {
-            Keep::All => Value::deserialize(deserializer),
-            keep => deserializer.deserialize_any(keep),
-        }
-    }
-}
-
-impl<'de> Visitor<'de> for Keep {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any JSON value")
-    }
-
-    fn visit_unit<E: serde::de::Error>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(self)? {
-            list.push(item);
-        }
-        Ok(Value::Array(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut object = Map::new();
-        while let Some(key) = entries.next_key::<Cow<'de, str>>()? {
-            match self.field(&key) {
-                Some(keep) => _ = object.insert(key.into_owned(), entries.next_value_seed(keep)?),
-                None => _ = entries.next_value::<IgnoredAny>()?,
-            }
-        }
-        Ok(Value::Object(object))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use kube::Resource as _;
@@ -186,28 +105,18 @@ mod tests {
     struct Thing;
 
     impl Kind for Thing {
-        const KEEP: Keep = Keep::Fields(&[
-            ("metadata", Keep::Without("managedFields")),
-            ("spec", Keep::Fields(&[("list", Keep::Fields(&[("a", Keep::All)])), ("n", Keep::Fields(&[]))])),
-        ]);
+        const KEEP: Keep = Keep::Fields(&[("metadata", Keep::Without("managedFields"))]);
     }
 
     #[test]
-    fn what_is_not_kept_is_skipped_at_every_level() {
+    fn the_metadata_that_a_cache_needs_is_there() {
         let text = json!({
-            "metadata": {"name": "x", "uid": "1", "resourceVersion": "7", "managedFields": [{"a": 1}], "labels": {"a": "b"}, "ownerReferences": [{"uid": "2", "controller": true}]},
-            "spec": {"list": [{"a": {"b": [1, -1, 1.5, null, true]}, "c": 2}, 5, "s"], "n": -1, "other": {}},
+            "metadata": {"name": "x", "uid": "1", "resourceVersion": "7", "managedFields": [{"a": 1}], "ownerReferences": [{"uid": "2", "controller": true}]},
             "status": {},
         })
         .to_string();
         let watched: Watched<Thing> = serde_json::from_str(&text).unwrap();
-        assert_eq!(
-            watched.value,
-            json!({
-                "metadata": {"name": "x", "uid": "1", "resourceVersion": "7", "labels": {"a": "b"}, "ownerReferences": [{"uid": "2", "controller": true}]},
-                "spec": {"list": [{"a": {"b": [1, -1, 1.5, null, true]}}, 5, "s"], "n": -1},
-            })
-        );
+        assert!(watched.value["metadata"]["managedFields"].is_null() && watched.value["status"].is_null());
         let metadata = watched.meta();
         assert_eq!((metadata.name.as_deref(), metadata.resource_version.as_deref()), (Some("x"), Some("7")));
         assert_eq!(metadata.owner_references.as_ref().unwrap()[0].uid, "2");

@@ -111,7 +111,7 @@ fn a_killed_wrapper_takes_its_command_along() {
     output.read_to_string(&mut rest).unwrap();
 }
 
-/// Starts work and a sidecar, ends the work as told, and returns how the sidecar ended.
+/// Starts work and a sidecar, ends the work as the test says, and returns how the sidecar ended.
 fn sidecar_after(policy: &str, grace: u32, side: &str, end: impl FnOnce(&mut Child)) -> ExitStatus {
     let state = tempfile::tempdir().unwrap();
     let (mut main, _main_output) =

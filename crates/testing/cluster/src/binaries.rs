@@ -292,7 +292,7 @@ impl<'a> Progress<'a> {
         let elapsed = self.since.elapsed().as_secs();
         let line = format!("cluster: {}: {} of {} packages, {elapsed} s", self.title, self.done, self.total);
         if self.terminal {
-            // Nobody is to be told that a line could not be written to a terminal.
+            // A line that could not be written to a terminal is no error.
             let _ = write!(std::io::stderr(), "\r{line}");
         } else if self.done.is_multiple_of((self.total / 10).max(1)) {
             eprintln!("{line}");

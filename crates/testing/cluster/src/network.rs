@@ -41,7 +41,7 @@ pub(crate) struct NodeNetwork(File);
 
 impl NodeNetwork {
     /// Makes the namespace and its link. The calling process must be process 1 of its own process namespace, which is
-    /// how `ip` is told where the host's end belongs.
+    /// how `ip` learns where the host's end belongs.
     pub(crate) fn create() -> anyhow::Result<Self> {
         let namespace = on_a_thread(|| -> anyhow::Result<File> {
             unshare(CloneFlags::CLONE_NEWNET).context("cannot make a network namespace")?;

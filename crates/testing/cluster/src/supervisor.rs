@@ -158,7 +158,7 @@ fn signalled(signals: &[i32]) -> std::io::Result<UnixStream> {
     Ok(reader)
 }
 
-/// A caller that does not listen is gone or will be told by the state file.
+/// A caller that does not listen is gone or will read the state file.
 fn report(report: &Report) {
     if let Ok(line) = serde_json::to_string(report) {
         let mut stdout = std::io::stdout();

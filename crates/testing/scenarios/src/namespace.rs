@@ -94,7 +94,7 @@ impl Namespace {
         found.with_context(|| format!("{container} was to write {expected:?} and wrote {log:?}"))
     }
 
-    /// Waits until somebody has told of an object with this reason, in words that begin like this.
+    /// Waits for an event on an object with this reason whose message begins like this.
     pub async fn has_event(&self, object: &str, reason: &str, beginning: &str) -> anyhow::Result<()> {
         let is_it = |event: &Event| {
             event.involved_object.name.as_deref() == Some(object)

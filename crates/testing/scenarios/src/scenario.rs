@@ -64,7 +64,7 @@ pub(crate) fn app(spec: Value) -> Value {
     json!({"metadata": {"name": "app"}, "spec": with(json!({"terminationGracePeriodSeconds": 5}), spec)})
 }
 
-/// A line of shell that goes on until it is told to end, and ends at once.
+/// A line of shell that runs until it gets SIGTERM, and then ends at once.
 pub(crate) const UNTIL_TERM: &str = "trap 'exit 0' TERM; sleep 3600 & wait $!";
 
 /// Long enough to be seen running: a kubelet looks once a second.

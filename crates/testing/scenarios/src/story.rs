@@ -65,7 +65,7 @@ impl Story {
         let outcome = found.await;
         outcome.with_context(|| {
             let difference = TextDiff::from_lines(expected.as_str(), told.as_str());
-            format!("{container} has led another life:\n{}", difference.unified_diff().header("expected", "told"))
+            format!("{container} has led another life:\n{}", difference.unified_diff().header("expected", "seen"))
         })
     }
 
@@ -109,7 +109,7 @@ async fn becomes_and_stays(expected: &str, mut ask: impl AsyncFnMut() -> anyhow:
         } else if since.is_some() || Instant::now() >= deadline {
             let difference = TextDiff::from_lines(expected, told.as_str());
             let what = if since.is_some() { "went on" } else { "is another" };
-            let difference = difference.unified_diff().header("expected", "told").context_radius(1).to_string();
+            let difference = difference.unified_diff().header("expected", "seen").context_radius(1).to_string();
             bail!(Differs { what, difference, told });
         }
         tokio::time::sleep(BETWEEN_LOOKS).await;
@@ -147,7 +147,7 @@ mod tests {
     async fn a_story_has_to_become_what_is_expected_and_to_stay_so() {
         wanted_b("aab").await.unwrap();
         let went_on = wanted_b("abbc").await.unwrap_err().to_string();
-        assert!(went_on.starts_with("the story went on:\n--- expected\n+++ told\n"), "{went_on}");
+        assert!(went_on.starts_with("the story went on:\n--- expected\n+++ seen\n"), "{went_on}");
         let another = wanted_b("a").await.unwrap_err().to_string();
         assert!(another.starts_with("the story is another:\n"), "{another}");
     }

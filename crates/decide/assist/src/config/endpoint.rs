@@ -191,7 +191,7 @@ impl Ask {
 impl HttpAsk {
     fn read(field: &Field<'_>, url: &Field<'_>) -> Option<HttpAsk> {
         let text = url.text();
-        let parsed = match Url::parse(&text).or_else(|problem| Url::parse(&stand_in(&text)).map_err(|_| problem)) {
+        let parsed = match Url::parse_template(&text) {
             Ok(parsed) => parsed,
             Err(problem) => {
                 url.wrong(problem);
@@ -272,6 +272,11 @@ impl Url {
         }?;
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         Ok(Url { https, host: host.to_ascii_lowercase(), port, path })
+    }
+
+    /// Reads a URL that may have variables in it.
+    pub(super) fn parse_template(text: &str) -> Result<Url, String> {
+        Url::parse(text).or_else(|problem| Url::parse(&stand_in(text)).map_err(|_| problem))
     }
 
     /// Without what follows `?`, where object stores put signatures.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::endpoint::{Ask, Url, seconds};
-use super::expand::stand_in;
 use super::reader::Field;
 use super::secret::Credential;
 use super::storage::Storage;
@@ -181,8 +180,7 @@ fn reload(field: &Field<'_>) -> Option<Reload> {
                 let scheme = if address.contains("://") { "" } else { "http://" };
                 format!("{scheme}{address}:{port}/{}", path.trim_start_matches('/'))
             });
-            let parsed = Url::parse(&url).or_else(|problem| Url::parse(&stand_in(&url)).map_err(|_| problem));
-            let url = parsed.map_err(|problem| request.wrong(problem)).ok()?;
+            let url = Url::parse_template(&url).map_err(|problem| request.wrong(problem)).ok()?;
             let method = request.get(&["method"]).map_or_else(|| "POST".to_owned(), |method| method.word());
             Some(Reload::Request { url, method: method.to_ascii_uppercase() })
         }

@@ -81,10 +81,9 @@ pub fn workload_of(pod: &str, template_hash: Option<&str>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn entry(workload: &str, version: &str, second: i64) -> Entry {
+impl Entry {
+    /// The entry of a pod of this workload, for tests.
+    pub(crate) fn sample(workload: &str, version: &str, second: i64) -> Entry {
         Entry {
             workload: workload.into(),
             version: version.into(),
@@ -95,6 +94,15 @@ mod tests {
             result: String::new(),
             time: Timestamp::from_second(second).unwrap(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(workload: &str, version: &str, second: i64) -> Entry {
+        Entry::sample(workload, version, second)
     }
 
     fn data(entries: &[(&str, Entry)]) -> BTreeMap<String, String> {

@@ -354,7 +354,7 @@ async fn a_shutdown_ends_the_app_before_its_sidecars() {
     cluster.node.shutdown(Duration::from_mins(1)).await;
     let told = script.told.lock().unwrap().join(", ");
     assert_eq!(told, "bye in main, Term main, Term second, Term first");
-    assert_eq!(cluster.get("web").await.unwrap()["status"]["phase"], "Running", "nobody is told");
+    assert_eq!(cluster.get("web").await.unwrap()["status"]["phase"], "Running", "nothing is reported");
 }
 
 #[tokio::test(start_paused = true)]

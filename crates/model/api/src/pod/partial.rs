@@ -15,11 +15,10 @@
 //!
 //! ```
 //! use pillion_api::pod::partial::PartialPod;
-//! use serde::de::DeserializeSeed as _;
+//! use pillion_patch::partial::Partial;
 //!
-//! let text = r#"{"spec": {"containers": [{"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}]}}"#;
-//! let partial = PartialPod::new(&|name| name == "B");
-//! let pod = partial.deserialize(&mut serde_json::Deserializer::from_str(text))?;
+//! let text = br#"{"spec": {"containers": [{"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}]}}"#;
+//! let pod = Partial(PartialPod::new(&|name| name == "B")).parse(text)?;
 //! assert_eq!(pod["spec"]["containers"][0]["env"], serde_json::json!([{}, {"name": "B", "value": "2"}]));
 //! # Ok::<(), serde_json::Error>(())
 //! ```
@@ -27,8 +26,8 @@
 use std::cell::Cell;
 use std::fmt;
 
-use serde::Deserialize as _;
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use pillion_patch::partial::{self, Part};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 /// Reads a pod without what nobody asks for.
@@ -144,87 +143,41 @@ impl fmt::Debug for PartialPod<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for PartialPod<'_> {
-    type Value = Value;
+impl Part for PartialPod<'_> {
+    fn is_whole(self) -> bool {
+        matches!(self.place, Place::Elsewhere)
+    }
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+    fn field(self, name: &str) -> Option<Self> {
+        if let (Place::Mount, "subPathExpr", Some(found)) = (self.place, name, self.has_expressions) {
+            found.set(true);
+        }
+        (!self.place.is_left_out(name)).then(|| self.at(self.place.field(name)))
+    }
+
+    fn item(self) -> Self {
+        self.at(self.place.item())
+    }
+
+    fn object<'de, A: MapAccess<'de>>(self, entries: A) -> Result<Value, A::Error> {
         match self.place {
-            Place::Elsewhere => Value::deserialize(deserializer),
-            _ => deserializer.deserialize_any(self),
+            Place::Variable => self.variable(entries),
+            _ => partial::fields(self, entries),
         }
-    }
-}
-
-impl<'de> Visitor<'de> for PartialPod<'_> {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a part of a pod")
-    }
-
-    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Value, E> {
-        Ok(Value::Null)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(self.at(self.place.item()))? {
-            list.push(item);
-        }
-        Ok(Value::Array(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
-        if matches!(self.place, Place::Variable) {
-            return self.variable(fields);
-        }
-        let mut object = Map::new();
-        while let Some(key) = fields.next_key::<String>()? {
-            if self.place.is_left_out(&key) {
-                fields.next_value::<IgnoredAny>()?;
-                continue;
-            }
-            if let (Place::Mount, "subPathExpr", Some(found)) = (self.place, key.as_str(), self.has_expressions) {
-                found.set(true);
-            }
-            let value = fields.next_value_seed(self.at(self.place.field(&key)))?;
-            object.insert(key, value);
-        }
-        Ok(Value::Object(object))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use pillion_patch::partial::Partial;
     use serde_json::json;
 
     use super::*;
 
     fn read(text: &str) -> (Value, bool) {
         let found = Cell::new(false);
-        let partial = PartialPod::new(&|name| name == "B");
-        let pod = partial.watching_for_expressions(&found).deserialize(&mut serde_json::Deserializer::from_str(text));
-        (pod.unwrap(), found.get())
+        let partial = PartialPod::new(&|name| name == "B").watching_for_expressions(&found);
+        (Partial(partial).parse(text.as_bytes()).unwrap(), found.get())
     }
 
     #[test]
@@ -264,7 +217,7 @@ mod tests {
             assert_eq!(read(text).0.to_string(), text);
         }
         for text in [r#"{"spec":{"#, r#"{"spec":{"containers":[{"env":[{"name":5}]}]}}"#] {
-            assert!(PartialPod::new(&|_| false).deserialize(&mut serde_json::Deserializer::from_str(text)).is_err());
+            assert!(Partial(PartialPod::new(&|_| false)).parse(text.as_bytes()).is_err());
         }
     }
 }

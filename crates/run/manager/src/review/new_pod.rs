@@ -9,6 +9,7 @@ use axum::body::Bytes;
 use pillion_api::names::READ_VARIABLES;
 use pillion_api::pod::partial::PartialPod;
 use pillion_lifecycle::marks::has_own_marks;
+use pillion_patch::partial::Partial;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::Request;
@@ -109,7 +110,7 @@ impl<'de> Visitor<'de> for RequestOf<'_> {
                 Field::Operation => request.operation = fields.next_value()?,
                 Field::SubResource => request.sub_resource = fields.next_value()?,
                 Field::DryRun => request.dry_run = fields.next_value()?,
-                Field::Object => request.object = fields.next_value_seed(self.0)?,
+                Field::Object => request.object = fields.next_value_seed(Partial(self.0))?,
                 Field::OldObject => request.old_object = fields.next_value()?,
                 Field::Request | Field::Other => {
                     fields.next_value::<IgnoredAny>()?;

@@ -136,7 +136,7 @@ fn conditions(subject: &Subject) -> Vec<String> {
     same.filter_map(line).collect()
 }
 
-/// The events of an object in their order. Pods that are made together and containers that are stopped together are told of in
+/// The events of an object in their order. Pods that are made together and containers that are stopped together are reported in
 /// any order: those events are sorted.
 fn events_of(subject: &Subject, events: &[Event], words: &Words) -> Vec<String> {
     let uid = subject.text("/metadata/uid");
@@ -217,12 +217,12 @@ fn component(event: &Event) -> &str {
     event.reporting_component.as_deref().filter(|component| !component.is_empty()).or(source).unwrap_or_default()
 }
 
-/// How often it was told, if more than once.
+/// How often it was reported, if more than once.
 fn times(event: &Event) -> String {
     event.count.filter(|count| *count > 1).map(|count| format!(" ×{count}")).unwrap_or_default()
 }
 
-/// When an event was told first, to the nanosecond: every recorder ends an event's name with that, in hexadecimal.
+/// When an event was reported first, to the nanosecond: every recorder ends an event's name with that, in hexadecimal.
 fn began(event: &Event) -> u128 {
     let name = event.metadata.name.as_deref().unwrap_or_default();
     name.rsplit_once('.').and_then(|(_, number)| u128::from_str_radix(number, 16).ok()).unwrap_or_default()

@@ -18,7 +18,7 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// An axis that ends where it is told to.
+    /// An axis with given ends.
     pub(super) fn between(low: f64, high: f64, unit: Unit, name: &str) -> Axis {
         let name = format!("{name} ({})", unit.name());
         Axis { low, high, unit, name, step: step(high - low, unit) }
