@@ -45,7 +45,12 @@ const fn always() -> Option<String> {
 const TIERS: &[Tier] = &[
     Tier { name: "format", what: "rustfmt", missing: always, run: || run(cargo(["fmt", "--all", "--check"])) },
     Tier { name: "lint", what: "clippy, warnings denied", missing: always, run: lint },
-    Tier { name: "house", what: "imports only go down; floors share their lints", missing: always, run: house::check },
+    Tier {
+        name: "house",
+        what: "imports only go down; no circles between files; floors share their lints",
+        missing: always,
+        run: house::check,
+    },
     Tier {
         name: "test",
         what: "unit, property, snapshot and command-line tests; the fuzz corpus",
@@ -184,6 +189,7 @@ fn report(results: &[(&Tier, Outcome, Duration)]) -> ExitCode {
             println!("\n{} failed:\n  {}", tier.name, why.replace('\n', "\n  "));
         }
     }
-    println!("tiers: {passed} passed, {failed} failed, {skipped} skipped");
+    let minutes = results.iter().map(|(_, _, took)| took.as_secs_f64()).sum::<f64>() / 60.0;
+    println!("tiers: {passed} passed, {failed} failed, {skipped} skipped; {minutes:.1} minutes");
     if failed > 0 || (is_ci && skipped > 0) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

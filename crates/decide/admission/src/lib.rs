@@ -179,6 +179,8 @@ mod tests {
             let said =
                 long.notes.iter().filter(|note| note.severity == Severity::Warning || note.reason != Reason::Sized);
             assert_eq!(terse.notes, said.cloned().collect::<Vec<_>>());
+            // What was decided before a refusal is still known.
+            assert!(long.notes.iter().any(|note| note.reason == Reason::Injected), "{:?}", long.notes);
         }
     }
 }

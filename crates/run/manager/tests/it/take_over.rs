@@ -163,7 +163,7 @@ fn manage(cluster: &Cluster, take_over: &[Peer]) -> (Manager, Writes, JoinHandle
     (manager, writes, running)
 }
 
-async fn readyz(manager: &Manager) -> (StatusCode, String) {
+pub(crate) async fn readyz(manager: &Manager) -> (StatusCode, String) {
     let request = Request::get("/readyz").body(Body::empty()).unwrap();
     let response = manager.health().oneshot(request).await.unwrap();
     let status = response.status();
