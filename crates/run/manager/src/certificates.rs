@@ -142,7 +142,7 @@ async fn share(
         let lost = known.take().filter(|known| shared.is_none() && now < known.current.not_after);
         let taken = match lost {
             Some(known) => known,
-            None => certificate::take(step, shared, now, lifetime)
+            None => certificate::carry_out(step, shared, now, lifetime)
                 .map_err(|source| Error::Certificate { host: "the webhooks' authority".to_owned(), source })?,
         };
         tracing::info!(?step, not_after = %taken.current.not_after, "authority of the webhooks' certificates");

@@ -10,7 +10,7 @@ use tower::ServiceExt as _;
 
 use crate::{Cluster, PODS, SIDECARSETS, names, pod, sidecarset};
 
-async fn ask(webhooks: &Router, method: &str, path: &str, body: impl Into<Body>) -> (u16, String) {
+pub(crate) async fn ask(webhooks: &Router, method: &str, path: &str, body: impl Into<Body>) -> (u16, String) {
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
     let response = webhooks.clone().oneshot(request.body(body.into()).unwrap()).await.unwrap();
     let status = response.status().as_u16();
