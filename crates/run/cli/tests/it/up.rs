@@ -103,7 +103,7 @@ impl Place {
                 return;
             }
             assert!(started.elapsed() < PATIENCE, "these are left behind: {left:#?}");
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 }
@@ -523,7 +523,7 @@ spec:
     let deadline = Instant::now() + PATIENCE;
     while folder.exists() {
         assert!(Instant::now() < deadline, "{} is left behind", folder.display());
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(5));
     }
     up.signal(Signal::SIGTERM);
     up.end();
