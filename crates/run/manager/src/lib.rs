@@ -77,6 +77,7 @@ mod leader;
 mod lifecycle;
 mod manager;
 mod metrics;
+mod mounted;
 mod not_in_force;
 mod pace;
 mod part;

@@ -14,6 +14,7 @@ use kube::Api;
 use kube::core::PartialObjectMeta;
 use kube::runtime::wait::{await_condition, conditions};
 use pillion_gates::Gate;
+use pillion_informer::keep_running;
 use pillion_lifecycle::marks::Means;
 use tokio::time::Instant;
 
@@ -88,7 +89,8 @@ impl Manager {
         let mut watches = self.inner.watches.lock().unwrap_or_else(PoisonError::into_inner);
         watches.spawn(watching);
         if config.parts.contains(&Part::Webhook) {
-            watches.spawn(self.inner.rightsizing.clone().serve());
+            let rightsizing = self.inner.rightsizing.clone();
+            watches.spawn(keep_running("rightsizing", move || rightsizing.clone().serve()));
         }
         Ok(())
     }
@@ -152,6 +154,7 @@ impl Manager {
             () = others => Ok(()),
             () = inner.pods.run(&inner.config.client) => Err(Error::WatchEnded),
             () = inner.caches.stopped() => Err(Error::WatchEnded),
+            () = inner.rightsizing.cluster.stopped() => Err(Error::WatchEnded),
         }
     }
 
@@ -292,12 +295,13 @@ async fn established(config: &Config) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use pillion_apiserver::ApiServer;
+    use tokio::task::JoinHandle;
 
     use super::*;
     use crate::config::WebhookAddress;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_watch_that_ends_ends_the_manager() {
+    /// A manager that runs, and how that ends.
+    async fn running() -> (Manager, JoinHandle<Result<(), Error>>) {
         let server = ApiServer::new(pillion_apiserver::Config::in_memory());
         server.bootstrap().await.unwrap();
         let (client, clock) = (kube::Client::new(server.router(), "default"), server.clock());
@@ -311,7 +315,21 @@ mod tests {
             async move { manager.run().await }
         });
         tokio::task::yield_now().await;
+        (manager, running)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_ends_ends_the_manager() {
+        let (manager, running) = running().await;
         manager.inner.watches.lock().unwrap().abort_all();
+        assert!(matches!(running.await.unwrap(), Err(Error::WatchEnded)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_of_autoscalers_that_ends_ends_the_manager() {
+        let (manager, running) = running().await;
+        manager.inner.rightsizing.subscribe().wait_for(|served| *served).await.unwrap();
+        manager.inner.rightsizing.cluster.abort_watches();
         assert!(matches!(running.await.unwrap(), Err(Error::WatchEnded)));
     }
 }

@@ -4,10 +4,13 @@
 
 mod agents;
 mod conversion;
+mod health;
 mod lifecycle;
 mod many;
+mod mounted;
 mod neighbours;
 mod pods;
+mod quiet;
 mod registration;
 mod repair;
 mod rightsizing;

@@ -36,6 +36,23 @@ async fn sets_that_were_there_before_the_manager_are_in_force_when_it_has_starte
 }
 
 #[tokio::test(start_paused = true)]
+async fn more_reviews_than_are_decided_at_once_are_shed_with_a_reason() {
+    let cluster = Cluster::new().await;
+    // Its caches are not synced, so that every review waits for them.
+    let manager = Manager::new(cluster.config());
+    let webhooks = manager.webhooks();
+    let request = json!({"uid": "1", "operation": "CREATE", "namespace": "default", "object": pod("web")});
+    let review = json!({"request": request}).to_string();
+    let asked = (0..520).map(|_| ask(&webhooks, "POST", "/mutate-pod", review.clone()));
+    let answers = futures::future::join_all(asked).await;
+    let shed: Vec<&String> = answers.iter().filter(|(status, _)| *status == 429).map(|(_, text)| text).collect();
+    assert_eq!(shed.len(), 8, "{answers:?}");
+    assert!(shed.iter().all(|text| text.starts_with("the manager has too much to do; try again")), "{shed:?}");
+    let (_, metrics) = ask(&manager.health(), "GET", "/metrics", Body::empty()).await;
+    assert!(metrics.contains(r#"{webhook="/mutate-pod",outcome="Shed"} 520"#), "{metrics}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_body_makes_a_webhook_fall() {
     let (_cluster, manager) = Cluster::managed().await;
     let webhooks = manager.webhooks();
