@@ -122,7 +122,21 @@ impl Manager {
     /// # Errors
     /// The port or the certificate cannot be used.
     pub async fn serve(&self, listener: TcpListener, delay: Duration, grace: Duration) -> Result<(), Error> {
-        serve::serve(listener, self.webhooks(), &self.inner, delay, grace).await
+        self.serve_as(self.webhooks(), listener, delay, grace).await
+    }
+
+    /// The same with other webhooks than its own: a front of several replicas, say, that all have the address of this one.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn serve_as(
+        &self,
+        webhooks: Router,
+        listener: TcpListener,
+        delay: Duration,
+        grace: Duration,
+    ) -> Result<(), Error> {
+        serve::serve(listener, webhooks, &self.inner, delay, grace).await
     }
 
     /// Goes on until [`Manager::stop`]: renews certificates in time, runs for leadership, and does what the leader does. Leases are given
