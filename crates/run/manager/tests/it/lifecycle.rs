@@ -195,12 +195,14 @@ async fn a_manifest_that_was_rewritten_offline_is_what_the_webhook_would_have_ma
     let mut kruise = job(json!({}));
     kruise["spec"]["containers"][1]["env"] =
         json!([{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]);
-    for (way, pod) in [
+    for (way, mut pod) in [
         ("Native", job(marks("Native"))),
         ("wrapped", with_commands),
         ("by phase", job(marks("Strict"))),
         ("Kruise", kruise),
     ] {
+        // The name of the volume with the token is another one for each pod.
+        pod["spec"]["automountServiceAccountToken"] = json!(false);
         let mut rewritten = offline.inject(&pod, Timestamp::UNIX_EPOCH).unwrap().unwrap().object;
         assert_ne!(rewritten, pod, "{way}");
         rewritten["metadata"]["name"] = json!("rewritten");
