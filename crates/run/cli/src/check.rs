@@ -194,7 +194,8 @@ async fn reviewed(client: &Client, rights: Vec<Right>) -> Answer<Vec<(Right, boo
 
 /// SidecarSets, and the pods that should have their sidecars.
 async fn sidecar_sets(reader: &Reader, revisions_namespace: &str, snapshot: &mut Snapshot) {
-    let wanted = Wanted { namespace: None, revisions_namespace, gates: Gates::default(), draw: Draw::default() };
+    let (gates, draw) = (Gates::default(), Draw::default());
+    let wanted = Wanted { namespace: None, revisions_namespace, gates, wrap_image: None, draw };
     let known = match Known::read(reader, wanted).await {
         Ok(known) => known,
         Err(error) => {

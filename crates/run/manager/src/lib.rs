@@ -113,3 +113,4 @@ pub use manager::Manager;
 pub use metrics::{CountRequests, Metrics};
 pub use part::{Part, UnknownPart};
 pub use peer::{Peer, UnknownPeer};
+pub use sidecar_field::sidecar_field_is_served;

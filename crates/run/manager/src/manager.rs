@@ -25,12 +25,12 @@ use crate::leader::lead;
 use crate::pace::Pace;
 use crate::part::Part;
 use crate::registration::Registered;
+use crate::sidecar_field::sidecar_field_is_served;
 use crate::standing_by::StandingBy;
 use crate::state::Inner;
 use crate::touched::touched;
 use crate::{
-    agents, enforced, follow, health, lifecycle, registration, repair, rightsizing, rollout, serve, sidecar_field,
-    wait, webhook,
+    agents, enforced, follow, health, lifecycle, registration, repair, rightsizing, rollout, serve, wait, webhook,
 };
 
 /// A new definition is served within a second or two, if at all.
@@ -84,7 +84,7 @@ impl Manager {
             wait::until_alone(&self.inner).await;
         }
         let (caches, views) = (self.inner.caches.clone(), self.inner.views.clone());
-        let means = self.sidecar_means().await;
+        let means = self.sidecar_means().await?;
         let watching = caches.run(config.client.clone(), config.revisions_namespace.clone(), means, views);
         let mut watches = self.inner.watches.lock().unwrap_or_else(PoisonError::into_inner);
         watches.spawn(watching);
@@ -96,10 +96,11 @@ impl Manager {
     }
 
     /// What there is to honour the marks of sidecars with.
-    async fn sidecar_means(&self) -> Means {
+    async fn sidecar_means(&self) -> Result<Means, Error> {
         let config = &self.inner.config;
-        let field = config.gates.is_enabled(Gate::SidecarField) && sidecar_field::is_served(&config.client).await;
-        Means { field, wrap_image: config.wrap_image.clone() }
+        let field = config.gates.is_enabled(Gate::SidecarField)
+            && sidecar_field_is_served(&config.client).await.map_err(Error::api("read the schema of pods"))?;
+        Ok(Means { field, wrap_image: config.wrap_image.clone() })
     }
 
     /// Has the API server call the webhooks, once. [`Manager::run`] does the same first; call this to know when it is done.
