@@ -10,7 +10,6 @@ mod neighbours;
 mod pods;
 mod registration;
 mod repair;
-mod rightsizing;
 mod sidecarsets;
 mod take_over;
 mod tls;
