@@ -63,11 +63,13 @@ impl Fleet {
             let candidates: Vec<Candidate<'_>> = self
                 .usage
                 .containers(workload)
-                .map(|usage| Candidate {
-                    name: usage.name(),
-                    kind: usage.kind(),
-                    aggregate: usage.aggregate(),
-                    policy: policy.of(usage.name()),
+                .filter_map(|usage| {
+                    Some(Candidate {
+                        name: usage.name(),
+                        kind: usage.kind()?,
+                        aggregate: usage.aggregate(),
+                        policy: policy.of(usage.name()),
+                    })
                 })
                 .collect();
             let mut recommendation = format.apply(&recommend(&candidates, &settings));

@@ -10,7 +10,7 @@ pub(crate) const RESOURCES: [Resource; 2] = [Resource::Cpu, Resource::Memory];
 pub const MAX_AMOUNT: i64 = 100_000_000_000_000;
 
 /// A float as an amount: cut to a whole number between 0 and [`MAX_AMOUNT`]. What is not a number is 0.
-pub(crate) fn amount(value: f64) -> i64 {
+pub fn amount(value: f64) -> i64 {
     #[expect(clippy::cast_precision_loss, reason = "exactly representable")]
     let largest = MAX_AMOUNT as f64;
     #[expect(clippy::cast_possible_truncation, reason = "within bounds, and truncation is meant")]

@@ -18,7 +18,7 @@
 //!
 //! let history: Vec<Candidate<'_>> = usage
 //!     .containers(&web)
-//!     .map(|it| Candidate { name: it.name(), kind: it.kind(), aggregate: it.aggregate(), policy: None })
+//!     .filter_map(|it| Some(Candidate { name: it.name(), kind: it.kind()?, aggregate: it.aggregate(), policy: None }))
 //!     .collect();
 //! let estimates = recommend(&history, &EstimatorSettings::default());
 //! let recommendation = RecommendationFormat::default().apply(&estimates);
@@ -54,6 +54,7 @@
 mod admission;
 mod aggregate;
 mod amount;
+mod amounts;
 mod boost;
 mod boosted_cpu;
 mod buckets;
@@ -72,6 +73,7 @@ mod oom;
 mod patch;
 mod pod;
 mod post_process;
+mod qos_share;
 mod recommendation;
 mod settings;
 mod target;
@@ -84,7 +86,7 @@ mod writes;
 pub use admission::{Admission, Sizing, admit, annotations, size};
 pub use aggregate::Aggregate;
 pub use aggregate::container::{Container, Rejected};
-pub use amount::MAX_AMOUNT;
+pub use amount::{MAX_AMOUNT, amount};
 pub use boost::{Unboost, unboost};
 pub use boosted_cpu::BoostError;
 pub use cap::{Cap, CapNote, Capped, cap};
@@ -101,7 +103,7 @@ pub use limits::LimitNote;
 pub use missing::Missing;
 pub use oom::{MemoryEviction, NewOom, memory_evictions, new_ooms};
 pub use patch::{annotation_patch, annotation_removal_patch, resource_patch};
-pub use pod::{Amounts, ContainerKind, OomKill, Owner, PodContainer, PodView, ResizeState, SpecResources};
+pub use pod::{Amounts, ContainerKind, OomKill, Owner, PodContainer, PodView, QosShare, ResizeState, SpecResources};
 pub use post_process::{cap_to_policy, keep_bounds, release_bounds, round_to_whole_cores};
 pub use recommendation::{Candidate, Estimate, RecommendationFormat, recommend};
 pub use settings::{MemorySettings, SampleSettings};

@@ -6,10 +6,11 @@ use jiff::Timestamp;
 use pillion_api::names;
 use pillion_api::pod::{Container as ContainerJson, Pod};
 use pillion_api::record::Records;
-use pillion_api::vpa::{Gates, ResourceList};
-use pillion_expr::Resource;
-use pillion_quantity::Quantity;
+use pillion_api::vpa::Gates;
 use serde_json::Value;
+
+pub use crate::amounts::{Amounts, SpecResources};
+pub use crate::qos_share::QosShare;
 
 /// Which sort of container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,56 +39,6 @@ impl ContainerKind {
             ContainerKind::Regular => "containers",
             ContainerKind::NativeSidecar | ContainerKind::Init => "initContainers",
         }
-    }
-}
-
-/// CPU and memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Amounts {
-    /// Cores.
-    pub cpu: Option<Quantity>,
-    /// Bytes.
-    pub memory: Option<Quantity>,
-}
-
-impl Amounts {
-    /// The amount of a resource.
-    pub fn get(&self, resource: Resource) -> Option<Quantity> {
-        match resource {
-            Resource::Cpu => self.cpu,
-            Resource::Memory => self.memory,
-        }
-    }
-
-    /// Sets the amount of a resource.
-    pub fn set(&mut self, resource: Resource, amount: Option<Quantity>) {
-        match resource {
-            Resource::Cpu => self.cpu = amount,
-            Resource::Memory => self.memory = amount,
-        }
-    }
-
-    /// Whether neither is set.
-    pub fn is_empty(&self) -> bool {
-        *self == Amounts::default()
-    }
-
-    pub(crate) fn of(list: &Value) -> Amounts {
-        let amount = |resource: Resource| serde_json::from_value(list.get(resource.name())?.clone()).ok();
-        Amounts { cpu: amount(Resource::Cpu), memory: amount(Resource::Memory) }
-    }
-}
-
-impl From<&ResourceList> for Amounts {
-    fn from(list: &ResourceList) -> Self {
-        Amounts { cpu: list.get("cpu"), memory: list.get("memory") }
-    }
-}
-
-impl From<Amounts> for ResourceList {
-    fn from(amounts: Amounts) -> Self {
-        let named = [("cpu", amounts.cpu), ("memory", amounts.memory)];
-        named.into_iter().filter_map(|(name, amount)| Some((name.to_owned(), amount?))).collect()
     }
 }
 
@@ -123,15 +74,6 @@ impl PodContainer {
     pub fn newest_oom(&self) -> Option<OomKill> {
         self.ended_by_oom.or(self.last_oom)
     }
-}
-
-/// The resources that are written in a spec.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SpecResources {
-    /// `resources.requests`; `None` if there is no such object.
-    pub requests: Option<Amounts>,
-    /// `resources.limits`; `None` if there is no such object.
-    pub limits: Option<Amounts>,
 }
 
 /// A container that was OOM killed.
@@ -192,6 +134,8 @@ pub struct PodView {
     pub resize_since: Option<Timestamp>,
     /// Whether resources are set for the pod as a whole (`spec.resources`).
     pub has_pod_resources: bool,
+    /// What its plain init containers contribute to its quality-of-service class: they count for it, though they are never sized.
+    pub init_qos: QosShare,
     /// Regular containers, then native sidecars. Plain init containers are not listed. Pods that are alike may share the list.
     pub containers: Arc<[PodContainer]>,
     /// The annotation `vpaObservedContainers`, if it can be read.
@@ -209,6 +153,8 @@ impl PodView {
         let (metadata, status) = (&value["metadata"], &value["status"]);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let containers = pod.containers().enumerate().map(|(i, container)| (ContainerKind::Regular, i, container));
+        let plain = pod.init_containers().filter(|container| !container.is_native_sidecar());
+        let init_qos = plain.map(spec_resources).fold(QosShare::default(), QosShare::with);
         let sidecars = pod.init_containers().enumerate();
         let sidecars = sidecars.filter(|(_, container)| container.is_native_sidecar());
         let sidecars = sidecars.map(|(i, container)| (ContainerKind::NativeSidecar, i, container));
@@ -226,6 +172,7 @@ impl PodView {
             resize,
             resize_since,
             has_pod_resources: value["spec"]["resources"].as_object().is_some_and(|resources| !resources.is_empty()),
+            init_qos,
             containers,
             observed: pod.annotation(names::VPA_OBSERVED_CONTAINERS).and_then(parse_observed),
             boosted: boosted(metadata),
@@ -279,7 +226,6 @@ fn container(kind: ContainerKind, index: usize, json: ContainerJson<'_>, status:
     let status = statuses.into_iter().find(|status| status["name"] == json.name()).unwrap_or(&Value::Null);
     let spec = json.0.get("resources").unwrap_or(&Value::Null);
     let actual = if status["resources"].is_object() { &status["resources"] } else { spec };
-    let present = |list: &str| spec[list].is_object().then(|| Amounts::of(&spec[list]));
     let mut policies = json.0.get("resizePolicy").and_then(Value::as_array).into_iter().flatten();
     PodContainer {
         name: json.name().to_owned(),
@@ -287,13 +233,19 @@ fn container(kind: ContainerKind, index: usize, json: ContainerJson<'_>, status:
         index,
         requests: Amounts::of(&actual["requests"]),
         limits: Amounts::of(&actual["limits"]),
-        spec: SpecResources { requests: present("requests"), limits: present("limits") },
+        spec: spec_resources(json),
         restarts_on_resize: policies.any(|policy| policy["restartPolicy"] == "RestartContainer"),
         restarts: status["restartCount"].as_i64().unwrap_or_default(),
         has_ended: status["state"]["terminated"].is_object(),
         last_oom: oom_kill(&status["lastState"]["terminated"]),
         ended_by_oom: oom_kill(&status["state"]["terminated"]),
     }
+}
+
+fn spec_resources(container: ContainerJson<'_>) -> SpecResources {
+    let resources = container.0.get("resources").unwrap_or(&Value::Null);
+    let present = |list: &str| resources[list].is_object().then(|| Amounts::of(&resources[list]));
+    SpecResources { requests: present("requests"), limits: present("limits") }
 }
 
 fn oom_kill(terminated: &Value) -> Option<OomKill> {

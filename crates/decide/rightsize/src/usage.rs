@@ -55,7 +55,8 @@ struct WorkloadUsage {
 #[derive(Debug)]
 pub struct ContainerUsage {
     name: Box<str>,
-    kind: ContainerKind,
+    /// `None` while only a checkpoint tells of it.
+    kind: Option<ContainerKind>,
     aggregate: Aggregate,
     live: BTreeMap<u32, Container>,
 }
@@ -66,8 +67,8 @@ impl ContainerUsage {
         &self.name
     }
 
-    /// What it is in the newest pod that was added.
-    pub fn kind(&self) -> ContainerKind {
+    /// What it is in the newest pod that was added, or in the template. A checkpoint does not say it.
+    pub fn kind(&self) -> Option<ContainerKind> {
         self.kind
     }
 
@@ -124,8 +125,8 @@ impl Usage {
         let settings = self.settings;
         let usage = &mut self.workloads[slot];
         for (name, kind) in containers.into_iter().filter(|(_, kind)| kind.is_sized(self.gates)) {
-            let container = usage.find_or_add(name, kind, || Aggregate::new(&settings, now));
-            container.kind = kind;
+            let container = usage.find_or_add(name, || Aggregate::new(&settings, now));
+            container.kind = Some(kind);
             container.live.entry(id).or_default();
         }
     }
@@ -191,7 +192,8 @@ impl Usage {
         self.with(pod, container, |live, aggregate, memory| live.record_oom(aggregate, memory, requested, at))
     }
 
-    /// Adds the history that a checkpoint stores, to what was sampled since.
+    /// Adds the history that a checkpoint stores, to what was sampled since. What is only known from checkpoints is not sized until a
+    /// pod has it, or [`Usage::set_kinds`] says what it is: it may be a native sidecar, or gone from the template.
     ///
     /// # Errors
     /// The checkpoint cannot be read; nothing is changed.
@@ -206,9 +208,29 @@ impl Usage {
         let usage = &mut self.workloads[slot];
         match usage.containers.iter_mut().find(|usage| *usage.name == *container) {
             Some(usage) => usage.aggregate.merge(&stored),
-            None => drop(usage.find_or_add(container, ContainerKind::Regular, || stored)),
+            None => drop(usage.find_or_add(container, || stored)),
         }
         Ok(())
+    }
+
+    /// The history of one container, whatever it is.
+    pub fn find(&self, workload: &Workload, container: &str) -> Option<&ContainerUsage> {
+        let slot = self.slots.get(workload)?;
+        self.workloads[*slot].containers.iter().find(|usage| *usage.name == *container)
+    }
+
+    /// Whether nothing but checkpoints tells of the containers of a workload.
+    pub fn is_unseen(&self, workload: &Workload) -> bool {
+        let containers = self.slots.get(workload).map_or(&[][..], |slot| &self.workloads[*slot].containers);
+        !containers.is_empty() && containers.iter().all(|container| container.kind.is_none())
+    }
+
+    /// Sets what the containers of a workload are, where no pod has shown it.
+    pub fn set_kinds(&mut self, workload: &Workload, kind: impl Fn(&str) -> Option<ContainerKind>) {
+        let Some(slot) = self.slots.get(workload) else { return };
+        for container in &mut self.workloads[*slot].containers {
+            container.kind = container.kind.or_else(|| kind(&container.name));
+        }
     }
 
     /// The containers of a workload that are to be sized. Once any of them runs, those that no pod has any more are left out:
@@ -217,7 +239,8 @@ impl Usage {
         let containers = self.slots.get(workload).map_or(&[][..], |slot| &self.workloads[*slot].containers);
         let any_live = containers.iter().any(ContainerUsage::is_live);
         let gates = self.gates;
-        containers.iter().filter(move |container| container.kind.is_sized(gates) && (container.is_live() || !any_live))
+        let is_sized = move |kind: Option<ContainerKind>| kind.is_some_and(|kind| kind.is_sized(gates));
+        containers.iter().filter(move |container| is_sized(container.kind) && (container.is_live() || !any_live))
     }
 
     /// Every workload that has history.
@@ -293,12 +316,12 @@ impl Usage {
 }
 
 impl WorkloadUsage {
-    fn find_or_add(&mut self, name: &str, kind: ContainerKind, new: impl FnOnce() -> Aggregate) -> &mut ContainerUsage {
+    fn find_or_add(&mut self, name: &str, new: impl FnOnce() -> Aggregate) -> &mut ContainerUsage {
         let found = self.containers.iter().position(|container| *container.name == *name);
         let index = found.unwrap_or(self.containers.len());
         if found.is_none() {
             self.containers.reserve_exact(1);
-            self.containers.push(ContainerUsage { name: name.into(), kind, aggregate: new(), live: BTreeMap::new() });
+            self.containers.push(ContainerUsage { name: name.into(), kind: None, aggregate: new(), live: BTreeMap::new() });
         }
         &mut self.containers[index]
     }

@@ -285,6 +285,9 @@ pub struct UpArgs {
     /// Write lines even to a terminal
     #[arg(long)]
     pub plain: bool,
+    /// What the manager does, as for `pillion manager`; what is left out, somebody else may do here [default: all]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = Part::ALL, hide_default_value = true)]
+    pub controllers: Vec<Part>,
     /// Features to switch on or off.
     #[command(flatten)]
     pub gates: GateArgs,

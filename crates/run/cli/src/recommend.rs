@@ -14,18 +14,20 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::LimitRange;
 use kube::api::ListParams;
 use kube::core::ApiResource;
 use pillion_api::vpa::{self, VerticalPodAutoscaler, VerticalPodAutoscalerCheckpoint};
 use pillion_kinds::resource;
+use pillion_rightsize::{ContainerKind, LimitRanges};
 use pillion_rightsizer::{autoscalers, checkpoints};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use self::rows::{Row, Target, rows};
 use crate::args::{RecommendArgs, RecommendOutput};
+use crate::cluster::fleet::pods_of;
 use crate::cluster::read::{Parts, Reader, api_resource};
-use crate::{Failure, block_on, connect, print, render};
+use crate::{Failure, block_on, connect, print, render, say_warnings};
 
 /// Runs the command.
 pub(crate) fn run(args: &RecommendArgs) -> Result<(), Failure> {
@@ -58,6 +60,9 @@ pub(crate) fn run(args: &RecommendArgs) -> Result<(), Failure> {
         for autoscaler in &found.autoscalers {
             let target = target(&reader, autoscaler).await?;
             listed.extend(rows(autoscaler, &found.checkpoints, &target));
+        }
+        if args.output == RecommendOutput::Patch {
+            say_warnings(&left_out(&listed));
         }
         print(&shown(&listed, args.output)?)
     })?
@@ -97,31 +102,25 @@ async fn read(reader: &Reader, namespace: Option<&str>, name: Option<&str>) -> R
     Ok(Found { autoscalers: listed, checkpoints })
 }
 
-/// The workload of an autoscaler, and its pods.
+/// The workload of an autoscaler, its pods, and the LimitRanges that hold for them. Nothing of a target that is no workload of Kubernetes.
 async fn target(reader: &Reader, autoscaler: &VerticalPodAutoscaler) -> Result<Target, Failure> {
     let Some(reference) = &autoscaler.spec.target_ref else { return Ok(Target::default()) };
     let namespace = autoscaler.namespace();
+    let group = reference.api_version.as_deref().unwrap_or_default().split_once('/').map_or("", |(group, _)| group);
     let known = resource::all().iter().find(|known| {
         known.kind == reference.kind
-            && matches!(known.group, "apps" | "batch" | "")
+            && known.group == group
             && pillion_rightsize::WELL_KNOWN_CONTROLLERS.contains(&known.kind)
     });
     let Some(known) = known else { return Ok(Target::default()) };
     let workload = reader.get(&api_resource(known), Some(namespace), &reference.name).await?.unwrap_or_default();
-    let labels: Vec<String> = workload["spec"]["selector"]["matchLabels"]
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?)))
-        .collect();
-    if labels.is_empty() {
-        return Ok(Target { workload, pods: Vec::new() });
-    }
-    let selected = ListParams::default().labels(&labels.join(","));
-    let pods = ApiResource::erase::<Pod>(&());
-    let is_live = |pod: Value| matches!(pod["status"]["phase"].as_str(), Some("Running" | "Pending")).then_some(pod);
-    let pods = reader.list(&pods, Some(namespace), Parts::All, &selected, is_live).await?;
-    Ok(Target { workload, pods })
+    let is_live = |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Running" | "Pending"));
+    let pods = pods_of(reader, &workload).await?.into_iter().filter(is_live).collect();
+    let ranges = ApiResource::erase::<LimitRange>(&());
+    let ranges = reader.list(&ranges, Some(namespace), Parts::All, &ListParams::default(), Some).await;
+    // Who may not read them sees what is recommended without them.
+    let ranges = ranges.or_else(|error| if error.is_forbidden() { Ok(Vec::new()) } else { Err(error) })?;
+    Ok(Target { workload, pods, ranges: LimitRanges::merge(&ranges) })
 }
 
 fn shown(rows: &[Row], output: RecommendOutput) -> Result<String, Failure> {
@@ -150,22 +149,23 @@ fn csv(rows: &[Row]) -> String {
     text
 }
 
-/// One partial workload for each target, with the requests that are recommended.
+/// One partial workload for each target, with the resources that are recommended. Containers that a template does not have are left out,
+/// since applying them would add them: they are injected, or the target has no template that is known.
 fn patches(rows: &[Row]) -> Vec<Value> {
-    let mut by_workload: BTreeMap<(&str, &str, &str, &str), Vec<&Row>> = BTreeMap::new();
+    let mut by_workload: BTreeMap<(&str, &str, &str, &str), Vec<(ContainerKind, &Value)>> = BTreeMap::new();
     for row in rows {
         let key = (row.namespace.as_str(), row.api_version.as_str(), row.kind.as_str(), row.workload.as_str());
-        by_workload.entry(key).or_default().push(row);
+        if let Some((kind, patch)) = &row.patch {
+            by_workload.entry(key).or_default().push((*kind, patch));
+        }
     }
-    let patch = |((namespace, api_version, kind, name), rows): ((&str, &str, &str, &str), Vec<&Row>)| {
-        let list = |is_sidecar: bool| -> Vec<Value> {
-            let of = rows.iter().filter(|row| row.is_sidecar == is_sidecar);
-            of.map(|row| json!({"name": row.container, "resources": {"requests": row.target}})).collect()
-        };
-        let mut pod = json!({"containers": list(false)});
-        let sidecars = list(true);
-        if !sidecars.is_empty() {
-            pod["initContainers"] = json!(sidecars);
+    let patch = |((namespace, api_version, kind, name), containers): ((&str, &str, &str, &str), Vec<_>)| {
+        let mut pod = Map::new();
+        for (kind, container) in containers {
+            let list = pod.entry(ContainerKind::list(kind)).or_insert_with(|| json!([]));
+            if let Some(list) = list.as_array_mut() {
+                list.push(Value::clone(container));
+            }
         }
         let template = json!({"template": {"spec": pod}});
         let spec = if kind == "CronJob" { json!({"jobTemplate": {"spec": template}}) } else { template };
@@ -174,6 +174,16 @@ fn patches(rows: &[Row]) -> Vec<Value> {
         })
     };
     by_workload.into_iter().map(patch).collect()
+}
+
+/// What a patch leaves out, and why.
+fn left_out(rows: &[Row]) -> Vec<String> {
+    let out = rows.iter().filter(|row| row.patch.is_none());
+    out.map(|row| {
+        let (container, kind, workload) = (&row.container, &row.kind, &row.workload);
+        format!("container {container:?} is left out: the template of {kind} {workload:?} does not have it, or is not known")
+    })
+    .collect()
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use kube::{Api, ResourceExt as _};
 use pillion_clock::Clock;
 use pillion_embedded::{Containers, Embedded};
 use pillion_gates::{Gate, Gates};
-use pillion_manager::{Manager, NAMESPACE, WebhookAddress};
+use pillion_manager::{Manager, NAMESPACE, Part, WebhookAddress};
 use pillion_node::ImageMap;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch as channel;
@@ -153,7 +153,7 @@ async fn start(args: &UpArgs, home: &Home, images: ImageMap) -> Result<Embedded,
 async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Document>) -> Result<End, Failure> {
     let began = Instant::now();
     let client = engine.client();
-    let manager = start_manager(engine, args.gates.gates_of_up()).await.map_err(Failure::no)?;
+    let manager = start_manager(engine, args.gates.gates_of_up(), args.controllers.clone()).await.map_err(Failure::no)?;
     // Pods of workloads that an earlier run has kept get their sidecars, too.
     engine.start_controllers();
     default_service_account(&client).await;
@@ -218,7 +218,7 @@ fn enabled(gates: Gates) -> Option<String> {
     (!names.is_empty()).then(|| format!("feature gates: {}", names.join(", ")))
 }
 
-async fn start_manager(engine: &Embedded, gates: Gates) -> Result<Manager, String> {
+async fn start_manager(engine: &Embedded, gates: Gates, parts: Vec<Part>) -> Result<Manager, String> {
     let address = WebhookAddress::Service { namespace: NAMESPACE.to_owned(), name: SERVICE.to_owned(), port: 443 };
     let clock = engine.server().clock();
     let defaults = pillion_manager::Config::new(engine.client(), Arc::new(move || clock.now()), address);
@@ -227,7 +227,7 @@ async fn start_manager(engine: &Embedded, gates: Gates) -> Result<Manager, Strin
         updater_interval: RIGHTSIZING,
         ..defaults.rightsizing.clone()
     };
-    let config = pillion_manager::Config { gates, rightsizing, ..defaults };
+    let config = pillion_manager::Config { gates, parts, rightsizing, ..defaults };
     let manager = Manager::new(config);
     engine.server().register_webhook(&format!("https://{SERVICE}.{NAMESPACE}.svc:443"), manager.webhooks());
     manager.start().await.map_err(|error| chain(&error))?;

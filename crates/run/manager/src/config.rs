@@ -7,6 +7,7 @@ use axum::http::Uri;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use pillion_api::names;
+use pillion_api::vpa::DEFAULT_RECOMMENDER;
 use pillion_gates::Gates;
 use pillion_quantity::Quantity;
 use serde_json::{Value, json};
@@ -77,6 +78,14 @@ impl Config {
             wrap_image: None,
             max_cpu_boost: None,
             metrics: Metrics::default(),
+        }
+    }
+
+    /// The Lease that the leader of a part holds. Recommenders of different names serve different autoscalers, side by side.
+    pub fn lease(&self, part: Part) -> String {
+        match (part, self.rightsizing.recommender_name.as_str()) {
+            (Part::Recommender, name) if name != DEFAULT_RECOMMENDER => format!("{}-{name}", part.lease()),
+            _ => part.lease().to_owned(),
         }
     }
 }

@@ -7,7 +7,6 @@
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Api;
 use kube::core::{ApiResource, DynamicObject};
 use pillion_admission::follow;
@@ -16,8 +15,8 @@ use pillion_events::Recorder;
 use pillion_gates::Gate;
 use pillion_inject::has_policy;
 use pillion_rightsize::update::{RateLimit, changes_qos_class};
-use pillion_rightsize::{ContainerTarget, PodView, resource_patch};
-use serde_json::{Value, json};
+use pillion_rightsize::PodView;
+use pillion_rightsizer::{pod_reference, resize};
 
 use crate::state::Inner;
 
@@ -61,11 +60,15 @@ async fn look(
     let value = serde_json::to_value(object).map_err(kube::Error::SerdeError)?;
     let Ok(pod) = Pod::new(value) else { return Ok(()) };
     let view = PodView::new(&pod);
+    // The pod has what is set for it as a whole; so does admission leave it.
+    if view.has_pod_resources {
+        return Ok(());
+    }
     let sized = inner.rightsizing.cluster.sized_containers(&view, &config.namespace, config.gates.into());
     let targets = match follow(&pod, &catalog, |container| sized.iter().any(|it| it == container)) {
         Ok(targets) => targets,
         Err(denied) => {
-            recorder.warning(&reference(&view), "SidecarCannotFollow", denied.to_string());
+            recorder.warning(&pod_reference(&view), "SidecarCannotFollow", denied.to_string());
             return Ok(());
         }
     };
@@ -74,36 +77,15 @@ async fn look(
     }
     if changes_qos_class(&view, &targets) {
         let text = "its sidecars cannot follow the app in place: the QoS class of the pod would change";
-        recorder.warning(&reference(&view), "SidecarCannotFollow", text);
+        recorder.warning(&pod_reference(&view), "SidecarCannotFollow", text);
         return Ok(());
     }
     while let Err(pause) = limit.take((config.now)()) {
         tokio::time::sleep(Duration::try_from(pause).unwrap_or_default()).await;
     }
-    resize(inner, &view, &targets).await?;
+    resize(&config.client, &view, &targets).await?;
     let names: Vec<&str> = targets.iter().map(|target| target.container.as_str()).collect();
     let text = format!("resized {} by its resourcesPolicy, since the app was resized", names.join(", "));
-    recorder.normal(&reference(&view), "SidecarFollowsApp", text);
+    recorder.normal(&pod_reference(&view), "SidecarFollowsApp", text);
     Ok(())
-}
-
-async fn resize(inner: &Inner, pod: &PodView, targets: &[ContainerTarget]) -> Result<(), kube::Error> {
-    // Another pod of the same name must not get what was meant for this one.
-    let this_one = json!({"op": "test", "path": "/metadata/uid", "value": pod.uid});
-    let operations: Vec<Value> = std::iter::once(this_one).chain(resource_patch(pod, targets)).collect();
-    let body = serde_json::to_vec(&operations).map_err(kube::Error::SerdeError)?;
-    let path = format!("/api/v1/namespaces/{}/pods/{}/resize", pod.namespace, pod.name);
-    let request = axum::http::Request::patch(path).header("content-type", "application/json-patch+json").body(body);
-    inner.config.client.request::<Value>(request.map_err(kube::Error::HttpError)?).await.map(drop)
-}
-
-fn reference(pod: &PodView) -> ObjectReference {
-    ObjectReference {
-        api_version: Some("v1".to_owned()),
-        kind: Some("Pod".to_owned()),
-        namespace: Some(pod.namespace.clone()),
-        name: Some(pod.name.clone()),
-        uid: Some(pod.uid.clone()),
-        ..ObjectReference::default()
-    }
 }

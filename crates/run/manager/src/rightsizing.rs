@@ -48,7 +48,11 @@ fn recommend_until_dropped(
     mut is_dropped: watch::Receiver<()>,
 ) -> impl Future<Output = ()> + use<> {
     let cluster = inner.rightsizing.cluster.clone();
-    let lease = Lease { client: inner.config.client.clone(), namespace: inner.config.namespace.clone() };
+    let lease = Lease {
+        client: inner.config.client.clone(),
+        namespace: inner.config.namespace.clone(),
+        name: inner.config.lease(Part::Recommender),
+    };
     let identity = inner.config.identity.clone();
     let mut stopping = inner.stopping.subscribe();
     async move {
@@ -79,13 +83,14 @@ fn recommend_until_dropped(
 struct Lease {
     client: kube::Client,
     namespace: String,
+    name: String,
 }
 
 impl Lease {
     /// Whether nobody else has it yet.
     async fn is_held_by(&self, identity: Option<&str>) -> bool {
         let leases: Api<KubeLease> = Api::namespaced(self.client.clone(), &self.namespace);
-        let read = tokio::time::timeout(STORING, leases.get_opt(Part::Recommender.lease())).await;
+        let read = tokio::time::timeout(STORING, leases.get_opt(&self.name)).await;
         let Ok(Ok(Some(lease))) = read else { return false };
         let holder = lease.spec.and_then(|spec| spec.holder_identity);
         holder.as_deref() == identity

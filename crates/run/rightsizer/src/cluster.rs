@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::{LimitRange, Pod as KubePod};
 use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
 use kube::{Api, Client};
-use pillion_api::vpa::{Gates, VerticalPodAutoscaler};
+use pillion_api::vpa::{ContainerResourcePolicy, Gates, VerticalPodAutoscaler};
 use pillion_informer::{Cache, Failure, State};
 use pillion_rightsize::{
     LimitRanges, PodView, Workload, admits, is_target, sized_set, target_of, targeted_set, workload_of, workload_of_set,
@@ -194,13 +194,13 @@ impl Cluster {
             .filter_map(|autoscaler| sized_set(autoscaler, &config.home, config.gates))
             .collect();
         let sets_apart = Arc::new(self.sets_apart(config));
-        let mut workloads: HashMap<(String, pillion_rightsize::Owner), Option<Workload>> = HashMap::new();
+        let mut workloads: HashMap<(String, pillion_rightsize::Owner), Option<Arc<Workload>>> = HashMap::new();
         let mut found = Vec::new();
         for pod in self.inner.pods.list() {
             for (set, _) in pod.view.injected.iter().filter(|(set, _)| of_sets.contains(set.as_str())) {
                 found.push(Followed {
                     pod: Arc::clone(&pod),
-                    workload: workload_of_set(&config.home, set),
+                    workload: Arc::new(workload_of_set(&config.home, set)),
                     set: Some(set.clone()),
                     sets_apart: Arc::clone(&sets_apart),
                 });
@@ -210,7 +210,7 @@ impl Cluster {
             let workload = workloads.entry(key).or_insert_with(|| {
                 let chain = self.inner.owners.chain(&pod.view.namespace, owner);
                 let workload = workload_of(&pod.view.namespace, &chain, |workload| targets.contains_key(workload))?;
-                targets.contains_key(&workload).then_some(workload)
+                targets.contains_key(&workload).then(|| Arc::new(workload))
             });
             if let Some(workload) = workload.clone() {
                 found.push(Followed { pod, workload, set: None, sets_apart: Arc::clone(&sets_apart) });
@@ -239,7 +239,7 @@ impl Cluster {
         self.inner.pods.get(namespace, name).map(|pod| pod.view.clone())
     }
 
-    /// The containers of a pod that some autoscaler sizes.
+    /// The containers of a pod that some autoscaler sizes: not native sidecars without their gate, nor what its policy switches off.
     pub fn sized_containers(&self, pod: &PodView, home: &str, gates: Gates) -> Vec<String> {
         let mut of_pod = self.autoscalers_of_sets(home, gates);
         of_pod.retain(|autoscaler| targeted_set(autoscaler).is_some_and(|set| !pod.injected_by(set).is_empty()));
@@ -251,9 +251,14 @@ impl Cluster {
             let targeting = views.iter().filter(|view| workload.as_ref().is_some_and(|it| is_target(&view.0, it)));
             of_pod.extend(targeting.map(|view| Arc::clone(&view.0)));
         }
-        let sizing = of_pod.iter().filter(|autoscaler| admits(autoscaler));
-        let recommended = sizing.flat_map(|it| &it.status.recommendation).flat_map(|it| &it.container_recommendations);
-        recommended.map(|it| it.container_name.clone()).collect()
+        let sizing: Vec<_> = of_pod.iter().filter(|autoscaler| admits(autoscaler)).collect();
+        let is_sized = |name: &str| {
+            sizing.iter().any(|autoscaler| {
+                autoscaler.status.recommended(name).is_some()
+                    && !autoscaler.container_policy(name).is_some_and(ContainerResourcePolicy::is_off)
+            })
+        };
+        pod.sized(gates).map(|container| container.name.clone()).filter(|name| is_sized(name)).collect()
     }
 
     /// The autoscalers of SidecarSets.

@@ -129,7 +129,7 @@ pub struct UpdateRate {
     pub evictions: f64,
     /// Resizes per second; no limit at zero.
     pub resizes: f64,
-    /// How many more at once after a quiet time.
+    /// How many may be made at once after a quiet time.
     pub burst: u32,
 }
 

@@ -49,6 +49,7 @@ mod peer;
 mod recommender;
 mod references;
 mod requests;
+mod resize;
 mod resources;
 mod updater;
 
@@ -60,5 +61,7 @@ pub use metrics::Metrics;
 pub use owners::Owners;
 pub use peer::{Peer, PeerPart, Standing, until_alone, until_there};
 pub use recommender::recommend;
+pub use references::pod_reference;
+pub use resize::resize;
 pub use resources::{autoscalers, checkpoints};
 pub use updater::update;

@@ -149,7 +149,7 @@ pub async fn until_there(client: &Client, now: &Now, part: PeerPart, may_take_ov
         match Peer::find(client, part, now()).await.map(|peer| peer.obstacle(may_take_over)) {
             Ok(None) => {}
             Ok(Some(obstacle)) => {
-                tracing::warn!("standing by, and leaving VerticalPodAutoscalers alone: {obstacle}");
+                tracing::warn!("standing by in the place of {}: {obstacle}", part.deployment());
                 return;
             }
             Err(error) => tracing::debug!(%error, part = part.deployment(), "cannot read whether it runs"),

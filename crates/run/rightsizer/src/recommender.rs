@@ -6,6 +6,7 @@
 //! ```
 
 mod checkpoints;
+mod cleaning;
 mod evictions;
 mod history;
 mod horizontal;
@@ -17,6 +18,7 @@ mod prometheus;
 mod samples;
 mod status;
 mod support;
+mod template;
 mod writing;
 
 use std::collections::{HashMap, HashSet};
@@ -26,14 +28,14 @@ use futures::StreamExt as _;
 use jiff::Timestamp;
 use pillion_api::vpa::{RecommendedPodResources, VerticalPodAutoscaler};
 use pillion_informer::Change;
-use pillion_rightsize::{MemoryEviction, Missing, Stored, Workload, new_ooms, target_of};
+use pillion_rightsize::{MemoryEviction, Missing, Stored, Workload, new_ooms};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use self::history::History;
 use self::horizontal::Horizontal;
 use self::kubelets::Kubelets;
-use crate::cluster::{AutoscalerView, CachedPod, Cluster, Targets};
-use crate::config::{Config, HistorySource, UsageSource};
+use crate::cluster::{CachedPod, Cluster, Targets};
+use crate::config::{Config, UsageSource};
 use crate::definition::defined;
 use crate::owners::Scales;
 
@@ -83,14 +85,21 @@ struct Recommender<'a> {
     kubelets: Option<Kubelets>,
     /// What the checkpoints have in them, by namespace and name.
     stored: HashMap<Key, Stored>,
-    /// The workloads whose checkpoints have been read.
-    loaded: HashSet<Workload>,
+    /// The workloads whose checkpoints have been read, and of which autoscaler.
+    loaded: HashMap<Workload, String>,
+    /// Those whose pods have not been looked at since.
+    unseen: Vec<Workload>,
     /// What was recommended before this start, until history has caught up: after a whole memory window at most.
     before: HashMap<Key, (RecommendedPodResources, Timestamp)>,
     scales: Scales,
     horizontal: Horizontal,
     missing: Missing,
-    cleaned: Option<Timestamp>,
+    /// When orphans were last looked for; the first time is one interval after the start, when what was restored together is there.
+    cleaned: Timestamp,
+    /// Whether none was left then.
+    is_clean: bool,
+    /// When HorizontalPodAutoscalers were last looked at.
+    compared: Option<Timestamp>,
 }
 
 impl<'a> Recommender<'a> {
@@ -105,12 +114,15 @@ impl<'a> Recommender<'a> {
             history: History::new(config),
             kubelets,
             stored: HashMap::new(),
-            loaded: HashSet::new(),
+            loaded: HashMap::new(),
+            unseen: Vec::new(),
             before: HashMap::new(),
             scales: Scales::default(),
             horizontal: Horizontal::new(config),
             missing: Missing::default(),
-            cleaned: None,
+            cleaned: (config.now)(),
+            is_clean: false,
+            compared: None,
         }
     }
 
@@ -118,21 +130,26 @@ impl<'a> Recommender<'a> {
         let start = Instant::now();
         self.refuse_untargeted().await;
         let targets = self.targets();
-        if targets.is_empty() && self.stored.is_empty() && self.cleaned.is_some() {
+        if targets.is_empty() && self.stored.is_empty() && self.is_clean {
             return;
         }
         self.load(&targets).await;
         let now = (self.config.now)();
-        let ready: Targets = targets.iter().filter(|(it, _)| self.loaded.contains(it)).map(clone).collect();
+        let ready: Targets = targets.iter().filter(|(it, _)| self.loaded.contains_key(*it)).map(clone).collect();
         for (workload, oom) in self.history.bind(self.cluster.pods_of(&ready, self.config), &ready, now) {
             self.config.metrics.oom();
             tracing::info!(?workload, container = oom.container, "a container was OOM killed");
         }
+        self.look_at_templates().await;
         let sampled = self.sample().await;
         self.settle(&ready, &HashSet::new(), false).await;
-        if self.cleaned.is_none_or(|cleaned| now.duration_since(cleaned) >= self.config.checkpoints_gc_interval) {
-            self.cleaned = Some(now);
+        let is_due = |last: Timestamp| now.duration_since(last) >= self.config.checkpoints_gc_interval;
+        if is_due(self.cleaned) {
+            self.cleaned = now;
             self.clean(now).await;
+        }
+        if self.compared.is_none_or(is_due) {
+            self.compared = Some(now);
             self.horizontal.look(&self.config.client, ready.values().flatten()).await;
         }
         let autoscalers = ready.values().map(Vec::len).sum();
@@ -205,49 +222,6 @@ impl<'a> Recommender<'a> {
             tracing::warn!(error, "there are no new samples of usage");
         }
         counted
-    }
-
-    /// Deletes checkpoints whose autoscaler is gone, and forgets old history.
-    async fn clean(&mut self, now: Timestamp) {
-        self.history.usage.expire(now);
-        let client = &self.config.client;
-        let exists = |namespace: &str, name: &str| self.cluster.autoscalers().get(namespace, name).is_some();
-        let read = match &self.config.history {
-            HistorySource::Checkpoints => checkpoints::read(client, None).await,
-            HistorySource::Prometheus(_) => Ok(Vec::new()),
-        };
-        let read = match read {
-            Ok(read) => read,
-            Err(error) => {
-                tracing::warn!(%error, "checkpoints cannot be listed; orphans stay");
-                return;
-            }
-        };
-        for checkpoint in read {
-            let namespace = checkpoint.metadata.namespace.unwrap_or_default();
-            let name = checkpoint.metadata.name.unwrap_or_default();
-            if exists(&namespace, &checkpoint.spec.vpa_object_name) || !self.config.namespaces.has(&namespace) {
-                continue;
-            }
-            match checkpoints::delete(client, &namespace, &name).await {
-                Ok(()) => drop(self.stored.remove(&(namespace, name))),
-                Err(error) => tracing::warn!(checkpoint = name, namespace, %error, "an orphan cannot be deleted"),
-            }
-        }
-        // Whoever creates an autoscaler of the same target again starts with its history, and without its checkpoints.
-        let live: HashSet<Workload> = self
-            .cluster
-            .autoscalers()
-            .list()
-            .iter()
-            .filter_map(|view| {
-                let AutoscalerView(autoscaler) = view.as_ref();
-                target_of(autoscaler)
-            })
-            .collect();
-        self.loaded.retain(|workload| live.contains(workload) || self.history.has_pods(workload));
-        self.before.retain(|(namespace, name), _| exists(namespace, name));
-        self.missing.retain(exists);
     }
 }
 

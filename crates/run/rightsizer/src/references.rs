@@ -6,7 +6,8 @@ use pillion_api::vpa::VerticalPodAutoscaler;
 use pillion_events::reference_to;
 use pillion_rightsize::PodView;
 
-pub(crate) fn of_pod(pod: &PodView) -> ObjectReference {
+/// A pod.
+pub fn pod_reference(pod: &PodView) -> ObjectReference {
     reference_to("v1", "Pod", Some(&pod.namespace), &pod.name, Some(&pod.uid))
 }
 

@@ -1,26 +1,30 @@
 //! The updater: running pods are brought to what is recommended, in place or by eviction.
 
+mod infeasible;
+mod skips;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod as KubePod;
 use kube::Api;
 use kube::api::{DeleteParams, EvictParams, Preconditions};
-use kube::core::ApiResource;
-use pillion_api::vpa::{RecommendedPodResources, VerticalPodAutoscaler};
+use pillion_api::vpa::VerticalPodAutoscaler;
 use pillion_events::Recorder;
 use pillion_rightsize::update::{Action, Brake, EvictReason, Pass, RateLimit, Replicas, Snapshot, Step};
 use pillion_rightsize::{
-    ContainerTarget, PodView, ResizeState, Unboost, Workload, annotation_removal_patch, controlling, resource_patch,
-    without_containers,
+    ContainerTarget, PodView, Unboost, Workload, annotation_removal_patch, controlling, target_of, without_containers,
 };
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use crate::admission_lease;
+use self::infeasible::Infeasible;
+use self::skips::Skips;
 use crate::cluster::{Cluster, Followed};
 use crate::config::Config;
 use crate::definition::defined;
 use crate::metrics::{UpdateOutcome, Updated};
-use crate::{references, requests};
+use crate::resize::{patch_pod, resize};
+use crate::{admission_lease, references};
 
 /// Updates pods until dropped.
 pub async fn update(cluster: &Cluster, config: &Config) {
@@ -38,8 +42,11 @@ pub async fn update(cluster: &Cluster, config: &Config) {
         evictions: RateLimit::new(config.rate.evictions, config.rate.burst, start),
         resizes: RateLimit::new(config.rate.resizes, config.rate.burst, start),
         brakes: HashMap::new(),
-        infeasible: HashMap::new(),
+        infeasible: Infeasible::default(),
+        skips: Skips::default(),
         is_waiting: false,
+        last: None,
+        serves_resize: true,
     };
     let mut passes = interval(config.updater_interval);
     passes.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -60,44 +67,75 @@ struct Updater<'a> {
     resizes: RateLimit,
     /// By autoscaler, and the namespace of the pods.
     brakes: HashMap<(String, String, String), Brake>,
-    /// By the UID of a pod, the recommendation that its node could not do.
-    infeasible: HashMap<String, RecommendedPodResources>,
+    infeasible: Infeasible,
+    skips: Skips,
     /// Whether the log says that there is no admission controller.
     is_waiting: bool,
+    /// The last pods that were looked at in a pass that ran out of time: the next one goes on after them.
+    last: Option<PodsKey>,
+    /// Whether the API server serves `pods/resize`, as far as this pass knows.
+    serves_resize: bool,
 }
 
+/// The pods of a workload, and their namespace: a SidecarSet is injected into pods of many, and budgets and LimitRanges are those of each.
+type PodsKey = (Arc<Workload>, String);
+
 impl Updater<'_> {
+    /// Looks at every autoscaler once. A pass takes one interval at most: what is recommended, the mode and the Lease of the admission
+    /// controller are looked at again before it goes on.
     async fn pass(&mut self) {
-        let boosts = self.config.gates.cpu_startup_boost;
-        let targets = self.cluster.targets(self.config, |autoscaler| {
-            autoscaler.update_mode().updates_running_pods() || (boosts && autoscaler.has_cpu_boost())
-        });
+        let until = Instant::now() + self.config.updater_interval;
+        let targets = self.cluster.targets(self.config, |autoscaler| is_wanted(self.config, autoscaler));
         if targets.is_empty() || (self.config.needs_admission && !self.is_admission_alive().await) {
             return;
         }
-        // A SidecarSet is injected into pods of many namespaces: budgets and LimitRanges are those of each.
-        let mut pods: BTreeMap<(Workload, String), Vec<Followed>> = BTreeMap::new();
+        let mut pods: BTreeMap<PodsKey, Vec<Followed>> = BTreeMap::new();
         for followed in self.cluster.pods_of(&targets, self.config) {
             let pod = &followed.pod;
             if pod.is_bound && !pod.has_ended && !pod.is_being_deleted {
-                let key = (followed.workload.clone(), pod.view.namespace.clone());
+                let key = (Arc::clone(&followed.workload), pod.view.namespace.clone());
                 pods.entry(key).or_default().push(followed);
             }
         }
-        let uids: HashSet<&str> = pods.values().flatten().map(|it| it.pod.view.uid.as_str()).collect();
-        self.infeasible.retain(|uid, _| uids.contains(uid.as_str()));
+        let now = (self.config.now)();
+        let views: HashMap<&str, &PodView> =
+            pods.values().flatten().map(|it| (it.pod.view.uid.as_str(), &it.pod.view)).collect();
+        self.infeasible.retain(&views, now);
+        let autoscalers = targets.values().flatten();
+        let uids: HashSet<&str> = autoscalers.filter_map(|it| it.metadata.uid.as_deref()).collect();
+        self.skips.retain(|uid| views.contains_key(uid) || uids.contains(uid));
         let known: HashSet<(String, String)> = targets.values().flatten().map(|it| key(it)).collect();
         self.brakes.retain(|(namespace, name, _), _| known.contains(&(namespace.clone(), name.clone())));
-        let mut stopped = 0;
-        for ((workload, namespace), followed) in &pods {
-            let Some(autoscalers) = targets.get(workload) else { continue };
+        self.serves_resize = true;
+        let last = self.last.take();
+        let is_later = |key: &PodsKey| last.as_ref().is_none_or(|last| key > last);
+        let (later, earlier): (Vec<_>, Vec<_>) = pods.iter().partition(|(key, _)| is_later(key));
+        let mut is_late = false;
+        for (key, followed) in later.into_iter().chain(earlier) {
+            is_late = Instant::now() >= until;
+            if is_late {
+                break;
+            }
+            self.last = Some(key.clone());
+            let Some(autoscalers) = targets.get(key.0.as_ref()) else { continue };
+            let autoscalers: Vec<_> = autoscalers.iter().filter_map(|it| self.as_it_is_now(it)).collect();
             let Some(autoscaler) = controlling(autoscalers.iter().map(AsRef::as_ref)) else { continue };
             let is_left_out = |name: &str| !followed.iter().all(|it| it.has(name) || !has(&it.pod.view, name));
             let autoscaler = without_containers(autoscaler, is_left_out);
             let pods: Vec<PodView> = followed.iter().map(|it| it.pod.view.clone()).collect();
-            stopped += usize::from(self.update(&autoscaler, namespace, &pods).await);
+            self.update(&autoscaler, &key.1, &pods, until).await;
         }
-        self.config.metrics.stopped(stopped);
+        if !is_late {
+            self.last = None;
+        }
+        self.config.metrics.stopped(self.brakes.values().filter(|brake| brake.is_on()).count());
+    }
+
+    /// An autoscaler, if it still targets the same and updates pods.
+    fn as_it_is_now(&self, known: &VerticalPodAutoscaler) -> Option<Arc<VerticalPodAutoscaler>> {
+        let view = self.cluster.autoscalers().get(known.namespace(), known.name())?;
+        let is_meant = is_wanted(self.config, &view.0) && target_of(&view.0) == target_of(known);
+        is_meant.then(|| Arc::clone(&view.0))
     }
 
     async fn is_admission_alive(&mut self) -> bool {
@@ -120,8 +158,14 @@ impl Updater<'_> {
         is_alive
     }
 
-    /// Updates the pods of one autoscaler. Returns whether its evictions are stopped.
-    async fn update(&mut self, autoscaler: &VerticalPodAutoscaler, namespace: &str, pods: &[PodView]) -> bool {
+    /// Updates the pods of one autoscaler, until it is time for the next pass.
+    async fn update(
+        &mut self,
+        autoscaler: &VerticalPodAutoscaler,
+        namespace: &str,
+        pods: &[PodView],
+        until: Instant,
+    ) {
         let now = (self.config.now)();
         let mut replicas = Replicas::new();
         for owner in pods.iter().filter_map(|pod| pod.owner.as_ref()) {
@@ -129,11 +173,8 @@ impl Updater<'_> {
                 replicas.insert(owner.clone(), wanted);
             }
         }
-        if let Some(recommendation) = &autoscaler.status.recommendation {
-            for pod in pods.iter().filter(|pod| pod.resize == ResizeState::Infeasible) {
-                self.infeasible.entry(pod.uid.clone()).or_insert_with(|| recommendation.clone());
-            }
-        }
+        let recommendation = Arc::new(autoscaler.status.recommendation.clone().unwrap_or_default());
+        self.infeasible.look(pods, &recommendation);
         let brake = self.brakes.entry(brake_key(autoscaler, namespace)).or_default();
         let was_stopped = brake.is_on();
         let is_stopped = brake.look(pods, now);
@@ -144,61 +185,70 @@ impl Updater<'_> {
             self.recorder.warning(&references::of_autoscaler(autoscaler), "EvictionsStopped", text);
         }
         let ranges = self.cluster.limit_ranges(namespace);
-        let infeasible = std::mem::take(&mut self.infeasible);
-        let snapshot = Snapshot { autoscaler, pods, replicas: &replicas, ranges: &ranges, infeasible: &infeasible };
+        let infeasible = self.infeasible.of(pods);
+        let serves_resize = self.serves_resize;
+        let snapshot =
+            Snapshot { autoscaler, pods, replicas: &replicas, ranges: &ranges, infeasible: &infeasible, serves_resize };
         let mut pass = Pass::new(snapshot, &self.config.updater, self.config.gates, now);
-        let mut refused = Vec::new();
-        while let Some(step) = pass.next_step() {
+        let mut refusals: HashMap<usize, String> = HashMap::new();
+        while Instant::now() < until
+            && let Some(step) = pass.next_step()
+        {
             let Some(pod) = pods.get(step.pod) else { continue };
-            if is_stopped && matches!(step.action, Action::Evict(_)) {
+            let is_eviction = matches!(step.action, Action::Evict(_));
+            if is_stopped && is_eviction {
                 self.config.metrics.updated(Updated::Evict, UpdateOutcome::Stopped);
                 pass.failed(&step);
                 continue;
             }
-            match self.execute(autoscaler, pod, &step).await {
-                Ok(()) => {}
-                Err(error) => {
-                    let (name, namespace) = (&pod.name, &pod.namespace);
-                    tracing::warn!(pod = name, namespace, %error, "a pod could not be updated");
-                    if is_beyond_node(&error) {
-                        refused.push(pod.uid.clone());
-                    }
-                    pass.failed(&step);
+            let limit = if is_eviction { &mut self.evictions } else { &mut self.resizes };
+            if !wait(limit, self.config, until).await {
+                break;
+            }
+            let done = self.execute(autoscaler, pod, &step, refusals.get(&step.pod)).await;
+            let Err(error) = done else {
+                if matches!(step.action, Action::Resize(_)) {
+                    self.infeasible.sent(pod, &recommendation, now);
                 }
+                continue;
+            };
+            let (name, namespace) = (&pod.name, &pod.namespace);
+            tracing::warn!(pod = name, namespace, %error, "a pod could not be updated");
+            if is_beyond_node(&error) {
+                self.infeasible.refused(pod, &recommendation);
+            }
+            refusals.insert(step.pod, said(&error));
+            if matches!(step.action, Action::Resize(_)) && is_not_served(&error, pod) {
+                self.serves_resize = false;
+                pass.not_served(&step);
+            } else {
+                pass.failed(&step);
             }
         }
         for (pod, reason) in pass.skipped() {
             if let Some(pod) = pods.get(*pod) {
-                tracing::debug!(pod = pod.name, namespace = pod.namespace, %reason, "a pod is left alone");
+                self.skips.report(&self.recorder, autoscaler, pod, *reason);
             }
         }
-        drop(pass);
-        self.infeasible = infeasible;
-        for uid in refused {
-            let recommendation = autoscaler.status.recommendation.clone().unwrap_or_default();
-            self.infeasible.insert(uid, recommendation);
-        }
-        is_stopped
     }
 
+    /// Does one step. What the API server said of a resize is the reason of an eviction in its place.
     async fn execute(
         &mut self,
         autoscaler: &VerticalPodAutoscaler,
         pod: &PodView,
         step: &Step,
+        refusal: Option<&String>,
     ) -> Result<(), kube::Error> {
         let (action, done) = match &step.action {
-            Action::Resize(targets) => {
-                wait(&mut self.resizes, self.config).await;
-                (Updated::Resize, self.resize(autoscaler, pod, targets).await)
-            }
-            Action::Unboost(ended) => {
-                wait(&mut self.resizes, self.config).await;
-                (Updated::Unboost, self.unboost(pod, ended).await)
-            }
+            Action::Resize(targets) => (Updated::Resize, self.resize(autoscaler, pod, targets).await),
+            Action::Unboost(ended) => (Updated::Unboost, self.unboost(pod, ended).await),
             Action::Evict(reason) => {
-                wait(&mut self.evictions, self.config).await;
-                (Updated::Evict, self.evict(autoscaler, pod, *reason).await)
+                let reason = match (reason, refusal) {
+                    (EvictReason::ResizeFailed, Some(refusal)) => format!("{reason}: {refusal}"),
+                    _ => reason.to_string(),
+                };
+                (Updated::Evict, self.evict(autoscaler, pod, &reason).await)
             }
         };
         let outcome = if done.is_ok() { UpdateOutcome::Done } else { UpdateOutcome::Failed };
@@ -212,24 +262,24 @@ impl Updater<'_> {
         pod: &PodView,
         targets: &[ContainerTarget],
     ) -> Result<(), kube::Error> {
-        self.patch(pod, Some("resize"), &resource_patch(pod, targets)).await?;
+        resize(&self.config.client, pod, targets).await?;
         let containers: Vec<&str> = targets.iter().map(|target| target.container.as_str()).collect();
         let text =
             format!("resized {} as VerticalPodAutoscaler {} recommends", containers.join(", "), autoscaler.name());
-        self.recorder.normal(&references::of_pod(pod), "InPlaceResizedByVPA", text);
+        self.recorder.normal(&references::pod_reference(pod), "InPlaceResizedByVPA", text);
         Ok(())
     }
 
     async fn unboost(&self, pod: &PodView, ended: &Unboost) -> Result<(), kube::Error> {
-        self.patch(pod, Some("resize"), &resource_patch(pod, &ended.targets)).await?;
-        self.patch(pod, None, &annotation_removal_patch(&ended.annotations)).await
+        resize(&self.config.client, pod, &ended.targets).await?;
+        patch_pod(&self.config.client, pod, None, &annotation_removal_patch(&ended.annotations)).await
     }
 
     async fn evict(
         &mut self,
         autoscaler: &VerticalPodAutoscaler,
         pod: &PodView,
-        reason: EvictReason,
+        reason: &str,
     ) -> Result<(), kube::Error> {
         let api: Api<KubePod> = Api::namespaced(self.config.client.clone(), &pod.namespace);
         let this_one = Preconditions { uid: Some(pod.uid.clone()), resource_version: None };
@@ -238,28 +288,39 @@ impl Updater<'_> {
         api.evict(&pod.name, &parameters).await?;
         self.brakes.entry(brake_key(autoscaler, &pod.namespace)).or_default().evicted(pod, (self.config.now)());
         let text = format!("evicted for VerticalPodAutoscaler {}: {reason}", autoscaler.name());
-        self.recorder.normal(&references::of_pod(pod), "EvictedByVPA", text);
+        self.recorder.normal(&references::pod_reference(pod), "EvictedByVPA", text);
         Ok(())
-    }
-
-    async fn patch(
-        &self,
-        pod: &PodView,
-        subresource: Option<&str>,
-        operations: &[serde_json::Value],
-    ) -> Result<(), kube::Error> {
-        let path = requests::path(&ApiResource::erase::<KubePod>(&()), &pod.namespace, &pod.name, subresource);
-        // Another pod of the same name must not get what was meant for this one.
-        let this_one = serde_json::json!({"op": "test", "path": "/metadata/uid", "value": pod.uid});
-        let operations: Vec<serde_json::Value> = std::iter::once(this_one).chain(operations.iter().cloned()).collect();
-        requests::patch(&self.config.client, &path, &operations).await.map(drop)
     }
 }
 
-/// Waits until one more update is allowed.
-async fn wait(limit: &mut RateLimit, config: &Config) {
+/// Whether an autoscaler has anything for the updater to do.
+fn is_wanted(config: &Config, autoscaler: &VerticalPodAutoscaler) -> bool {
+    autoscaler.update_mode().updates_running_pods() || (config.gates.cpu_startup_boost && autoscaler.has_cpu_boost())
+}
+
+/// Waits until one more update is allowed. Returns whether that was in time.
+async fn wait(limit: &mut RateLimit, config: &Config, until: Instant) -> bool {
     while let Err(pause) = limit.take((config.now)()) {
-        tokio::time::sleep(pause.try_into().unwrap_or_default()).await;
+        let allowed = Instant::now() + pause.try_into().unwrap_or_default();
+        tokio::time::sleep_until(allowed.min(until)).await;
+        if allowed > until {
+            return false;
+        }
+    }
+    true
+}
+
+/// Whether the API server does not know the subresource. That a pod is gone, it says with the name of the pod.
+fn is_not_served(error: &kube::Error, pod: &PodView) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    status.code == 404 && status.details.as_ref().is_none_or(|details| details.name != pod.name)
+}
+
+/// What the API server said.
+fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        error => error.to_string(),
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Snapshot<'a> {
     pub ranges: &'a LimitRanges,
     /// By the UID of a pod, the recommendation that its node could not do.
     pub infeasible: &'a HashMap<String, RecommendedPodResources>,
+    /// Whether the API server serves `pods/resize`, as far as that is known.
+    pub serves_resize: bool,
 }
 
 /// What to do with one pod.
@@ -116,6 +118,10 @@ impl<'a> Pass<'a> {
         if self.gates.cpu_startup_boost && !pod.boosted.is_empty() {
             return Err(SkipReason::Boosted);
         }
+        // Admission leaves such a pod alone as well: its successor would be the same.
+        if pod.has_pod_resources {
+            return Err(SkipReason::PodResources);
+        }
         self.groups.of(pod)?;
         let capped = self.capped(pod);
         if capped.container_recommendations.is_empty() {
@@ -160,9 +166,20 @@ impl<'a> Pass<'a> {
             self.groups.change(pod, Group::give_back);
         }
         let falls_back = *self.snapshot.autoscaler.update_mode() == UpdateMode::InPlaceOrRecreate;
-        if matches!(step.action, Action::Resize(_)) && falls_back {
-            self.evictions.push_back((step.pod, EvictReason::ResizeFailed));
+        if matches!(step.action, Action::Resize(_)) {
+            match (falls_back, self.snapshot.serves_resize) {
+                (true, true) => self.evictions.push_back((step.pod, EvictReason::ResizeFailed)),
+                (true, false) => self.evictions.push_back((step.pod, EvictReason::NotServed)),
+                (false, true) => {}
+                (false, false) => self.skipped.push((step.pod, SkipReason::NotServed)),
+            }
         }
+    }
+
+    /// A resize could not be done because the API server does not serve it; nor can it for the pods that follow.
+    pub fn not_served(&mut self, step: &Step) {
+        self.snapshot.serves_resize = false;
+        self.failed(step);
     }
 
     /// The pods that were left alone so far, and why.
@@ -200,6 +217,10 @@ impl<'a> Pass<'a> {
             }
             InPlace::Resize if qos::changes_qos_class(pod, &targets) => InPlace::Evict(EvictReason::QosClass),
             InPlace::Resize if targets.is_empty() => InPlace::Skip(SkipReason::NothingChanges),
+            InPlace::Resize if !self.snapshot.serves_resize && *mode == UpdateMode::InPlace => {
+                InPlace::Skip(SkipReason::NotServed)
+            }
+            InPlace::Resize if !self.snapshot.serves_resize => InPlace::Evict(EvictReason::NotServed),
             decision => decision,
         };
         match decision {

@@ -1,7 +1,6 @@
 //! The quality-of-service class of a pod, which a resize may not change.
 
-use crate::amount::RESOURCES;
-use crate::pod::{Amounts, PodContainer, PodView};
+use crate::pod::{Amounts, PodContainer, PodView, QosShare, SpecResources};
 use crate::target::ContainerTarget;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,35 +12,29 @@ enum Qos {
 
 /// Whether the targets would give the pod another quality-of-service class.
 pub fn changes_qos_class(pod: &PodView, targets: &[ContainerTarget]) -> bool {
-    let now = |container: &PodContainer| {
-        (container.spec.requests.unwrap_or_default(), container.spec.limits.unwrap_or_default())
-    };
+    let now = |container: &PodContainer| container.spec;
     let then = |container: &PodContainer| {
-        let (requests, limits) = now(container);
+        let spec = container.spec;
         match targets.iter().find(|target| target.container == container.name) {
-            Some(target) => (over(requests, target.requests), over(limits, target.limits)),
-            None => (requests, limits),
+            Some(target) => SpecResources {
+                requests: Some(over(spec.requests.unwrap_or_default(), target.requests)),
+                limits: Some(over(spec.limits.unwrap_or_default(), target.limits)),
+            },
+            None => spec,
         }
     };
-    class(pod.containers.iter().map(now)) != class(pod.containers.iter().map(then))
+    let class = |share: &dyn Fn(&PodContainer) -> SpecResources| {
+        class(pod.containers.iter().map(share).fold(pod.init_qos, QosShare::with))
+    };
+    class(&now) != class(&then)
 }
 
 fn over(current: Amounts, target: Amounts) -> Amounts {
     Amounts { cpu: target.cpu.or(current.cpu), memory: target.memory.or(current.memory) }
 }
 
-fn class(containers: impl Iterator<Item = (Amounts, Amounts)>) -> Qos {
-    let (mut is_any_set, mut are_all_equal) = (false, true);
-    for (requests, limits) in containers {
-        for resource in RESOURCES {
-            let positive = |amounts: Amounts| amounts.get(resource).filter(|amount| !amount.is_zero());
-            let (request, limit) = (positive(requests), positive(limits));
-            is_any_set |= request.is_some() || limit.is_some();
-            // A request that is not set is the limit.
-            are_all_equal &= limit.is_some() && request.is_none_or(|request| Some(request) == limit);
-        }
-    }
-    match (is_any_set, are_all_equal) {
+fn class(share: QosShare) -> Qos {
+    match (share.is_any_set, share.are_all_guaranteed) {
         (false, _) => Qos::BestEffort,
         (true, true) => Qos::Guaranteed,
         (true, false) => Qos::Burstable,
@@ -56,8 +49,12 @@ mod tests {
     use super::*;
 
     fn changes(requests: Value, limits: Value, target: Value, target_limits: Value) -> bool {
-        let resources = json!({"requests": requests, "limits": limits});
-        let pod = Pod::new(json!({"spec": {"containers": [{"name": "a", "resources": resources}]}})).unwrap();
+        changes_beside(json!([]), requests, limits, target, target_limits)
+    }
+
+    fn changes_beside(init: Value, requests: Value, limits: Value, target: Value, target_limits: Value) -> bool {
+        let app = json!({"name": "a", "resources": {"requests": requests, "limits": limits}});
+        let pod = Pod::new(json!({"spec": {"containers": [app], "initContainers": init}})).unwrap();
         let target = ContainerTarget {
             container: "a".into(),
             requests: Amounts::of(&target),
@@ -76,5 +73,19 @@ mod tests {
         assert!(changes(both("1"), both("2"), both("2"), both("2")));
         assert!(!changes(both("1"), both("2"), both("3"), json!({})));
         assert!(!changes(json!({}), both("1"), json!({}), both("2")));
+    }
+
+    /// Kubernetes counts init containers: a pod is not Guaranteed while one of them is not, and not BestEffort while one requests anything.
+    #[test]
+    fn plain_init_containers_count_for_the_class() {
+        let both = |cpu: &str| json!({"cpu": cpu, "memory": "1Gi"});
+        let setup = |resources: Value| json!([{"name": "setup", "resources": resources}]);
+        let loose = || setup(json!({}));
+        assert!(!changes_beside(loose(), both("1"), both("1"), both("2"), json!({})), "it was Burstable before");
+        let requesting = setup(json!({"requests": {"cpu": "1"}}));
+        assert!(!changes_beside(requesting, json!({}), json!({}), json!({"cpu": "1"}), json!({})));
+        let guaranteed = setup(json!({"requests": both("1"), "limits": both("1")}));
+        assert!(changes_beside(guaranteed.clone(), both("1"), both("1"), both("2"), json!({})));
+        assert!(!changes_beside(guaranteed, both("1"), both("1"), both("2"), both("2")));
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+const NOT_SERVED: &str = "this cluster cannot resize pods in place (Kubernetes 1.33 and later can)";
+
 /// Why a pod is left alone for now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SkipReason {
@@ -9,6 +11,8 @@ pub enum SkipReason {
     NoRecommendation,
     /// Its boost is not over.
     Boosted,
+    /// Resources are set for the pod as a whole.
+    PodResources,
     /// It has no controller that would replace it.
     NoController,
     /// How many replicas it should have is not known, or none.
@@ -37,6 +41,39 @@ pub enum SkipReason {
     QosClass,
     /// The feature gate of its mode is off.
     GateOff,
+    /// The cluster cannot resize pods in place, and the mode does not evict.
+    NotServed,
+}
+
+impl SkipReason {
+    /// Whether it stays so until somebody does something about it: worth an event, where the mode resizes in place.
+    pub fn is_lasting(self) -> bool {
+        match self {
+            SkipReason::PodResources
+            | SkipReason::InfeasibleBefore
+            | SkipReason::QosClass
+            | SkipReason::GateOff
+            | SkipReason::NotServed => true,
+            SkipReason::NoRecommendation
+            | SkipReason::Boosted
+            | SkipReason::NoController
+            | SkipReason::ReplicasUnknown
+            | SkipReason::TooFewReplicas
+            | SkipReason::NoStartTime
+            | SkipReason::ShortLived
+            | SkipReason::SmallChange
+            | SkipReason::NothingChanges
+            | SkipReason::EvictionRequirements
+            | SkipReason::Budget
+            | SkipReason::Pending
+            | SkipReason::Resizing => false,
+        }
+    }
+
+    /// Whether it is the same for every pod of the autoscaler.
+    pub fn concerns_all_pods(self) -> bool {
+        matches!(self, SkipReason::GateOff | SkipReason::NotServed)
+    }
 }
 
 impl fmt::Display for SkipReason {
@@ -44,6 +81,7 @@ impl fmt::Display for SkipReason {
         f.write_str(match self {
             SkipReason::NoRecommendation => "there is no recommendation for its containers",
             SkipReason::Boosted => "its start-up boost is not over",
+            SkipReason::PodResources => "resources are set for the pod as a whole (spec.resources)",
             SkipReason::NoController => "it has no controller that would replace it",
             SkipReason::ReplicasUnknown => "its controller does not say how many replicas it wants",
             SkipReason::TooFewReplicas => "its controller has fewer pods than minReplicas",
@@ -60,6 +98,7 @@ impl fmt::Display for SkipReason {
             }
             SkipReason::QosClass => "the resize would change its QoS class",
             SkipReason::GateOff => "the feature gate InPlace is off",
+            SkipReason::NotServed => NOT_SERVED,
         })
     }
 }
@@ -79,6 +118,8 @@ pub enum EvictReason {
     ResizeFailed,
     /// A resize cannot change the quality-of-service class.
     QosClass,
+    /// The cluster cannot resize pods in place.
+    NotServed,
 }
 
 impl fmt::Display for EvictReason {
@@ -90,6 +131,7 @@ impl fmt::Display for EvictReason {
             EvictReason::InProgressTooLong => "the resize has been in progress for too long",
             EvictReason::ResizeFailed => "the resize failed",
             EvictReason::QosClass => "the resize would change its QoS class",
+            EvictReason::NotServed => NOT_SERVED,
         })
     }
 }

@@ -126,6 +126,31 @@ fn a_checkpoint_that_is_loaded_late_is_added_to_what_was_sampled() {
     assert_eq!(container.aggregate().first_sample(), Some(days(0)));
 }
 
+/// A checkpoint says neither that its container is a native sidecar nor that the template still has it.
+#[test]
+fn a_container_that_only_a_checkpoint_tells_of_is_not_sized() {
+    let mut before = usage();
+    before.add_pod("pod", &web(), [("app", ContainerKind::Regular), ("mesh", ContainerKind::NativeSidecar)], days(0));
+    before.add_cpu("pod", "app", 100, days(0)).unwrap();
+    let stored = before.containers(&web()).next().unwrap().to_checkpoint(days(0));
+    for gates in [NATIVE, Gates::NONE] {
+        let mut after = Usage::new(SampleSettings::default(), gates);
+        for name in ["app", "mesh", "legacy"] {
+            after.load_checkpoint(&web(), name, &stored).unwrap();
+        }
+        assert_eq!(names(&after), [""; 0]);
+        assert!(after.is_unseen(&web()) && after.find(&web(), "mesh").is_some());
+        after.set_kinds(&web(), |name| match name {
+            "app" => Some(ContainerKind::Regular),
+            "mesh" => Some(ContainerKind::NativeSidecar),
+            _ => None,
+        });
+        let sized: &[&str] = if gates.native_sidecar { &["app", "mesh"] } else { &["app"] };
+        assert_eq!(names(&after), sized);
+        assert!(!after.is_unseen(&web()));
+    }
+}
+
 #[test]
 fn history_expires_when_nothing_runs_for_eight_days() {
     let mut it = usage();

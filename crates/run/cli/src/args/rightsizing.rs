@@ -170,7 +170,7 @@ pub struct UpdaterArgs {
     /// Resizes in place per second at most; no limit at 0
     #[arg(long, value_name = "NUMBER", default_value_t = 10.0, allow_negative_numbers = true)]
     pub resize_rate_limit: f64,
-    /// How many more updates at once after a quiet time
+    /// How many updates may be made at once after a quiet time
     #[arg(long, value_name = "NUMBER", default_value_t = 10)]
     pub eviction_rate_burst: u32,
     /// Resizes that restart no container do not count as disruptions
@@ -188,7 +188,7 @@ pub struct UpdaterArgs {
     /// Whether pods are updated only while an admission controller renews its Lease
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     pub use_admission_controller_status: bool,
-    /// That Lease
+    /// The Lease of the admission controller that is looked at
     #[arg(long, value_name = "NAME", default_value = pillion_api::names::VPA_ADMISSION_LEASE)]
     pub admission_controller_status_lease_name: String,
     /// The namespace of that Lease

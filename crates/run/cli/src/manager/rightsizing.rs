@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use pillion_api::vpa::ResourceList;
+use pillion_rightsize::amount;
 use pillion_rightsizer::{
     Config, HistorySource, LeaseName, Namespaces, Prometheus, PrometheusLogin, UpdateRate, UsageSource,
 };
@@ -124,15 +125,15 @@ fn set_recommender(config: &mut Config, args: &RecommenderArgs) {
     estimator.memory.upper = args.recommendation_upper_bound_memory_percentile;
     estimator.cpu_confidence_interval = args.confidence_interval_cpu;
     estimator.memory_confidence_interval = args.confidence_interval_memory;
-    estimator.pod_min_millicores = whole(args.pod_recommendation_min_cpu_millicores);
-    estimator.pod_min_bytes = whole(args.pod_recommendation_min_memory_mb * 1024.0 * 1024.0);
+    estimator.pod_min_millicores = amount(args.pod_recommendation_min_cpu_millicores);
+    estimator.pod_min_bytes = amount(args.pod_recommendation_min_memory_mb * 1024.0 * 1024.0);
     let samples = &mut config.samples;
     samples.cpu_half_life = args.cpu_histogram_decay_half_life;
     samples.memory_half_life = args.memory_histogram_decay_half_life;
     samples.memory.interval = args.memory_aggregation_interval;
     samples.memory.interval_count = args.memory_aggregation_interval_count;
     samples.memory.oom_bump_up_ratio = args.oom_bump_up_ratio;
-    samples.memory.oom_min_bump_up = whole(args.oom_min_bump_up_bytes);
+    samples.memory.oom_min_bump_up = amount(args.oom_min_bump_up_bytes);
 }
 
 fn set_updater(config: &mut Config, args: &UpdaterArgs) {
@@ -159,9 +160,4 @@ fn set_updater(config: &mut Config, args: &UpdaterArgs) {
 
 fn pause(time: SignedDuration) -> Duration {
     Duration::try_from(time).unwrap_or(Duration::from_mins(1))
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "a flag that is too large becomes the largest amount")]
-fn whole(amount: f64) -> i64 {
-    amount as i64
 }

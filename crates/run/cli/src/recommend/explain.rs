@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use pillion_api::vpa::{
     Gates, RecommendedPodResources, ResourceList, VerticalPodAutoscaler, VerticalPodAutoscalerCheckpoint,
 };
+use pillion_quantity::Quantity;
 use pillion_rightsize::{
     Aggregate, Bound, Candidate, ContainerKind, EstimatorSettings, LimitRanges, PodContainer, PodView,
     RecommendationFormat, SampleSettings, cap_to_policy, container_targets, recommend, round_to_whole_cores,
@@ -42,8 +43,10 @@ pub(crate) fn text(
     let uncapped = RecommendationFormat::default().apply(&estimates);
     let mut whole = uncapped.clone();
     round_to_whole_cores(&mut whole, autoscaler);
-    let mut capped = uncapped.clone();
-    cap_to_policy(&mut capped, autoscaler.spec.resource_policy.as_ref(), &ResourceList::default());
+    let policy = autoscaler.spec.resource_policy.as_ref();
+    let (mut capped, mut capped_whole) = (uncapped.clone(), whole.clone());
+    cap_to_policy(&mut capped, policy, &ResourceList::default());
+    cap_to_policy(&mut capped_whole, policy, &ResourceList::default());
     let mut text = String::new();
     for estimate in &estimates {
         // A String takes whatever is written.
@@ -63,20 +66,39 @@ pub(crate) fn text(
                 };
                 list.get(derivation.resource.name())
             };
-            let cores = match (of(&uncapped), of(&whole)) {
-                (Some(before), Some(after)) if before != after => {
-                    format!(", {after} in whole cores with --cpu-integer-post-processor-enabled")
-                }
-                _ => String::new(),
-            };
-            let policy = match (of(&uncapped), of(&capped)) {
+            let by_policy = |before: Option<Quantity>, after: Option<Quantity>| match (before, after) {
                 (Some(before), Some(after)) if before != after => format!(", {after} by its policy"),
                 _ => String::new(),
             };
-            let _ = writeln!(text, "  {} {bound}: {derivation}{cores}{policy}", derivation.resource);
+            // The recommender rounds to whole cores first.
+            let cores = match (of(&uncapped), of(&whole)) {
+                (Some(before), Some(after)) if before != after => {
+                    let policy = by_policy(of(&whole), of(&capped_whole));
+                    format!("; with --cpu-integer-post-processor-enabled {after} in whole cores{policy}")
+                }
+                _ => String::new(),
+            };
+            let policy = by_policy(of(&uncapped), of(&capped));
+            let _ = writeln!(text, "  {} {bound}: {derivation}{policy}{cores}", derivation.resource);
+            let derived = [of(&capped), of(&capped_whole)];
+            if let Some(stated) = autoscaler.status.recommendation.as_ref().and_then(of)
+                && !derived.into_iter().flatten().any(|derived| is_near(derived, stated))
+            {
+                let _ = writeln!(
+                    text,
+                    "    the status says {stated}: the recommender has other settings or newer samples than the checkpoint, or keeps \
+                     the bounds from before its start"
+                );
+            }
         }
     }
     Ok(text)
+}
+
+/// Whether two amounts differ by less than a hundredth.
+fn is_near(one: Quantity, other: Quantity) -> bool {
+    let (one, other) = (one.nanos(), other.nanos());
+    (one - other).unsigned_abs().saturating_mul(100) <= one.unsigned_abs().max(other.unsigned_abs())
 }
 
 /// What a pod gets of it: the recommendation within LimitRanges, policy and the pod's own limits, and limits in proportion.

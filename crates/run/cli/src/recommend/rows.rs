@@ -2,13 +2,16 @@
 
 use pillion_api::pod::Pod;
 use pillion_api::vpa::{
-    RecommendedContainerResources, ResourceList, VerticalPodAutoscaler, VerticalPodAutoscalerCheckpoint,
+    Gates, RecommendedContainerResources, ResourceList, VerticalPodAutoscaler, VerticalPodAutoscalerCheckpoint,
 };
 use pillion_api::workload::pod_template;
 use pillion_quantity::{Format, Quantity};
-use pillion_rightsize::{ContainerKind, PodContainer, PodView};
+use pillion_rightsize::{ContainerKind, ContainerTarget, LimitRanges, PodContainer, PodView, container_targets};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+/// What is recommended for native sidecars is for the template as well.
+const SIDECARS: Gates = Gates { native_sidecar: true, ..Gates::NONE };
 
 /// The columns of a table.
 pub(super) const HEADER: [&str; 12] = [
@@ -26,20 +29,30 @@ pub(super) const HEADER: [&str; 12] = [
     "REASON",
 ];
 
-/// The workload that an autoscaler targets.
+/// The workload that an autoscaler targets. `Null` if it is not known.
 #[derive(Debug, Default)]
 pub(super) struct Target {
     pub(super) workload: Value,
     pub(super) pods: Vec<Value>,
+    pub(super) ranges: LimitRanges,
 }
 
 impl Target {
+    fn is_known(&self) -> bool {
+        self.workload.is_object()
+    }
+
+    /// A pod as the template has it, without what is injected.
+    fn template(&self) -> Option<PodView> {
+        let template = self.workload.pointer(pod_template(&self.workload)?)?;
+        Some(PodView::new(&Pod::new(template.clone()).ok()?))
+    }
+
     /// What the containers are and request: in the newest pod, or in the template while there is none.
     pub(super) fn containers(&self) -> Vec<PodContainer> {
         let newest = self.pods.iter().max_by_key(|pod| pod["metadata"]["creationTimestamp"].as_str());
-        let template = pod_template(&self.workload).and_then(|path| self.workload.pointer(path));
-        let pod = newest.or(template).and_then(|pod| Pod::new(pod.clone()).ok());
-        pod.map(|pod| PodView::new(&pod).containers.to_vec()).unwrap_or_default()
+        let newest = newest.and_then(|pod| Some(PodView::new(&Pod::new(pod.clone()).ok()?)));
+        newest.or_else(|| self.template()).map(|pod| pod.containers.to_vec()).unwrap_or_default()
     }
 
     fn replicas(&self) -> i128 {
@@ -61,7 +74,10 @@ pub(super) struct Row {
     pub(super) workload: String,
     pub(super) container: String,
     /// Whether it is a native sidecar.
-    pub(super) is_sidecar: bool,
+    is_sidecar: bool,
+    /// The container as a patch of the template has it, if the template has the container.
+    #[serde(skip)]
+    pub(super) patch: Option<(ContainerKind, Value)>,
     current: ResourceList,
     pub(super) target: ResourceList,
     lower_bound: ResourceList,
@@ -105,6 +121,13 @@ pub(super) fn rows(
 ) -> Vec<Row> {
     let reference = autoscaler.spec.target_ref.clone().unwrap_or_default();
     let containers = target.containers();
+    let template = target.template();
+    let patched = template.as_ref().map(|template| container_targets(autoscaler, template, &target.ranges, SIDECARS));
+    let patch = |name: &str| {
+        let container = template.as_ref()?.containers.iter().find(|container| container.name == name)?;
+        let resources = patched.as_ref()?.iter().find(|target| target.container == name)?;
+        Some((container.kind, patch(resources)))
+    };
     let row = |recommended: &RecommendedContainerResources| {
         let name = &recommended.container_name;
         let container = containers.iter().find(|container| container.name == *name);
@@ -121,9 +144,10 @@ pub(super) fn rows(
             kind: reference.kind.clone(),
             workload: reference.name.clone(),
             container: name.clone(),
+            patch: patch(name),
             is_sidecar: container.is_some_and(|container| container.kind == ContainerKind::NativeSidecar),
             saves: saves(&current, &recommended.target, target.replicas()),
-            reason: reason(autoscaler, recommended, &current),
+            reason: reason(autoscaler, recommended, container, target.is_known()),
             current,
             target: recommended.target.clone(),
             lower_bound: recommended.lower_bound.clone().unwrap_or_default(),
@@ -144,18 +168,34 @@ fn saves(current: &ResourceList, target: &ResourceList, replicas: i128) -> Resou
     target.iter().filter_map(saved).collect()
 }
 
+/// A container of a template with the resources that it should have.
+fn patch(target: &ContainerTarget) -> Value {
+    let mut resources = json!({"requests": ResourceList::from(target.requests)});
+    if !target.limits.is_empty() {
+        resources["limits"] = json!(ResourceList::from(target.limits));
+    }
+    json!({"name": target.container, "resources": resources})
+}
+
 /// Why the target is what it is, and whether pods are brought to it.
 fn reason(
     autoscaler: &VerticalPodAutoscaler,
     recommended: &RecommendedContainerResources,
-    current: &ResourceList,
+    container: Option<&PodContainer>,
+    is_known: bool,
 ) -> String {
     let mut reasons = Vec::new();
     if recommended.uncapped_target.as_ref().is_some_and(|uncapped| *uncapped != recommended.target) {
         reasons.push("capped by its policy".to_owned());
     }
     let bound = |list: &Option<ResourceList>, resource: &str| list.as_ref().and_then(|list| list.get(resource));
-    for (resource, _) in recommended.target.iter() {
+    match container {
+        None if !is_known => reasons.push("current requests are not known".to_owned()),
+        None => reasons.push("the pods do not have this container".to_owned()),
+        Some(_) => {}
+    }
+    let current: Option<ResourceList> = container.map(|container| container.requests.into());
+    for (current, (resource, _)) in current.iter().flat_map(|it| recommended.target.iter().map(move |each| (it, each))) {
         let Some(request) = current.get(resource) else {
             reasons.push(format!("no {resource} request"));
             continue;

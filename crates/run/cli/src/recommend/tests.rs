@@ -30,7 +30,12 @@ fn target() -> Target {
         })
     };
     let pods = vec![pod("2026-01-01T00:00:00Z", "9"), pod("2026-01-02T00:00:00Z", "300m")];
-    Target { workload: json!({"kind": "Deployment"}), pods }
+    let template = json!({"spec": {
+        "containers": [{"name": "app", "resources": resources("100m", "100Mi")}],
+        "initContainers": [{"name": "mesh", "restartPolicy": "Always", "resources": resources("10m", "1Gi")}]
+    }});
+    let workload = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": template}});
+    Target { workload, pods, ..Target::default() }
 }
 
 fn checkpoint() -> VerticalPodAutoscalerCheckpoint {
@@ -89,6 +94,97 @@ fn a_patch_has_the_requests_of_containers_and_native_sidecars() {
             "initContainers": [{"name": "mesh", "resources": {"requests": {"cpu": "50m"}}}]
         })
     );
+}
+
+/// Applied on the server, a container that the template does not have would be a new one, without an image.
+#[test]
+fn a_patch_leaves_out_what_the_template_does_not_have() {
+    let mut target = target();
+    target.workload["spec"]["template"]["spec"]["initContainers"] = json!([]);
+    let rows = rows(&autoscaler("Off"), &[], &target);
+    assert_eq!(rows.len(), 2, "the pods have it");
+    let patch = &patches(&rows)[0]["spec"]["template"]["spec"];
+    assert_eq!(patch.as_object().unwrap().keys().collect::<Vec<_>>(), ["containers"]);
+    let warnings = left_out(&rows);
+    assert_eq!(warnings.len(), 1);
+    assert!(warnings[0].starts_with(r#"container "mesh" is left out: the template of Deployment "web""#), "{warnings:?}");
+}
+
+/// Requests above the limits of the template would be refused.
+#[test]
+fn a_patch_keeps_limits_in_proportion_and_within_limit_ranges() {
+    let mut target = target();
+    let app = &mut target.workload["spec"]["template"]["spec"]["containers"][0];
+    app["resources"]["limits"] = json!({"cpu": "200m"});
+    let of = |autoscaler: &VerticalPodAutoscaler, target: &Target| {
+        patches(&rows(autoscaler, &[], target))[0]["spec"]["template"]["spec"]["containers"][0]["resources"].clone()
+    };
+    let requests = json!({"cpu": "250m", "memory": "200Mi"});
+    assert_eq!(of(&autoscaler("Off"), &target), json!({"requests": requests, "limits": {"cpu": "500m"}}));
+    let range = json!({"spec": {"limits": [{"type": "Container", "max": {"cpu": "300m"}}]}});
+    target.ranges = LimitRanges::merge([&range]);
+    assert_eq!(of(&autoscaler("Off"), &target)["limits"], json!({"cpu": "300m"}));
+}
+
+#[test]
+fn of_a_target_that_is_not_known_nothing_is_said_about_requests() {
+    let mut of_set = autoscaler("Off");
+    of_set.spec.target_ref = Some(
+        serde_json::from_value(json!({"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "name": "logs"}))
+            .unwrap(),
+    );
+    let rows = rows(&of_set, &[], &Target::default());
+    let text = shown(&rows, RecommendOutput::Csv).unwrap();
+    assert!(text.contains(r#"-,-,"capped by its policy, current requests are not known, mode Off""#), "{text}");
+    assert_eq!(patches(&rows), [Value::Null; 0]);
+    assert_eq!(left_out(&rows).len(), 2);
+}
+
+/// The selector of a Deployment may have expressions only, and a ReplicationController has labels alone: pods are known by their controllers.
+#[tokio::test(start_paused = true)]
+async fn the_pods_of_a_target_are_those_that_it_controls() {
+    let server = pillion_apiserver::ApiServer::new(pillion_apiserver::Config::in_memory());
+    server.bootstrap().await.unwrap();
+    let client = kube::Client::new(server.router(), "default");
+    let create = async |path: &str, object: Value| -> Value {
+        let request = axum::http::Request::post(path).header("content-type", "application/json");
+        client.request(request.body(serde_json::to_vec(&object).unwrap()).unwrap()).await.unwrap()
+    };
+    create("/api/v1/namespaces/default/serviceaccounts", json!({"metadata": {"name": "default"}})).await;
+    let spec = json!({"containers": [{"name": "app", "image": "x"}]});
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": spec});
+    let selector = json!({"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]});
+    let set = json!({"metadata": {"name": "web"}, "spec": {"serviceName": "web", "selector": selector, "template": template}});
+    let set = create("/apis/apps/v1/namespaces/default/statefulsets", set).await;
+    let old = json!({"metadata": {"name": "old"}, "spec": {"selector": {"app": "web"}, "template": template}});
+    let old = create("/api/v1/namespaces/default/replicationcontrollers", old).await;
+    for (owner, kind, version) in [(&set, "StatefulSet", "apps/v1"), (&old, "ReplicationController", "v1")] {
+        let metadata = &owner["metadata"];
+        let owner = json!({"apiVersion": version, "kind": kind, "name": metadata["name"], "uid": metadata["uid"], "controller": true});
+        let name = format!("{}-0", metadata["name"].as_str().unwrap());
+        let metadata = json!({"name": name, "labels": {"app": "web"}, "ownerReferences": [owner]});
+        create("/api/v1/namespaces/default/pods", json!({"metadata": metadata, "spec": spec})).await;
+    }
+    let reader = Reader::new(client.clone());
+    for (version, kind, name) in [("apps/v1", "StatefulSet", "web"), ("v1", "ReplicationController", "old")] {
+        let mut autoscaler = autoscaler("Off");
+        autoscaler.metadata.namespace = Some("default".into());
+        let reference = json!({"apiVersion": version, "kind": kind, "name": name});
+        autoscaler.spec.target_ref = Some(serde_json::from_value(reference).unwrap());
+        let target = super::target(&reader, &autoscaler).await.unwrap_or_default();
+        let names: Vec<&Value> = target.pods.iter().map(|pod| &pod["metadata"]["name"]).collect();
+        assert_eq!(names, [&json!(format!("{name}-0"))], "{kind}");
+    }
+}
+
+#[test]
+fn a_number_that_the_status_does_not_have_is_pointed_out() {
+    let text = explain::text(&autoscaler("Off"), &[checkpoint()], &target().containers()).unwrap();
+    assert!(text.contains("    the status says 250m: the recommender has other settings or newer samples"), "{text}");
+    let mut agreed = autoscaler("Off");
+    agreed.status.recommendation = None;
+    let text = explain::text(&agreed, &[checkpoint()], &target().containers()).unwrap();
+    assert!(!text.contains("the status says"), "{text}");
 }
 
 #[test]

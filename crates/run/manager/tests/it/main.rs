@@ -13,7 +13,6 @@ mod pods;
 mod quiet;
 mod registration;
 mod repair;
-mod rightsizing;
 mod sidecarsets;
 mod take_over;
 mod tls;

@@ -14,7 +14,7 @@ pub(crate) type Targets = HashMap<Workload, Vec<Arc<VerticalPodAutoscaler>>>;
 /// A pod that an autoscaler follows, or the part of it that it follows.
 pub(crate) struct Followed {
     pub(crate) pod: Arc<CachedPod>,
-    pub(crate) workload: Workload,
+    pub(crate) workload: Arc<Workload>,
     /// The SidecarSet whose containers are followed; without one, the containers that no other autoscaler sizes.
     pub(crate) set: Option<String>,
     /// The SidecarSets that have an autoscaler of their own.
@@ -26,7 +26,7 @@ impl Followed {
     pub(crate) fn with(&self, pod: Arc<CachedPod>) -> Followed {
         Followed {
             pod,
-            workload: self.workload.clone(),
+            workload: Arc::clone(&self.workload),
             set: self.set.clone(),
             sets_apart: Arc::clone(&self.sets_apart),
         }

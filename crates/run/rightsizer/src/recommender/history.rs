@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use pillion_api::vpa::{Gates, VerticalPodAutoscalerCheckpoint};
 use pillion_rightsize::{
-    CheckpointError, ContainerKind, MemoryEviction, NewOom, Stored, Usage, Workload, controlling, new_ooms,
+    CheckpointError, ContainerKind, MemoryEviction, NewOom, Stored, Usage, Workload, amount, controlling, new_ooms,
 };
 
 use super::samples::{Sample, pod_key};
@@ -26,6 +26,8 @@ pub(crate) struct History {
     /// Up to when the OOM kills of a container are in its checkpoint.
     known: HashMap<(Workload, String), Timestamp>,
     key: String,
+    /// How often pods were bound.
+    pass: u64,
 }
 
 struct Bound {
@@ -77,11 +79,6 @@ fn add(usage: &mut Usage, key: &str, sample: &Sample<'_>) -> bool {
     added.is_ok()
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "a float that is too large becomes the largest amount")]
-fn whole(amount: f64) -> i64 {
-    amount as i64
-}
-
 impl History {
     pub(crate) fn new(config: &Config) -> History {
         History {
@@ -92,6 +89,7 @@ impl History {
             parts: HashMap::new(),
             known: HashMap::new(),
             key: String::new(),
+            pass: 0,
         }
     }
 
@@ -113,14 +111,19 @@ impl History {
         self.usage.load_checkpoint(workload, container, &checkpoint.status)?;
         let at = checkpoint.status.last_update_time.as_ref().map_or(Timestamp::UNIX_EPOCH, |time| time.0);
         self.known.insert((workload.clone(), container.clone()), at);
-        let loaded = self.usage.containers(workload).find(|usage| usage.name() == container);
-        let stored = loaded.map(|usage| Stored::of(usage, at));
+        let stored = self.usage.find(workload, container).map(|usage| Stored::of(usage, at));
         Ok(stored.unwrap_or(Stored { at, samples: checkpoint.status.total_samples_count, last_change: None }))
     }
 
     /// Follows exactly these pods from now on. Returns the OOM kills that are new.
-    pub(crate) fn bind(&mut self, pods: Vec<Followed>, targets: &Targets, now: Timestamp) -> Vec<(Workload, NewOom)> {
-        let pass = self.pods.values().map(|bound| bound.pass).max().unwrap_or_default() + 1;
+    pub(crate) fn bind(
+        &mut self,
+        pods: Vec<Followed>,
+        targets: &Targets,
+        now: Timestamp,
+    ) -> Vec<(Arc<Workload>, NewOom)> {
+        self.pass += 1;
+        let pass = self.pass;
         let mut kills = Vec::new();
         for followed in pods.into_iter().filter(|it| !it.pod.has_ended && it.pod.is_bound) {
             let key = key_of(&followed);
@@ -163,7 +166,7 @@ impl History {
             let (followed, pass) = (bound.followed.with(Arc::clone(pod)), bound.pass);
             kills.extend(self.bind_one(key, followed, pass, now));
         }
-        kills.into_iter().map(|(workload, _)| workload).collect()
+        kills.into_iter().map(|(workload, _)| (*workload).clone()).collect()
     }
 
     /// The kubelet evicted a pod because this container used so much memory. Returns the workloads that learn from it.
@@ -172,7 +175,7 @@ impl History {
         for key in self.keys(&eviction.namespace, &eviction.pod) {
             let counted = self.usage.record_oom(&key, &eviction.container, eviction.used, eviction.at);
             if let (Ok(()), Some(bound)) = (counted, self.pods.get(&key)) {
-                learned.push(bound.followed.workload.clone());
+                learned.push((*bound.followed.workload).clone());
             }
         }
         learned
@@ -185,7 +188,7 @@ impl History {
         parts.chain([key.clone()]).collect()
     }
 
-    fn bind_one(&mut self, key: String, followed: Followed, pass: u64, now: Timestamp) -> Vec<(Workload, NewOom)> {
+    fn bind_one(&mut self, key: String, followed: Followed, pass: u64, now: Timestamp) -> Vec<(Arc<Workload>, NewOom)> {
         let before = self.pods.get(&key).map(|bound| &bound.followed);
         let old = before.map(|followed| &followed.pod.view);
         let is_another = old.is_some_and(|old| old.uid != followed.pod.view.uid);
@@ -193,9 +196,9 @@ impl History {
             // Another pod of the same name: a new container begins a new memory window.
             self.usage.remove_pod(&key);
         }
-        let (pod, workload) = (&followed.pod, followed.workload.clone());
+        let (pod, workload) = (&followed.pod, Arc::clone(&followed.workload));
         self.usage.add_pod(&key, &workload, containers(&followed), now);
-        let known = |container: &str| self.known.get(&(workload.clone(), container.to_owned())).copied();
+        let known = |container: &str| self.known.get(&((*workload).clone(), container.to_owned())).copied();
         let mut kills = new_ooms(old, &pod.view, self.gates, known);
         kills.retain(|kill| followed.has(&kill.container));
         for kill in &kills {
@@ -207,7 +210,7 @@ impl History {
             self.count(&old.followed.workload, false);
         }
         self.count(&workload, true);
-        kills.into_iter().map(|kill| (workload.clone(), kill)).collect()
+        kills.into_iter().map(|kill| (Arc::clone(&workload), kill)).collect()
     }
 
     /// Adds what was measured of a pod before this start. A pod that runs is bound later, and goes on from here.
@@ -219,10 +222,10 @@ impl History {
         self.usage.add_pod(&key, &pod.workload, [(pod.container, pod.kind)], now);
         let mut counted = 0;
         for (at, cores) in pod.cpu {
-            counted += u64::from(self.usage.add_cpu(&key, pod.container, whole(cores * 1000.0), *at).is_ok());
+            counted += u64::from(self.usage.add_cpu(&key, pod.container, amount(cores * 1000.0), *at).is_ok());
         }
         for (at, bytes) in pod.memory {
-            counted += u64::from(self.usage.add_memory(&key, pod.container, whole(*bytes), *at).is_ok());
+            counted += u64::from(self.usage.add_memory(&key, pod.container, amount(*bytes), *at).is_ok());
         }
         if is_gone {
             self.usage.remove_pod(&key);
@@ -244,10 +247,12 @@ impl History {
     }
 
     fn count(&mut self, workload: &Workload, more: bool) {
-        let count = self.counts.entry(workload.clone()).or_default();
-        *count = if more { *count + 1 } else { count.saturating_sub(1) };
-        if *count == 0 {
-            self.counts.remove(workload);
+        match self.counts.get_mut(workload) {
+            Some(count) if more => *count += 1,
+            Some(count) if *count > 1 => *count -= 1,
+            Some(_) => drop(self.counts.remove(workload)),
+            None if more => drop(self.counts.insert(workload.clone(), 1)),
+            None => {}
         }
     }
 }

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
+use pillion_rightsize::amount;
 use tokio::time::Instant;
 
 use super::samples::Sample;
@@ -53,6 +54,10 @@ impl Kubelets {
         let asked = self.nodes.iter().map(|(name, (_, kubelet))| ask(name.clone(), kubelet.clone()).boxed());
         let asked: Vec<_> = asked.collect();
         let answers: Vec<Result<String, String>> = stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
+        // A node that is gone, or whose kubelet does not answer, costs the longest time in one pass and not in every one.
+        if answers.iter().any(Result::is_err) {
+            self.listed = None;
+        }
         let all_failed = !answers.is_empty() && answers.iter().all(Result::is_err);
         if all_failed && let Some(Err(error)) = answers.first() {
             return Err(format!("no kubelet answers: {error}"));
@@ -83,7 +88,7 @@ impl Kubelets {
             at: line.at,
         };
         if line.is_memory {
-            sample.bytes = Some(whole(line.value));
+            sample.bytes = Some(amount(line.value));
             return Some(sample);
         }
         let key = format!("{}/{}/{}", line.namespace, line.pod, line.container);
@@ -94,7 +99,7 @@ impl Kubelets {
         if passed <= 0.0 || line.value < before.seconds {
             return None;
         }
-        sample.millicores = Some(whole(((line.value - before.seconds) / passed * 1000.0).ceil()));
+        sample.millicores = Some(amount(((line.value - before.seconds) / passed * 1000.0).ceil()));
         Some(sample)
     }
 
@@ -103,13 +108,19 @@ impl Kubelets {
         let listed =
             nodes.list(&ListParams::default()).await.map_err(|error| format!("nodes cannot be listed: {error}"))?;
         let mut old = std::mem::take(&mut self.nodes);
-        for node in listed.items {
+        for node in listed.items.into_iter().filter(|node| !is_lost(node)) {
             let Some(address) = address(&node) else { continue };
             let name = node.name_any();
             let kept = old.remove(&name).filter(|(known, _)| *known == address);
             let kubelet = match kept {
                 Some((_, kubelet)) => kubelet,
-                None => self.connect(&address).map_err(|error| format!("node {name:?}: {error}"))?,
+                None => match self.connect(&address) {
+                    Ok(kubelet) => kubelet,
+                    Err(error) => {
+                        tracing::warn!(node = name, error, "the kubelet's metrics cannot be read");
+                        continue;
+                    }
+                },
             };
             self.nodes.insert(name, (address, kubelet));
         }
@@ -149,6 +160,12 @@ fn address(node: &Node) -> Option<String> {
     Some(format!("https://{host}:{port}"))
 }
 
+/// Whether the node controller has lost contact with the kubelet.
+fn is_lost(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+    conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "Unknown")
+}
+
 fn explain(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if status.code == 403 => {
@@ -170,13 +187,6 @@ fn explain(error: &kube::Error) -> String {
             text
         }
     }
-}
-
-/// A number of a metric as a whole one.
-fn whole(value: f64) -> i64 {
-    #[expect(clippy::cast_possible_truncation, reason = "a number that is too large becomes the largest")]
-    let whole = value as i64;
-    whole
 }
 
 /// A line about a container: `name{container="…",namespace="…",pod="…"} value milliseconds`.
@@ -273,5 +283,56 @@ mod tests {
         .unwrap();
         assert_eq!(address(&node).as_deref(), Some("https://[fd00::1]:10255"));
         assert_eq!(address(&Node::default()), None);
+    }
+
+    /// A kubelet that vouches for itself, and one that somebody else vouches for.
+    #[tokio::test]
+    async fn the_certificate_of_a_kubelet_is_checked() {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let other = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("https://{}", listener.local_addr().unwrap());
+        let answer = axum::routing::get(|| async { "pod_memory_working_set_bytes 1" });
+        let router = axum::Router::new().route("/metrics/resource", answer);
+        let tls = pillion_serve::tls(&own.cert.pem(), &own.signing_key.serialize_pem()).unwrap();
+        let server = pillion_serve::Server::new(listener, router).unwrap().with_tls(tokio::sync::watch::channel(tls).1);
+        tokio::spawn(server.run());
+        let client = {
+            let server = pillion_apiserver::ApiServer::new(pillion_apiserver::Config::in_memory());
+            Client::new(server.router(), "default")
+        };
+        let asked_by_who_trusts = async |certificate: &rcgen::Certificate| {
+            let mut kubelets = kubelets();
+            kubelets.config.root_cert = Some(vec![certificate.der().to_vec()]);
+            let kubelet = kubelets.connect(&address).unwrap();
+            kubelets.nodes.insert("one".to_owned(), (address.clone(), kubelet));
+            kubelets.listed = Some(Instant::now());
+            kubelets.read(&client).await
+        };
+        assert_eq!(asked_by_who_trusts(&own.cert).await.unwrap(), ["pod_memory_working_set_bytes 1"]);
+        let error = asked_by_who_trusts(&other.cert).await.unwrap_err();
+        assert!(error.starts_with("no kubelet answers: ") && error.contains("certificate"), "{error}");
+        assert!(error.ends_with("--kubelet-certificate-authority"), "{error}");
+    }
+
+    /// One whose address nobody can use, one that the node controller has lost, and a good one.
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_cannot_be_asked_does_not_stop_the_others() {
+        let server = pillion_apiserver::ApiServer::new(pillion_apiserver::Config::in_memory());
+        server.bootstrap().await.unwrap();
+        let client = Client::new(server.router(), "default");
+        for (name, host, ready) in
+            [("bad", "not a host", "True"), ("good", "127.0.0.1", "True"), ("lost", "127.0.0.1", "Unknown")]
+        {
+            let status = json!({
+                "addresses": [{"type": "InternalIP", "address": host}], "conditions": [{"type": "Ready", "status": ready}]
+            });
+            let node: Node = serde_json::from_value(json!({"metadata": {"name": name}, "status": status})).unwrap();
+            Api::all(client.clone()).create(&kube::api::PostParams::default(), &node).await.unwrap();
+        }
+        let mut kubelets = kubelets();
+        kubelets.list(&client).await.unwrap();
+        assert_eq!(kubelets.nodes.keys().collect::<Vec<_>>(), ["good"]);
     }
 }

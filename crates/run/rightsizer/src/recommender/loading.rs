@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use futures::{FutureExt as _, StreamExt as _, stream};
 use pillion_api::vpa::VerticalPodAutoscaler;
 use pillion_rightsize::{Workload, controlling};
 
+use super::template::Template;
 use super::{Key, Recommender, checkpoints, clone, past};
 use crate::cluster::Targets;
 use crate::config::HistorySource;
@@ -15,7 +17,7 @@ impl Recommender<'_> {
         match &self.config.history {
             HistorySource::Checkpoints => self.load_checkpoints(targets).await,
             HistorySource::Prometheus(prometheus) => {
-                let new: Targets = targets.iter().filter(|(it, _)| !self.loaded.contains(*it)).map(clone).collect();
+                let new: Targets = targets.iter().filter(|(it, _)| !self.loaded.contains_key(*it)).map(clone).collect();
                 if new.is_empty() {
                     return;
                 }
@@ -31,18 +33,37 @@ impl Recommender<'_> {
 
     /// A workload has its history. What was recommended before this start bounds what is recommended now.
     fn begin(&mut self, workload: Workload, autoscaler: Option<&VerticalPodAutoscaler>) {
-        let before = autoscaler.and_then(|it| Some((it.name().to_owned(), it.status.recommendation.clone()?)));
-        if let Some((name, before)) = before {
-            self.before.insert((workload.namespace.clone(), name), (before, (self.config.now)()));
+        let name = autoscaler.map(|it| it.name().to_owned()).unwrap_or_default();
+        if let Some(before) = autoscaler.and_then(|it| it.status.recommendation.clone()) {
+            self.before.insert((workload.namespace.clone(), name.clone()), (before, (self.config.now)()));
         }
-        self.loaded.insert(workload);
+        self.unseen.push(workload.clone());
+        self.loaded.insert(workload, name);
+    }
+
+    /// Reads from templates what the containers are that only checkpoints tell of: their workloads have no pod at the moment.
+    pub(super) async fn look_at_templates(&mut self) {
+        let unseen = std::mem::take(&mut self.unseen);
+        let unseen: Vec<Workload> = unseen.into_iter().filter(|it| self.history.usage.is_unseen(it)).collect();
+        let (cluster, config) = (self.cluster, self.config);
+        let reads = unseen.into_iter().map(|workload| {
+            async move { (Template::read(cluster, config, &workload).await, workload) }.boxed()
+        });
+        let read: Vec<_> = stream::iter(reads).buffer_unordered(config.update_workers.max(1)).collect().await;
+        for (template, workload) in read {
+            let Some(template) = template else { continue };
+            let containers = &template.pod.containers;
+            let kind = |name: &str| containers.iter().find(|it| it.name == name).map(|it| it.kind);
+            self.history.usage.set_kinds(&workload, kind);
+        }
     }
 
     async fn load_checkpoints(&mut self, targets: &Targets) {
         let new: Vec<(&Workload, &VerticalPodAutoscaler)> = targets
             .iter()
-            .filter(|(workload, _)| !self.loaded.contains(*workload))
             .filter_map(|(workload, autoscalers)| Some((workload, controlling(autoscalers.iter().map(AsRef::as_ref))?)))
+            // Another autoscaler than before has checkpoints of its own.
+            .filter(|(workload, autoscaler)| self.loaded.get(*workload).is_none_or(|name| name != autoscaler.name()))
             .collect();
         let namespaces: BTreeSet<&str> = new.iter().map(|(workload, _)| workload.namespace.as_str()).collect();
         let client = &self.config.client;

@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use pillion_api::pod::Pod;
-use pillion_api::workload::pod_template;
 use pillion_patch::selector::Selector;
-use pillion_rightsize::{ContainerKind, Owner, PodView, Workload};
+use pillion_rightsize::{ContainerKind, Workload};
 use serde_json::Value;
 
 use super::history::{History, PastPod, Place};
 use super::prometheus::{self, Past, Series, sanitized};
+use super::template::Template;
 use crate::cluster::{Cluster, Targets};
 use crate::config::{Config, Prometheus};
 
@@ -42,7 +41,7 @@ pub(super) async fn load(
         }
     }
     let is_read = |workload: &Workload| {
-        let mut pods = followed.iter().filter(|it| it.workload == *workload);
+        let mut pods = followed.iter().filter(|it| *it.workload == *workload);
         !unread.contains(&workload.namespace) && !pods.any(|it| unread.contains(&it.pod.view.namespace))
     };
     let loaded: Vec<Workload> = new.keys().filter(|workload| is_read(workload)).cloned().collect();
@@ -57,7 +56,7 @@ pub(super) async fn load(
             let of = |all: &'_ [Series]| points(all, &it.pod.view.name, &container.name);
             let pod = PastPod {
                 place: Place::Running(it),
-                workload: it.workload.clone(),
+                workload: (*it.workload).clone(),
                 container: &container.name,
                 kind: container.kind,
                 cpu: &of(&past.cpu),
@@ -91,11 +90,8 @@ struct Former {
 impl Former {
     /// `None` for a workload without a selector: its past pods cannot be identified.
     async fn read(cluster: &Cluster, config: &Config, workload: &Workload) -> Option<Former> {
-        let owner = Owner { kind: workload.kind.clone(), name: workload.name.clone() };
-        let object = cluster.owners().object(&config.client, &workload.namespace, &owner).await?;
-        let template = object.pointer(pod_template(&object)?)?;
-        let selector = selector(&object, template)?;
-        let pod = PodView::new(&Pod::new(template.clone()).ok()?);
+        let Template { object, template, pod } = Template::read(cluster, config, workload).await?;
+        let selector = selector(&object, &template)?;
         let containers = pod.containers.iter().map(|container| (container.name.clone(), container.kind)).collect();
         Some(Former { workload: workload.clone(), selector, containers })
     }

@@ -20,11 +20,13 @@ pub(crate) fn recommendation<'a>(
     config: &Config,
 ) -> RecommendedPodResources {
     let candidates: Vec<Candidate<'_>> = containers
-        .map(|container| Candidate {
-            name: container.name(),
-            kind: container.kind(),
-            aggregate: container.aggregate(),
-            policy: autoscaler.container_policy(container.name()),
+        .filter_map(|container| {
+            Some(Candidate {
+                name: container.name(),
+                kind: container.kind()?,
+                aggregate: container.aggregate(),
+                policy: autoscaler.container_policy(container.name()),
+            })
         })
         .collect();
     let mut recommendation = config.format.apply(&recommend(&candidates, &config.estimator));

@@ -11,7 +11,8 @@ use pillion_api::vpa::{
     checkpoint_name,
 };
 use pillion_rightsize::{
-    Stored, Workload, is_checkpoint_due, is_fetching_history, is_status_due, keep_bounds, oldest_first, release_bounds,
+    Stored, Workload, controlling, is_checkpoint_due, is_fetching_history, is_status_due, keep_bounds, oldest_first,
+    release_bounds,
 };
 use tokio::time::Instant;
 
@@ -37,6 +38,7 @@ impl Recommender<'_> {
         let mut due = Vec::new();
         for (workload, autoscalers) in targets {
             let is_urgent = urgent.contains(workload);
+            let stored_for = controlling(autoscalers.iter().map(AsRef::as_ref)).map(VerticalPodAutoscaler::name);
             for autoscaler in autoscalers {
                 if !only_checkpoints {
                     let scales = &mut self.scales;
@@ -50,7 +52,9 @@ impl Recommender<'_> {
                         statuses.push((Arc::clone(autoscaler), status));
                     }
                 }
-                let is_stored_elsewhere = matches!(self.config.history, HistorySource::Prometheus(_));
+                // Of an autoscaler that controls nothing, the checkpoints were not read.
+                let is_stored_elsewhere = matches!(self.config.history, HistorySource::Prometheus(_))
+                    || stored_for != Some(autoscaler.name());
                 if is_stored_elsewhere || is_fetching_history(&autoscaler.status.conditions) {
                     continue;
                 }
@@ -205,7 +209,7 @@ impl Recommender<'_> {
     /// Stores everything that is not stored yet.
     pub(super) async fn store_all(&mut self) {
         let targets = self.targets();
-        let ready: Targets = targets.iter().filter(|(it, _)| self.loaded.contains(it)).map(clone).collect();
+        let ready: Targets = targets.iter().filter(|(it, _)| self.loaded.contains_key(*it)).map(clone).collect();
         let urgent: HashSet<Workload> = ready.keys().cloned().collect();
         self.settle(&ready, &urgent, true).await;
     }

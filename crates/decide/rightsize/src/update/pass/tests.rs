@@ -74,6 +74,7 @@ impl World {
             replicas: &self.replicas,
             ranges: &ranges,
             infeasible: &self.infeasible,
+            serves_resize: true,
         };
         look(&mut Pass::new(snapshot, &self.settings, self.gates, now()))
     }
@@ -131,6 +132,35 @@ fn a_failed_resize_ends_in_an_eviction_if_the_mode_evicts() {
     // Each failure gives its place back, so all five are tried; then two may be evicted.
     assert_eq!(evictions_after_failure("InPlaceOrRecreate"), 2);
     assert_eq!(evictions_after_failure("InPlace"), 0);
+}
+
+#[test]
+fn a_pod_with_resources_of_its_own_is_left_alone_in_every_mode() {
+    for mode in ["Recreate", "InPlaceOrRecreate", "InPlace"] {
+        let mut world = World::new(mode, pods(2));
+        world.pods.iter_mut().for_each(|pod| pod.has_pod_resources = true);
+        assert_eq!((world.steps().len(), world.skipped()), (0, vec![SkipReason::PodResources; 2]), "{mode}");
+    }
+}
+
+#[test]
+fn where_resizes_are_not_served_one_is_tried_and_the_mode_decides_on_the_rest() {
+    let tried = |mode: &str| {
+        World::new(mode, pods(5)).run(|pass| {
+            let mut steps = Vec::new();
+            while let Some(step) = pass.next_step() {
+                match &step.action {
+                    Action::Resize(_) => pass.not_served(&step),
+                    Action::Evict(reason) => assert_eq!(*reason, EvictReason::NotServed),
+                    Action::Unboost(_) => panic!("{step:?}"),
+                }
+                steps.push(is_eviction(&step));
+            }
+            (steps, pass.skipped().iter().filter(|(_, reason)| *reason == SkipReason::NotServed).count())
+        })
+    };
+    assert_eq!(tried("InPlaceOrRecreate"), (vec![false, true, true], 0));
+    assert_eq!(tried("InPlace"), (vec![false], 5));
 }
 
 #[test]

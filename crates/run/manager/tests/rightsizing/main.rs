@@ -1,4 +1,11 @@
 //! Recommender, updater and admission together, over an embedded cluster with a simulated node, in virtual time.
+// Helpers of tests are tests as well.
+#![allow(clippy::unwrap_used)]
+
+mod brake;
+mod cluster;
+mod neighbours;
+mod targets;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use crate::{Cluster, URL};
+use self::cluster::{Cluster, URL};
 
 const AUTOSCALERS: &str = "/apis/autoscaling.k8s.io/v1/namespaces/default/verticalpodautoscalers";
 const CHECKPOINTS: &str = "/apis/autoscaling.k8s.io/v1/namespaces/default/verticalpodautoscalercheckpoints";
@@ -56,6 +63,15 @@ impl Rig {
             async move { drop(manager.run().await) }
         });
         self.running = Some((manager, running));
+    }
+
+    /// Runs one more manager, of some parts only.
+    async fn beside(&self, parts: Vec<Part>, adjust: impl FnOnce(Config) -> Config) -> JoinHandle<()> {
+        let clock = self.cluster.server.clock();
+        let address = WebhookAddress::Url(URL.to_owned());
+        let config = Config { parts, ..Config::new(self.engine.client(), Arc::new(move || clock.now()), address) };
+        let manager = self.cluster.manage(adjust(config)).await;
+        tokio::spawn(async move { drop(manager.run().await) })
     }
 
     /// Has the manager end as a process does that is killed: it is given no time.
@@ -128,6 +144,13 @@ impl Rig {
     async fn reasons(&self) -> Vec<String> {
         let events = self.cluster.get("/api/v1/namespaces/default/events").await;
         events["items"].as_array().unwrap().iter().map(|it| it["reason"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// How often something was reported.
+    async fn count(&self, reason: &str) -> u64 {
+        let events = self.cluster.get("/api/v1/namespaces/default/events").await;
+        let events = events["items"].as_array().unwrap().iter().filter(|event| event["reason"] == reason);
+        events.map(|event| event["count"].as_u64().unwrap_or(1)).sum()
     }
 
     /// Looks every half minute until something holds.
@@ -413,7 +436,7 @@ async fn an_autoscaler_of_a_sidecar_set_sizes_its_sidecars_in_every_namespace() 
     let rig = Rig::start("SidecarSetTarget=true").await;
     rig.cluster.create("/api/v1/namespaces", json!({"metadata": {"name": "other"}})).await.object();
     let sidecar = json!({"name": "log", "image": "x", "resources": {"requests": {"cpu": "20m", "memory": "20Mi"}}});
-    let set = crate::sidecarset("logs", json!({"containers": [sidecar]}));
+    let set = cluster::sidecarset("logs", json!({"containers": [sidecar]}));
     rig.cluster.create(SETS, set).await.object();
     rig.cluster.create(SYSTEM, of_set()).await.object();
     // Not where it may be: it would reach every namespace.
@@ -461,7 +484,7 @@ async fn a_sidecar_with_a_resources_policy_follows_an_app_that_is_resized_in_pla
     let rig = Rig::start("SidecarFollowsApp=true").await;
     let policy = json!({"targetContainersMode": "sum", "resourcesExpr": {"requests": {"cpu": "cpu*50%", "memory": "memory*10%"}}});
     let set =
-        crate::sidecarset("logs", json!({"containers": [{"name": "log", "image": "x", "resourcesPolicy": policy}]}));
+        cluster::sidecarset("logs", json!({"containers": [{"name": "log", "image": "x", "resourcesPolicy": policy}]}));
     rig.cluster.create(SETS, set).await.object();
     rig.cluster.create(DEPLOYMENTS, with_logs(1)).await.object();
     rig.until("a pod that runs", async |rig| {
@@ -486,33 +509,63 @@ async fn a_sidecar_with_a_resources_policy_follows_an_app_that_is_resized_in_pla
     assert!(rig.reasons().await.contains(&"SidecarFollowsApp".to_owned()));
 }
 
+/// The webhook is managed last: the API server calls the one that was registered last.
+const SEPARATE: [Part; 3] = [Part::Recommender, Part::Updater, Part::Webhook];
+
+/// One of the three components knows native sidecars, or all but one do. At the worst the updater evicts for what admission does not set,
+/// and then the brake stops it.
 #[tokio::test(start_paused = true)]
-async fn the_gate_in_one_component_alone_errs_nowhere() {
-    // The recommender knows native sidecars, updater and admission do not, and the other way round.
-    for gates in [["NativeSidecar=true", ""], ["", "NativeSidecar=true"]] {
+async fn the_gate_in_some_components_alone_errs_nowhere() {
+    for (odd, is_odd_on, mode) in [
+        (Part::Recommender, true, "InPlaceOrRecreate"),
+        (Part::Recommender, false, "Recreate"),
+        (Part::Updater, true, "Recreate"),
+        (Part::Webhook, false, "Recreate"),
+    ] {
+        let what = format!("{odd} {is_odd_on} {mode}");
         let mut rig = Rig::start("").await;
         rig.stop().await;
         let mut running = Vec::new();
-        for (gates, parts) in gates.iter().zip([vec![Part::Recommender], vec![Part::Webhook, Part::Updater]]) {
-            let clock = rig.cluster.server.clock();
-            let config = Config {
-                gates: Gates::default().with(&gates.parse().unwrap()),
-                parts,
-                ..Config::new(rig.engine.client(), Arc::new(move || clock.now()), WebhookAddress::Url(URL.to_owned()))
-            };
-            let manager = rig.cluster.manage(config).await;
-            running.push(tokio::spawn(async move { manager.run().await }));
+        for part in SEPARATE {
+            let gates = if (part == odd) == is_odd_on { "NativeSidecar=true" } else { "" };
+            let gates = Gates::default().with(&gates.parse().unwrap());
+            running.push(rig.beside(vec![part], |config| Config { gates, ..config }).await);
         }
-        rig.autoscaler("InPlaceOrRecreate", json!({})).await;
-        rig.deployment(BUSY, 1).await;
-        rig.until("an app that was resized", async |rig| {
+        rig.autoscaler(mode, json!({})).await;
+        rig.deployment(BUSY, 2).await;
+        rig.until("apps that were sized", async |rig| {
             let pods = rig.pods().await;
-            pods.len() == 1 && request(&pods[0], "containers", "app", "cpu") != "100m"
+            pods.len() == 2 && pods.iter().all(|pod| request(pod, "containers", "app", "cpu") != "100m")
         })
         .await;
-        sleep(Duration::from_mins(10)).await;
-        assert_eq!(request(&rig.pods().await[0], "initContainers", "mesh", "cpu"), "100m", "{gates:?}");
-        assert!(running.iter().all(|manager| !manager.is_finished()), "{gates:?}");
+        sleep(Duration::from_mins(90)).await;
+        let evictions = rig.count("EvictedByVPA").await;
+        assert!(evictions <= 6, "{what}: {evictions} evictions");
+        let events = rig.cluster.get("/api/v1/namespaces/default/events").await;
+        for event in events["items"].as_array().unwrap().iter().filter(|event| event["type"] == "Warning") {
+            assert_eq!(event["reason"], "EvictionsStopped", "{what}: {event:#}");
+        }
+        assert!(running.iter().all(|manager| !manager.is_finished()), "{what}");
+    }
+}
+
+/// Checkpoints do not say what a container is: without a pod, the template does.
+#[tokio::test(start_paused = true)]
+async fn the_gate_switched_off_while_no_pod_runs_leaves_the_app_what_it_had() {
+    let mut rig = Rig::start("NativeSidecar=true").await;
+    rig.autoscaler("Off", json!({})).await;
+    rig.deployment("app: forever uses 1m 1Mi, mesh: forever uses 1m 1Mi", 1).await;
+    rig.until("a recommendation", async |rig| rig.target("mesh", "cpu").await.is_some()).await;
+    sleep(Duration::from_mins(10)).await;
+    rig.cluster.merge(&format!("{DEPLOYMENTS}/web"), json!({"spec": {"replicas": 0}})).await.object();
+    sleep(Duration::from_mins(10)).await;
+    assert_eq!(rig.target("app", "cpu").await.as_deref(), Some("25m"), "the smallest for a pod with one container");
+    for gates in ["NativeSidecar=true", ""] {
+        rig.manage(gates).await;
+        sleep(Duration::from_hours(1)).await;
+        assert_eq!(rig.target("app", "cpu").await.as_deref(), Some("25m"), "gates: {gates:?}");
+        assert_eq!(rig.target("mesh", "cpu").await.is_some(), !gates.is_empty(), "gates: {gates:?}");
+        assert!(rig.checkpoint("mesh").await.is_some(), "gates: {gates:?}");
     }
 }
 

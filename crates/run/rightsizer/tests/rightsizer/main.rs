@@ -1,14 +1,17 @@
-//! What the recommender and the updater write, beside an API server in memory.
+//! The recommender and the updater beside an API server in memory.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use std::collections::BTreeSet;
+mod checkpoints;
+mod updates;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
+use axum::response::IntoResponse as _;
 use axum::routing::get;
 use kube::Client;
 use pillion_apiserver::ApiServer;
@@ -28,6 +31,11 @@ struct Rig {
 
 impl Rig {
     async fn start() -> Rig {
+        Rig::without(None).await
+    }
+
+    /// An API server that does not know a subresource.
+    async fn without(refused: Option<&'static str>) -> Rig {
         let clock = Clock::virtual_from("2026-01-01T00:00:00Z".parse().unwrap());
         let server = ApiServer::new(pillion_apiserver::Config { clock, ..pillion_apiserver::Config::in_memory() });
         server.bootstrap().await.unwrap();
@@ -35,10 +43,17 @@ impl Rig {
         let router = server.router().layer(middleware::from_fn({
             let written = Arc::clone(&written);
             move |request: Request, next: Next| {
+                let path = request.uri().path().to_owned();
+                let is_refused = refused.is_some_and(|refused| path.ends_with(refused));
                 if request.method() != Method::GET {
-                    written.lock().unwrap().push((request.method().clone(), request.uri().path().to_owned()));
+                    written.lock().unwrap().push((request.method().clone(), path));
                 }
-                next.run(request)
+                async move {
+                    if is_refused {
+                        return (StatusCode::NOT_FOUND, "404 page not found").into_response();
+                    }
+                    next.run(request).await
+                }
             }
         }));
         let client = Client::new(router, "default");
@@ -59,18 +74,67 @@ impl Rig {
 
     /// A StatefulSet with one pod of two containers.
     async fn workload(&self, name: &str) {
+        self.workload_of(name, 1).await;
+    }
+
+    /// A StatefulSet with pods of two containers.
+    async fn workload_of(&self, name: &str, pods: usize) {
         let labels = json!({"app": name});
         let resources = json!({"requests": {"cpu": "100m", "memory": "100Mi"}});
         let container = |name: &str| json!({"name": name, "image": "x", "resources": resources});
         let spec = json!({"containers": [container("a"), container("b")]});
         let template = json!({"metadata": {"labels": labels}, "spec": spec});
-        let set = json!({"metadata": {"name": name}, "spec": {"serviceName": name, "selector": {"matchLabels": labels}, "template": template}});
+        let set = json!({"metadata": {"name": name}, "spec": {"replicas": pods, "serviceName": name, "selector": {"matchLabels": labels}, "template": template}});
         let set = self.create("/apis/apps/v1/namespaces/default/statefulsets", set).await;
         let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name, "uid": set["metadata"]["uid"], "controller": true});
-        let metadata = json!({"name": format!("{name}-0"), "labels": labels, "ownerReferences": [owner]});
         let mut spec = spec;
         spec["nodeName"] = json!("node");
-        self.create("/api/v1/namespaces/default/pods", json!({"metadata": metadata, "spec": spec})).await;
+        for pod in 0..pods {
+            let metadata = json!({"name": format!("{name}-{pod}"), "labels": labels, "ownerReferences": [owner]});
+            self.create("/api/v1/namespaces/default/pods", json!({"metadata": metadata, "spec": spec})).await;
+        }
+    }
+
+    /// Has pods run, which half a core is recommended for.
+    async fn recommended(&self, name: &str, mode: &str, pods: usize) {
+        for pod in 0..pods {
+            let path = format!("/api/v1/namespaces/default/pods/{name}-{pod}/status");
+            self.merge(&path, json!({"status": {"phase": "Running"}})).await;
+        }
+        self.mode(name, mode).await;
+        let amount = json!({"cpu": "500m"});
+        let recommend =
+            |name: &str| json!({"containerName": name, "target": amount, "lowerBound": amount, "upperBound": amount});
+        let status =
+            json!({"status": {"recommendation": {"containerRecommendations": [recommend("a"), recommend("b")]}}});
+        self.merge(&format!("{AUTOSCALERS}/{name}/status"), status).await;
+        self.take_written();
+    }
+
+    async fn mode(&self, name: &str, mode: &str) {
+        let policy = json!({"updateMode": mode, "minReplicas": 1});
+        self.merge(&format!("{AUTOSCALERS}/{name}"), json!({"spec": {"updatePolicy": policy}})).await;
+    }
+
+    fn update(&self, config: Config) {
+        let cluster = Cluster::new(self.client.clone());
+        tokio::spawn(async move { update(&cluster, &config).await });
+    }
+
+    /// Reasons and messages of events.
+    async fn events(&self) -> Vec<(String, String)> {
+        let events: Value = self.get("/api/v1/namespaces/default/events").await;
+        let text = |event: &Value, field: &str| event[field].as_str().unwrap().to_owned();
+        events["items"].as_array().unwrap().iter().map(|it| (text(it, "reason"), text(it, "message"))).collect()
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        self.client.request(Request::get(path).body(Vec::new()).unwrap()).await.unwrap()
+    }
+
+    /// How many evictions were asked for.
+    fn take_evictions(&self) -> usize {
+        self.take_written().iter().filter(|(_, path)| path.ends_with("/eviction")).count()
     }
 
     async fn autoscaler(&self, name: &str) {
@@ -128,75 +192,4 @@ impl Rig {
         let request = request.body(serde_json::to_vec(&patch).unwrap()).unwrap();
         let _: Value = self.client.request(request).await.unwrap();
     }
-}
-
-/// The autoscalers of checkpoints.
-fn autoscalers(written: &[String]) -> BTreeSet<&str> {
-    written.iter().filter_map(|name| name.rsplit_once('-')).map(|(autoscaler, _)| autoscaler).collect()
-}
-
-/// `TestStoreCheckpointsMakesProgressEvenForCancelledContext` in upstream's `pkg/recommender/checkpoint/checkpoint_writer_test.go`:
-/// two workers, five autoscalers with two containers, and no time.
-#[tokio::test(start_paused = true)]
-async fn without_time_every_worker_stores_one_autoscaler_and_the_next_pass_goes_on() {
-    let rig = Rig::start().await;
-    let names: Vec<String> = (0..5).map(|i| format!("vpa-{i}")).collect();
-    rig.serve_usage(&names);
-    for name in &names {
-        rig.workload(name).await;
-        rig.autoscaler(name).await;
-    }
-    rig.recommend(Config { update_workers: 2, checkpoints_timeout: Duration::ZERO, ..rig.config() });
-    tokio::time::sleep(Duration::from_secs(30)).await;
-    let first = rig.take_checkpoints();
-    assert_eq!((first.len(), autoscalers(&first).len()), (4, 2), "{first:?}");
-    tokio::time::sleep(Duration::from_mins(1)).await;
-    let second = rig.take_checkpoints();
-    assert_eq!((second.len(), autoscalers(&second).len()), (4, 2), "{second:?}");
-    assert!(autoscalers(&first).is_disjoint(&autoscalers(&second)), "{first:?} {second:?}");
-    tokio::time::sleep(Duration::from_mins(1)).await;
-    let third = rig.take_checkpoints();
-    let last: Vec<&str> =
-        autoscalers(&third).difference(&(&autoscalers(&first) | &autoscalers(&second))).copied().collect();
-    assert_eq!(last.len(), 1, "{third:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn while_another_recommender_loads_history_no_checkpoint_is_written() {
-    let rig = Rig::start().await;
-    rig.serve_usage(&["web".to_owned()]);
-    rig.workload("web").await;
-    rig.autoscaler("web").await;
-    let fetching = async |status: &str| {
-        let conditions = json!([{"type": "FetchingHistory", "status": status}]);
-        rig.merge(&format!("{AUTOSCALERS}/web/status"), json!({"status": {"conditions": conditions}})).await;
-    };
-    fetching("True").await;
-    rig.recommend(rig.config());
-    tokio::time::sleep(Duration::from_mins(5)).await;
-    assert_eq!(rig.take_checkpoints(), [""; 0]);
-    fetching("False").await;
-    tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!(autoscalers(&rig.take_checkpoints()), BTreeSet::from(["web"]));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_resize_is_one_patch_and_one_event() {
-    let rig = Rig::start().await;
-    rig.workload("web").await;
-    rig.autoscaler("web").await;
-    rig.merge("/api/v1/namespaces/default/pods/web-0/status", json!({"status": {"phase": "Running"}})).await;
-    let policy = json!({"updateMode": "InPlaceOrRecreate", "minReplicas": 1});
-    rig.merge(&format!("{AUTOSCALERS}/web"), json!({"spec": {"updatePolicy": policy}})).await;
-    let amount = json!({"cpu": "500m"});
-    let recommend =
-        |name: &str| json!({"containerName": name, "target": amount, "lowerBound": amount, "upperBound": amount});
-    let status = json!({"status": {"recommendation": {"containerRecommendations": [recommend("a"), recommend("b")]}}});
-    rig.merge(&format!("{AUTOSCALERS}/web/status"), status).await;
-    rig.take_written();
-    let (cluster, config) = (Cluster::new(rig.client.clone()), Config { needs_admission: false, ..rig.config() });
-    tokio::spawn(async move { update(&cluster, &config).await });
-    tokio::time::sleep(Duration::from_mins(10)).await;
-    let shown: Vec<String> = rig.take_written().iter().map(|(method, path)| format!("{method} {path}")).collect();
-    assert_eq!(shown, ["PATCH /api/v1/namespaces/default/pods/web-0/resize", "POST /api/v1/namespaces/default/events"]);
 }

@@ -1,0 +1,88 @@
+//! What is forgotten: history that is too old, and checkpoints whose autoscaler is gone.
+
+use std::collections::HashSet;
+
+use jiff::Timestamp;
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::{Client, ResourceExt as _};
+use pillion_rightsize::{Workload, target_of};
+
+use super::{Key, Recommender, checkpoints};
+use crate::cluster::AutoscalerView;
+use crate::config::HistorySource;
+use crate::resources::autoscalers;
+
+impl Recommender<'_> {
+    /// Deletes checkpoints whose autoscaler is gone, and forgets old history.
+    pub(super) async fn clean(&mut self, now: Timestamp) {
+        self.history.usage.expire(now);
+        self.delete_orphans().await;
+        // Whoever creates an autoscaler of the same target again starts with its history, and without its checkpoints.
+        let live: HashSet<Workload> = self
+            .cluster
+            .autoscalers()
+            .list()
+            .iter()
+            .filter_map(|view| {
+                let AutoscalerView(autoscaler) = view.as_ref();
+                target_of(autoscaler)
+            })
+            .collect();
+        self.loaded.retain(|workload, _| live.contains(workload) || self.history.has_pods(workload));
+        let exists = |namespace: &str, name: &str| self.cluster.autoscalers().get(namespace, name).is_some();
+        self.before.retain(|(namespace, name), _| exists(namespace, name));
+        self.missing.retain(exists);
+    }
+
+    async fn delete_orphans(&mut self) {
+        let client = &self.config.client;
+        let read = match &self.config.history {
+            HistorySource::Checkpoints => checkpoints::read(client, None).await,
+            HistorySource::Prometheus(_) => Ok(Vec::new()),
+        };
+        let read = match read {
+            Ok(read) => read,
+            Err(error) => {
+                tracing::warn!(%error, "checkpoints cannot be listed; orphans stay");
+                return;
+            }
+        };
+        let is_known = |namespace: &str, name: &str| self.cluster.autoscalers().get(namespace, name).is_some();
+        let mut orphans: Vec<(Key, String)> = read
+            .into_iter()
+            .map(|it| {
+                let key = (it.metadata.namespace.unwrap_or_default(), it.metadata.name.unwrap_or_default());
+                (key, it.spec.vpa_object_name)
+            })
+            .filter(|((namespace, _), of)| !is_known(namespace, of) && self.config.namespaces.has(namespace))
+            .collect();
+        if !orphans.is_empty() {
+            // The cache has no autoscalers that cannot be read, and the history of those is not lost.
+            let existing = match existing(client).await {
+                Ok(existing) => existing,
+                Err(error) => {
+                    tracing::warn!(%error, "VerticalPodAutoscalers cannot be listed; orphans stay");
+                    return;
+                }
+            };
+            orphans.retain(|((namespace, _), of)| !existing.contains(&(namespace.clone(), of.clone())));
+        }
+        self.is_clean = true;
+        for (key, _) in orphans {
+            match checkpoints::delete(client, &key.0, &key.1).await {
+                Ok(()) => drop(self.stored.remove(&key)),
+                Err(error) => {
+                    self.is_clean = false;
+                    tracing::warn!(checkpoint = key.1, namespace = key.0, %error, "an orphan cannot be deleted");
+                }
+            }
+        }
+    }
+}
+
+/// The names of all autoscalers, whatever is in them.
+async fn existing(client: &Client) -> Result<HashSet<Key>, kube::Error> {
+    let all: Api<DynamicObject> = Api::all_with(client.clone(), &autoscalers());
+    let listed = all.list_metadata(&ListParams::default()).await?;
+    Ok(listed.items.iter().map(|it| (it.namespace().unwrap_or_default(), it.name_any())).collect())
+}

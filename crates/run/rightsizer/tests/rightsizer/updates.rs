@@ -1,0 +1,143 @@
+//! What the updater writes, and when it stops.
+
+use std::time::Duration;
+
+use pillion_rightsizer::Config;
+use serde_json::json;
+
+use crate::Rig;
+
+#[tokio::test(start_paused = true)]
+async fn a_resize_is_one_patch_and_one_event() {
+    let rig = Rig::start().await;
+    rig.workload("web").await;
+    rig.autoscaler("web").await;
+    rig.recommended("web", "InPlaceOrRecreate", 1).await;
+    rig.update(Config { needs_admission: false, ..rig.config() });
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let shown: Vec<String> = rig.take_written().iter().map(|(method, path)| format!("{method} {path}")).collect();
+    assert_eq!(shown, ["PATCH /api/v1/namespaces/default/pods/web-0/resize", "POST /api/v1/namespaces/default/events"]);
+}
+
+/// At one eviction a second, 120 of them take two minutes: what changes meanwhile counts within one interval.
+#[tokio::test(start_paused = true)]
+async fn an_autoscaler_that_is_switched_off_stops_evictions_within_an_interval() {
+    let rig = Rig::start().await;
+    rig.workload_of("web", 120).await;
+    rig.autoscaler("web").await;
+    rig.recommended("web", "Recreate", 120).await;
+    let mut config = Config { needs_admission: false, ..rig.config() };
+    config.updater.eviction_tolerance = 1.0;
+    rig.update(config);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let first = rig.take_evictions();
+    assert!((30..60).contains(&first), "{first}");
+    rig.mode("web", "Off").await;
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    rig.take_written();
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert_eq!(rig.take_evictions(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_an_admission_controller_nothing_is_evicted_and_one_that_ends_stops_evictions_within_an_interval() {
+    let rig = Rig::start().await;
+    rig.workload_of("web", 120).await;
+    rig.autoscaler("web").await;
+    rig.recommended("web", "Recreate", 120).await;
+    let mut config = rig.config();
+    config.updater.eviction_tolerance = 1.0;
+    rig.update(config);
+    tokio::time::sleep(Duration::from_hours(1) + Duration::from_secs(30)).await;
+    assert_eq!(rig.take_evictions(), 0);
+    // Upstream's, which renews it once and never again: it is good for a minute, and for the pass that begins within it.
+    let now = rig.server.clock().now();
+    let renewed = k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime(now);
+    let spec = json!({"holderIdentity": "vpa-admission-controller-1", "renewTime": renewed});
+    let lease = json!({"metadata": {"name": "vpa-admission-controller"}, "spec": spec});
+    rig.create("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", lease).await;
+    rig.take_written();
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let evicted = rig.take_evictions();
+    assert!((30..=71).contains(&evicted), "{evicted}");
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert_eq!(rig.take_evictions(), 0);
+}
+
+/// The first autoscaler alone has more to do than a pass has time for.
+#[tokio::test(start_paused = true)]
+async fn an_autoscaler_with_many_pods_does_not_keep_the_others_waiting() {
+    let rig = Rig::start().await;
+    for (name, pods) in [("a", 150), ("b", 2)] {
+        rig.workload_of(name, pods).await;
+        rig.autoscaler(name).await;
+        rig.recommended(name, "Recreate", pods).await;
+    }
+    let mut config = Config { needs_admission: false, ..rig.config() };
+    config.updater.eviction_tolerance = 1.0;
+    rig.update(config);
+    tokio::time::sleep(Duration::from_secs(75)).await;
+    let written = rig.take_written();
+    let evicted = written.iter().filter(|(_, path)| path.ends_with("/eviction"));
+    let of_b = evicted.filter(|(_, path)| path.contains("/pods/b-")).count();
+    assert_eq!(of_b, 2, "{written:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_resizes_are_not_served_pods_are_evicted_for_that_reason() {
+    let rig = Rig::without(Some("/resize")).await;
+    rig.workload_of("web", 4).await;
+    rig.autoscaler("web").await;
+    rig.recommended("web", "InPlaceOrRecreate", 4).await;
+    rig.update(Config { needs_admission: false, ..rig.config() });
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let written = rig.take_written();
+    let count = |end: &str| written.iter().filter(|(_, path)| path.ends_with(end)).count();
+    assert_eq!((count("/resize"), count("/eviction")), (1, 2), "{written:?}");
+    for (reason, text) in rig.events().await {
+        assert_eq!(reason, "EvictedByVPA");
+        assert!(text.ends_with("this cluster cannot resize pods in place (Kubernetes 1.33 and later can)"), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mode_that_never_evicts_says_once_why_it_does_not_resize() {
+    let rig = Rig::without(Some("/resize")).await;
+    rig.workload_of("web", 4).await;
+    rig.autoscaler("web").await;
+    rig.recommended("web", "InPlace", 4).await;
+    let mut config = Config { needs_admission: false, ..rig.config() };
+    config.gates.in_place = true;
+    rig.update(config);
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert_eq!(rig.take_evictions(), 0);
+    let events = rig.events().await;
+    let [(reason, text)] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!(reason, "InPlaceResizeSkipped");
+    assert!(text.contains("this cluster cannot resize pods in place"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_with_resources_of_its_own_keeps_them() {
+    let rig = Rig::start().await;
+    rig.workload_of("web", 0).await;
+    let sets = "/apis/apps/v1/namespaces/default/statefulsets/web";
+    let set = rig.get(sets).await;
+    rig.merge(sets, json!({"spec": {"replicas": 2}})).await;
+    let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": set["metadata"]["uid"], "controller": true});
+    let resources = json!({"requests": {"cpu": "300m"}});
+    let containers = json!([{"name": "a", "image": "x"}, {"name": "b", "image": "x"}]);
+    for pod in 0..2 {
+        let metadata = json!({"name": format!("web-{pod}"), "labels": {"app": "web"}, "ownerReferences": [owner]});
+        let spec = json!({"nodeName": "node", "resources": resources, "containers": containers});
+        rig.create("/api/v1/namespaces/default/pods", json!({"metadata": metadata, "spec": spec})).await;
+    }
+    rig.autoscaler("web").await;
+    for mode in ["Recreate", "InPlaceOrRecreate"] {
+        rig.recommended("web", mode, 2).await;
+        rig.update(Config { needs_admission: false, ..rig.config() });
+        tokio::time::sleep(Duration::from_mins(10)).await;
+        let written = rig.take_written();
+        assert!(!written.iter().any(|(_, path)| path.contains("/pods/")), "{mode}: {written:?}");
+    }
+}
