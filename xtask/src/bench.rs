@@ -76,7 +76,8 @@ enum Beside {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
-    /// A rollout of a SidecarSet over 100,000 simulated pods beside one over 10,000: processor time, memory and writes for each pod.
+    /// A rollout of a SidecarSet over 100,000 simulated pods beside one over 10,000: processor time, memory and writes for each pod, and the
+    /// decision pass alone.
     Rollout {
         /// For pillion-load.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -115,6 +116,7 @@ impl Bench {
             return Ok(ExitCode::SUCCESS);
         }
         if let Some(beside) = self.beside {
+            let is_rollout = matches!(beside, Beside::Rollout { .. });
             let mut command = cargo(["run", "--release", "--quiet", "--package", "pillion-load", "--"]);
             match beside {
                 Beside::Apiserver { arguments } => command.args(arguments),
@@ -127,32 +129,43 @@ impl Bench {
                 Beside::Simulate { arguments } => command.arg("simulate").args(arguments),
             };
             run(command)?;
+            if is_rollout {
+                measure(&["pillion-rollout"], Some("rollout/plan"))?;
+            }
             return Ok(ExitCode::SUCCESS);
         }
-        let mut command = cargo(["bench"]);
-        for package in PACKAGES {
-            command.args(["--package", package]);
-        }
-        // Only what criterion measures: a library's own harness knows none of this.
-        command.args(["--bench", "*", "--"]).args(&self.filter);
-        run(command)?;
-        let target: Value = serde_json::from_str(&output(cargo(["metadata", "--no-deps", "--format-version", "1"]))?)?;
-        let folder =
-            Path::new(target["target_directory"].as_str().context("cargo has a target directory")?).join("criterion");
-        let means = means(&folder)?;
-        let mut table = Table::new();
-        table.load_style(UTF8_HORIZONTAL_ONLY).set_header(["benchmark", "mean"]);
-        for (name, nanoseconds) in &means {
-            table.add_row([name.clone(), duration(*nanoseconds)]);
-        }
-        println!("\n{table}\n");
-        for (larger, smaller, goal) in RATIOS {
-            if let (Some(larger_mean), Some(smaller_mean)) = (means.get(*larger), means.get(*smaller)) {
-                println!("{larger} / {smaller}: {:.2} (goal {goal})", larger_mean / smaller_mean);
-            }
-        }
+        measure(PACKAGES, self.filter.as_deref())?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Runs what criterion measures in these packages, and prints the means and their ratios.
+fn measure(packages: &[&str], filter: Option<&str>) -> anyhow::Result<()> {
+    let mut command = cargo(["bench"]);
+    for package in packages {
+        command.args(["--package", package]);
+    }
+    // Only what criterion measures: a library's own harness knows none of this.
+    command.args(["--bench", "*", "--"]).args(filter);
+    run(command)?;
+    let target: Value = serde_json::from_str(&output(cargo(["metadata", "--no-deps", "--format-version", "1"]))?)?;
+    let folder =
+        Path::new(target["target_directory"].as_str().context("cargo has a target directory")?).join("criterion");
+    let mut means = means(&folder)?;
+    // What earlier runs have measured is kept there as well.
+    means.retain(|name, _| filter.is_none_or(|filter| name.contains(filter)));
+    let mut table = Table::new();
+    table.load_style(UTF8_HORIZONTAL_ONLY).set_header(["benchmark", "mean"]);
+    for (name, nanoseconds) in &means {
+        table.add_row([name.clone(), duration(*nanoseconds)]);
+    }
+    println!("\n{table}\n");
+    for (larger, smaller, goal) in RATIOS {
+        if let (Some(larger_mean), Some(smaller_mean)) = (means.get(*larger), means.get(*smaller)) {
+            println!("{larger} / {smaller}: {:.2} (goal {goal})", larger_mean / smaller_mean);
+        }
+    }
+    Ok(())
 }
 
 /// The mean of every benchmark that criterion has kept, in nanoseconds.

@@ -21,7 +21,7 @@ use crate::process;
 
 /// Where the API server finds the webhooks: a name that no network has.
 const URL: &str = "https://pillion.invalid";
-/// Pods of one Deployment.
+/// Pods of one Deployment, at most. In both rollouts they are as large, so that only their number differs.
 const REPLICAS: usize = 10_000;
 
 /// How many pods.
@@ -55,10 +55,11 @@ impl Rollout {
             "in virtual time",
         ]);
         let mut costs = Vec::new();
+        let replicas = REPLICAS.min(self.pods / 10).max(1);
         for pods in [self.pods / 10, self.pods] {
             eprintln!("{pods} pods …");
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
-            let taken = runtime.block_on(roll_out(pods))?;
+            let taken = runtime.block_on(roll_out(pods, replicas))?;
             let count = f64::from(u32::try_from(pods)?);
             let processor = taken.processor.as_secs_f64() / count;
             let memory = f64::from(u32::try_from(taken.memory / 1024)?) / count;
@@ -84,7 +85,7 @@ impl Rollout {
     }
 }
 
-async fn roll_out(pods: usize) -> anyhow::Result<Taken> {
+async fn roll_out(pods: usize, replicas: usize) -> anyhow::Result<Taken> {
     let me = std::process::id();
     let before = process::usage(me)?.resident;
     let engine = Embedded::start(Config::simulated("2026-01-01T00:00:00Z".parse()?)).await?;
@@ -107,8 +108,8 @@ async fn roll_out(pods: usize) -> anyhow::Result<Taken> {
     let sets = sets(&client);
     sets.create(&PostParams::default(), &serde_json::from_value(set("envoy:1"))?).await?;
     let deployments: Api<Deployment> = Api::default_namespaced(client.clone());
-    for (i, begin) in (0..pods).step_by(REPLICAS).enumerate() {
-        let deployment = deployment(&format!("web-{i}"), REPLICAS.min(pods - begin));
+    for (i, begin) in (0..pods).step_by(replicas).enumerate() {
+        let deployment = deployment(&format!("web-{i}"), replicas.min(pods - begin));
         deployments.create(&PostParams::default(), &serde_json::from_value(deployment)?).await?;
     }
     updated(&sets, pods).await?;
