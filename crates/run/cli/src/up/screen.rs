@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn the_gates_that_are_on_are_in_the_first_line() {
         let shown = drawn_with(Some("feature gates: SidecarField"), &view(&[]), 100, 5);
-        let first = "pillion up    7s  export KUBECONFIG=/tmp/pillion-x/kubeconfig  feature gates: SidecarField";
+        let first = " pillion up    7s  export KUBECONFIG=/tmp/pillion-x/kubeconfig  feature gates: SidecarField";
         assert_eq!(shown.lines().next(), Some(first));
     }
 
