@@ -79,6 +79,15 @@ pub(crate) fn bench(seconds: u64) -> anyhow::Result<()> {
         table.add_row([what, &value, &goal]);
     }
     println!("{table}");
+    let missed = [
+        ("on disk", size, LARGEST_FILE),
+        ("resident memory", resident, MOST_RESIDENT),
+        ("anonymous memory", anonymous, MOST_ANONYMOUS),
+        ("writes while nothing changed", more_writes, 0),
+    ];
+    let missed = missed.iter().filter(|(_, measured, goal)| measured > goal).map(|(what, ..)| *what);
+    let missed = missed.collect::<Vec<_>>().join(", ");
+    anyhow::ensure!(missed.is_empty(), "these goals are missed: {missed}");
     Ok(())
 }
 

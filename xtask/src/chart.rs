@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
 use pillion::render;
+use pillion_api::probe_marker;
 use pillion_install::{Certificates, Options, Part, manifests, removal};
 use serde_json::{Value, json};
 
@@ -135,6 +136,9 @@ fn condition(object: &Value, options: &Options) -> Option<String> {
             let sized_by =
                 [Part::Recommender, Part::Updater].map(|part| format!("(has \"{part}\" .Values.controllers)"));
             return Some(format!("and .Values.crds.enabled .Values.crds.autoscaler (or {})", sized_by.join(" ")));
+        }
+        Some("CustomResourceDefinition") if object["metadata"]["name"] == probe_marker::DEFINITION => {
+            return Some(format!("and .Values.crds.enabled (has \"{}\" .Values.controllers)", Part::Agents));
         }
         Some("CustomResourceDefinition") => return Some(".Values.crds.enabled".to_owned()),
         Some("Namespace") => {

@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use clap::Args;
 use pillion::render;
 use pillion_api::sidecarset::crd;
-use pillion_api::vpa;
+use pillion_api::{probe_marker, vpa};
 
 use crate::chart;
 use crate::command::{output, root};
@@ -62,6 +62,7 @@ fn files() -> anyhow::Result<Vec<(PathBuf, String)>> {
     let autoscaler = [
         ("autoscaling.k8s.io_verticalpodautoscalers.yaml", vpa::crd::vertical_pod_autoscaler()),
         ("autoscaling.k8s.io_verticalpodautoscalercheckpoints.yaml", vpa::crd::checkpoint()),
+        ("apps.kruise.io_podprobemarkers.yaml", probe_marker::crd()),
     ];
     let autoscaler = autoscaler.into_iter().map(|(name, definition)| Ok((crds.join(name), render::yaml(&definition)?)));
     let others = [

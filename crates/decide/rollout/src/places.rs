@@ -202,6 +202,7 @@ impl Places {
     }
 
     /// The places of another revision, which is pinned instead. Pods may still come with the one before.
+    #[must_use]
     pub fn repinned(&self, revision: &str, now: Timestamp) -> Places {
         let all = self.before.keys().chain([&self.revision]);
         let before = all.filter_map(|before| Some((before.clone(), self.last_grant(before, now)?))).collect();

@@ -1,4 +1,5 @@
-//! The words of Pillion's API: SidecarSet and what it leaves on pods, VerticalPodAutoscaler and its checkpoints.
+//! The words of Pillion's API: SidecarSet and what it leaves on pods, VerticalPodAutoscaler and its checkpoints,
+//! the definition of PodProbeMarker.
 //!
 //! Types, defaults, validation, conversion between versions, revisions and hashes; every label and annotation that
 //! Pillion reads or writes is a constant in [`names`].
@@ -36,6 +37,7 @@ mod field_path;
 pub mod names;
 mod of_kubernetes;
 pub mod pod;
+pub mod probe_marker;
 pub mod record;
 #[cfg(feature = "schemas")]
 mod schema;

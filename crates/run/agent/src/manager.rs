@@ -311,12 +311,11 @@ impl Manager {
             match api::get(&*self.world.api, path).await {
                 Ok(secret) => {
                     let value = secret["data"][&key.key].as_str().and_then(|text| BASE64.decode(text).ok());
-                    match value.and_then(|value| String::from_utf8(value).ok()) {
-                        Some(value) => drop(secrets.insert(key.clone(), value.trim().to_owned())),
-                        None => {
-                            complete = false;
-                            log::line(format_args!("the Secret {} has no key {}", key.name, key.key));
-                        }
+                    if let Some(value) = value.and_then(|value| String::from_utf8(value).ok()) {
+                        secrets.insert(key.clone(), value.trim().to_owned());
+                    } else {
+                        complete = false;
+                        log::line(format_args!("the Secret {} has no key {}", key.name, key.key));
                     }
                 }
                 Err(error) => {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use kube::Client;
+use pillion_api::names::agent::{CONFIG, CONFIG_KEY, MIRROR};
 use pillion_assist::Config;
 use pillion_install::{AgentOptions, Part, agent, manifests};
 use serde_json::Value;
@@ -22,8 +23,9 @@ pub(crate) fn install(args: &InstallArgs) -> Result<(), Failure> {
         return Err(Failure::misuse(reason));
     }
     if let Some(file) = args.filename.as_ref().filter(|_| args.agent) {
-        let options = AgentOptions { namespace: args.agent_namespace.clone(), image: args.agent_image.clone() };
-        return print(&render::yaml_stream(&agent_objects(file, &options)?)?);
+        let (namespace, image) = (args.agent_namespace.clone(), args.agent_image.clone());
+        let options = AgentOptions { namespace, image, user: args.agent_user, mirror: None };
+        return print(&render::yaml_stream(&agent_objects(file, options)?)?);
     }
     if args.print {
         return print(&render::yaml_stream(&manifests(&options))?);
@@ -37,11 +39,18 @@ pub(crate) fn install(args: &InstallArgs) -> Result<(), Failure> {
 }
 
 /// The objects of the agent, for a configuration by itself or in its ConfigMap.
-fn agent_objects(file: &Path, options: &AgentOptions) -> Result<Vec<Value>, Failure> {
+fn agent_objects(file: &Path, mut options: AgentOptions) -> Result<Vec<Value>, Failure> {
     let shown = file.display();
     let text = std::fs::read_to_string(file).map_err(|error| Failure::misuse(format!("{shown}: {error}")))?;
     let documents = pillion_yaml::parse(&text, pillion_yaml::Options::default()).unwrap_or_default();
-    let inner = documents.iter().find_map(|document| document.value["data"]["config.yaml"].as_str());
+    let source = documents.iter().find(|document| document.value["data"][CONFIG_KEY].is_string());
+    let inner = source.and_then(|source| source.value["data"][CONFIG_KEY].as_str());
+    if let Some(metadata) = source.map(|source| &source.value["metadata"])
+        && !metadata["labels"][MIRROR].is_null()
+    {
+        let text = |key: &str, default: &str| metadata[key].as_str().unwrap_or(default).to_owned();
+        options.mirror = Some((text("namespace", "default"), text("name", CONFIG)));
+    }
     if inner.is_none() && documents.iter().any(|document| document.value["kind"] == "ConfigMap") {
         return Err(Failure::misuse(format!("{shown}: the ConfigMap has no key config.yaml")));
     }
@@ -56,7 +65,7 @@ fn agent_objects(file: &Path, options: &AgentOptions) -> Result<Vec<Value>, Fail
     for warning in &config.warnings {
         say(&format!("{place}:{warning}"));
     }
-    Ok(agent(&config, &text, options))
+    Ok(agent(&config, &text, &options))
 }
 
 /// Uninstalls, or prepares that for Helm.

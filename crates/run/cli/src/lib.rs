@@ -61,7 +61,7 @@ use anstyle::{AnsiColor, Style};
 use clap::FromArgMatches as _;
 use jiff::Timestamp;
 use pillion_api::sidecarset::crd::{self, Conversion};
-use pillion_api::vpa;
+use pillion_api::{probe_marker, vpa};
 use pillion_note::Draw;
 use serde_json::Value;
 
@@ -171,8 +171,13 @@ pub fn crds_yaml() -> Result<String, serde_saphyr::ser::Error> {
     render::yaml_stream(&definitions())
 }
 
-fn definitions() -> [Value; 3] {
-    [crd::sidecarset(&Conversion::None), vpa::crd::vertical_pod_autoscaler(), vpa::crd::checkpoint()]
+fn definitions() -> [Value; 4] {
+    [
+        crd::sidecarset(&Conversion::None),
+        vpa::crd::vertical_pod_autoscaler(),
+        vpa::crd::checkpoint(),
+        probe_marker::crd(),
+    ]
 }
 
 fn run_inject(args: &InjectArgs) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pillion_api::names;
-use pillion_api::names::agent::{CONFIG, LABEL, NAME as AGENT, RESULTS};
+use pillion_api::names::agent::{CONFIG, CONFIG_KEY, LABEL, MIRROR, NAME as AGENT, RESULTS};
 use pillion_assist::{Config, Kind, Reload, StartOrder, Target, parameters};
 use serde_json::{Map, Value, json};
 
@@ -18,6 +18,10 @@ pub struct AgentOptions {
     pub namespace: String,
     /// The image with `pillion-agent`.
     pub image: String,
+    /// The user that the agent runs as: that of the process that it signals. Without it, an agent that signals may signal every process of its pod.
+    pub user: Option<u32>,
+    /// The namespace and name of the ConfigMap that the manager mirrors; without it the namespace gets a configuration of its own.
+    pub mirror: Option<(String, String)>,
 }
 
 /// The objects for a configuration, in the order in which they are applied.
@@ -32,9 +36,14 @@ pub fn agent(config: &Config, text: &str, options: &AgentOptions) -> Vec<Value> 
     let annotated = json!({"name": AGENT, "namespace": namespace, "annotations": {names::INJECTABLE: "true"}});
     let named = |name: &str| json!({"name": name, "namespace": namespace});
     let labelled = |name: &str, part: &str| json!({"name": name, "namespace": namespace, "labels": {LABEL: part}});
+    let configuration = match &options.mirror {
+        None => labelled(CONFIG, "config"),
+        // The manager makes the ConfigMap of the namespace.
+        Some((home, name)) => json!({"name": name, "namespace": home, "labels": {MIRROR: "true"}}),
+    };
     let mut objects = vec![
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": annotated}),
-        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": labelled(CONFIG, "config"), "data": {"config.yaml": text}}),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": configuration, "data": {CONFIG_KEY: text}}),
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": labelled(AGENT, "parameters"), "data": parameters(config)}),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": named(AGENT), "rules": rules(config)}),
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": named(AGENT), "roleRef": role, "subjects": [subject]}),
@@ -87,6 +96,25 @@ fn rules(config: &Config) -> Value {
     Value::Array(rules)
 }
 
+/// Whether a plugin signals a process of the pod.
+fn signals(config: &Config) -> bool {
+    let signals =
+        |kind: &Kind| matches!(kind, Kind::HotUpdate(update) if matches!(update.reload, Reload::Signal { .. }));
+    config.plugins.iter().any(|plugin| signals(&plugin.kind))
+}
+
+/// A process is signalled by its own user, or by root with the capability `KILL`: a capability that is added has no effect for any other user.
+fn security_context(config: &Config, options: &AgentOptions) -> Value {
+    let mut context = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
+    if let Some(user) = options.user {
+        context["runAsUser"] = json!(user);
+    } else if signals(config) {
+        context["runAsUser"] = json!(0);
+        context["capabilities"]["add"] = json!(["KILL"]);
+    }
+    context
+}
+
 fn sidecar_set(config: &Config, options: &AgentOptions) -> Value {
     let field = |name: &str, path: &str| json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}});
     let mut container = json!({
@@ -96,9 +124,10 @@ fn sidecar_set(config: &Config, options: &AgentOptions) -> Value {
         "args": ["--config", "/opt/kidecar/config.yaml", "--pod-info", "/opt/kidecar-pod"],
         "env": [
             field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace"), field("POD_IP", "status.podIP"),
-            field("POD_TEMPLATE_HASH", "metadata.labels['pod-template-hash']"),
+            field("POD_TEMPLATE_HASH", "metadata.labels['pod-template-hash']"), field("POD_UID", "metadata.uid"),
+            field("POD_SERVICE_ACCOUNT", "spec.serviceAccountName"), field("NODE_NAME", "spec.nodeName"), field("HOST_IP", "status.hostIP"),
         ],
-        "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+        "securityContext": security_context(config, options),
         // `fileDir` is on a volume that the app mounts as well.
         "shareVolumePolicy": {"type": "enabled"},
         "volumeMounts": [
@@ -123,9 +152,7 @@ fn sidecar_set(config: &Config, options: &AgentOptions) -> Value {
             {"name": "pillion-agent-pod", "downwardAPI": {"items": annotations}},
         ],
     });
-    let signals =
-        |kind: &Kind| matches!(kind, Kind::HotUpdate(update) if matches!(update.reload, Reload::Signal { .. }));
-    if config.plugins.iter().any(|plugin| signals(&plugin.kind)) {
+    if signals(config) {
         spec["shareProcessNamespace"] = json!(true);
     }
     match config.start_order {

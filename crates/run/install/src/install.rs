@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kube::Client;
-use pillion_api::names;
+use pillion_api::{names, probe_marker};
 use pillion_manager::Peer;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -40,7 +40,7 @@ pub async fn install(client: &Client, options: &Options, timeout: Duration, say:
 }
 
 /// Refuses to go on if anything would be overwritten. Gives what somebody else manages and is used as it is: namespaces, and the definitions
-/// of the VerticalPodAutoscaler project.
+/// of the VerticalPodAutoscaler project and of PodProbeMarker.
 async fn check_what_is_there(client: &Client, options: &Options, wanted: &[Value]) -> Result<Vec<Place>, Error> {
     let (mut used, mut foreign, mut has_definition) = (Vec::new(), Vec::new(), false);
     for place in wanted.iter().map(Place::of) {
@@ -48,7 +48,7 @@ async fn check_what_is_there(client: &Client, options: &Options, wanted: &[Value
         let manager = match manager_of(&live) {
             Manager::Ours => continue,
             Manager::Helm(release) if place.is("Deployment") => return Err(Error::Helm { release }),
-            _ if place.is("Namespace") || place.name.ends_with(names::AUTOSCALING_GROUP) => {
+            _ if place.is("Namespace") || of_others(&place) => {
                 used.push(place);
                 continue;
             }
@@ -65,6 +65,11 @@ async fn check_what_is_there(client: &Client, options: &Options, wanted: &[Value
     }
     elsewhere(client, options).await?;
     Ok(used)
+}
+
+/// Definitions that are as good as ours.
+fn of_others(place: &Place) -> bool {
+    place.name.ends_with(names::AUTOSCALING_GROUP) || place.name == probe_marker::DEFINITION
 }
 
 /// The webhook configurations and the roles of the cluster exist once.

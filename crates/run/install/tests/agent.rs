@@ -6,7 +6,7 @@ use axum::http::Request;
 use pillion_api::names::agent::NAME as AGENT;
 use pillion_apiserver::{ApiServer, Config as ServerConfig, User};
 use pillion_assist::Config;
-use pillion_install::{AgentOptions, agent};
+use pillion_install::{AgentOptions, Options, Part, agent, manifests};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -15,6 +15,10 @@ const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 fn game_server(name: &str) -> String {
     format!("/apis/game.kruise.io/v1alpha1/namespaces/default/gameservers/{name}").trim_end_matches('/').to_owned()
+}
+
+fn options(namespace: &str) -> AgentOptions {
+    AgentOptions { namespace: namespace.into(), image: "pillion-agent:1".into(), user: None, mirror: None }
 }
 
 struct Cluster(ApiServer);
@@ -43,7 +47,7 @@ async fn cluster() -> (Cluster, User) {
     let server = ApiServer::new(ServerConfig::in_memory());
     server.bootstrap().await.unwrap();
     let cluster = Cluster(server);
-    let options = AgentOptions { namespace: "default".into(), image: "pillion-agent".into() };
+    let options = options("default");
     let config = Config::parse(CONFIG, None).unwrap();
     for object in agent(&config, CONFIG, &options) {
         let kind = object["kind"].as_str().unwrap();
@@ -139,6 +143,7 @@ async fn a_stolen_token_changes_nothing_but_what_the_configuration_names_on_its_
         (game_server("web-0"), merge, json!({"metadata": {"labels": {"a": "b"}}})),
         (map("sidecar-result"), merge, json!({"data": {"web-1": "poison"}})),
         (map("sidecar-result"), merge, json!({"data": {"web-1": null}})),
+        (map("sidecar-result"), merge, json!({"data": {"web-0": "x".repeat(5000)}})),
         (map("sidecar-config"), merge, json!({"data": {"config.yaml": "plugins: []"}})),
         (map("pillion-agent"), merge, json!({"data": {"labels": "app"}})),
     ];
@@ -153,7 +158,7 @@ async fn a_stolen_token_changes_nothing_but_what_the_configuration_names_on_its_
 
 #[test]
 fn the_agents_rights_are_those_that_its_configuration_needs() {
-    let options = AgentOptions { namespace: "games".into(), image: "pillion-agent:1".into() };
+    let options = options("games");
     let rules = |text: &str| {
         let objects = agent(&Config::parse(text, None).unwrap(), text, &options);
         objects.into_iter().find(|object| object["kind"] == "Role").unwrap()["rules"].clone()
@@ -169,7 +174,7 @@ fn the_agents_rights_are_those_that_its_configuration_needs() {
 
 #[test]
 fn the_agents_container_is_as_its_configuration_says() {
-    let options = AgentOptions { namespace: "games".into(), image: "pillion-agent:1".into() };
+    let options = options("games");
     let set = |text: &str| agent(&Config::parse(text, None).unwrap(), text, &options).pop().unwrap();
     let before = set(CONFIG);
     let container = &before["spec"]["initContainers"][0];
@@ -181,6 +186,105 @@ fn the_agents_container_is_as_its_configuration_says() {
         container["resources"],
         json!({"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": "100m", "memory": "128Mi"}})
     );
+    // The process that it signals may be another user's.
+    let context = &container["securityContext"];
+    assert_eq!(
+        (&context["runAsUser"], &context["capabilities"]),
+        (&json!(0), &json!({"drop": ["ALL"], "add": ["KILL"]}))
+    );
+    let as_user = AgentOptions { user: Some(101), ..options.clone() };
+    let own = agent(&Config::parse(CONFIG, None).unwrap(), CONFIG, &as_user).pop().unwrap();
+    let context = &own["spec"]["initContainers"][0]["securityContext"];
+    assert_eq!((&context["runAsUser"], &context["capabilities"]), (&json!(101), &json!({"drop": ["ALL"]})));
+    let probes = "plugins: [{name: http_probe, config: {endpoints: [{url: 'http://x', storageConfig: {type: InKube, inKube: {labelKey: a}}}]}}]\n";
+    let context = &set(probes)["spec"]["initContainers"][0]["securityContext"];
+    assert_eq!((&context["runAsUser"], &context["capabilities"]), (&Value::Null, &json!({"drop": ["ALL"]})));
     let after = set(&CONFIG.replace("sidecarstartorder: Before", "sidecarstartorder: After"));
     assert!(after["spec"]["initContainers"].is_null() && after["spec"]["containers"][0]["name"] == AGENT);
+}
+
+#[test]
+fn a_configuration_that_is_mirrored_stays_where_it_is() {
+    let mirror = Some(("kube-system".to_owned(), "agents".to_owned()));
+    let objects = agent(&Config::parse(CONFIG, None).unwrap(), CONFIG, &AgentOptions { mirror, ..options("games") });
+    let maps: Vec<(&Value, &Value)> = objects
+        .iter()
+        .filter(|object| object["kind"] == "ConfigMap")
+        .map(|object| (&object["metadata"]["namespace"], &object["metadata"]["name"]))
+        .collect();
+    let expected = [("kube-system", "agents"), ("games", "pillion-agent"), ("games", "sidecar-result")];
+    let expected = expected.map(|(namespace, name)| (json!(namespace), json!(name)));
+    assert_eq!(maps, expected.each_ref().map(|(namespace, name)| (namespace, name)));
+    let source = objects.iter().find(|object| object["metadata"]["name"] == "agents").unwrap();
+    assert_eq!(source["metadata"]["labels"]["pillion.dev/mirror"], "true");
+}
+
+#[tokio::test]
+async fn the_manager_writes_the_config_maps_of_agents_and_no_others() {
+    let server = ApiServer::new(ServerConfig::in_memory());
+    server.bootstrap().await.unwrap();
+    let cluster = Cluster(server);
+    let installed = Options { controllers: vec![Part::Webhook, Part::Agents], ..Options::default() };
+    let objects = manifests(&installed);
+    for (kind, plural) in [
+        ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+        ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+    ] {
+        let object = objects.iter().find(|object| object["kind"] == kind).unwrap();
+        cluster.create(&format!("/apis/admissionregistration.k8s.io/v1/{plural}"), object).await;
+    }
+    let binding = objects
+        .iter()
+        .find(|object| object["kind"] == "ClusterRoleBinding" && object["metadata"]["name"] == "pillion-agents");
+    let subject = &binding.unwrap()["subjects"][0];
+    let user = User {
+        name: format!(
+            "system:serviceaccount:{}:{}",
+            subject["namespace"].as_str().unwrap(),
+            subject["name"].as_str().unwrap()
+        ),
+        uid: String::new(),
+        groups: vec!["system:authenticated".into()],
+        extra: Vec::new(),
+    };
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let map = |name: &str, annotations: Value, data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "annotations": annotations}, "data": data});
+    for (name, data) in
+        [("pillion-agent", json!({})), ("sidecar-result", json!({"a": "1", "b": "2"})), ("app", json!({"x": "y"}))]
+    {
+        cluster.create(maps, &map(name, json!({}), data)).await;
+    }
+    let (create, merge, delete) = ("POST", "PATCH", "DELETE");
+    let mirror = json!({"pillion.dev/mirror-of": "kube-system/agents"});
+    let config = |text: &str| json!({"config.yaml": text});
+    let named = |name: &str| format!("{maps}/{name}");
+    let rows = [
+        (201, create, maps.to_owned(), map("sidecar-config", mirror.clone(), config("plugins: []"))),
+        (200, merge, named("sidecar-config"), json!({"data": config("plugins: [] # new")})),
+        (200, merge, named("pillion-agent"), json!({"data": {"labels": "a"}})),
+        (200, merge, named("sidecar-result"), json!({"data": {"a": null}})),
+        (403, merge, named("sidecar-result"), json!({"data": {"b": "poison"}})),
+        (403, merge, named("sidecar-result"), json!({"data": {"c": "3"}})),
+        (403, delete, named("sidecar-result"), json!({})),
+        (403, delete, named("pillion-agent"), json!({})),
+        (403, merge, named("app"), json!({"data": {"x": "z"}})),
+        (403, delete, named("app"), json!({})),
+        (403, create, maps.to_owned(), map("other", mirror.clone(), json!({}))),
+        (200, delete, named("sidecar-config"), json!({})),
+        (403, create, maps.to_owned(), map("sidecar-config", json!({}), config("plugins: []"))),
+    ];
+    for (expected, method, path, body) in rows {
+        let media = if method == merge { "application/merge-patch+json" } else { "application/json" };
+        let (status, answer) = cluster.send(method, &path, media, &body, Some(&user)).await;
+        assert_eq!(status, expected, "{method} {path} {body}: {answer:#}");
+    }
+    // What a namespace has itself is not a mirror, and nobody makes it one.
+    cluster.create(maps, &map("sidecar-config", json!({}), config("plugins: []"))).await;
+    for (method, body) in
+        [(merge, json!({"metadata": {"annotations": mirror}, "data": config("x")})), (delete, json!({}))]
+    {
+        let media = if method == merge { "application/merge-patch+json" } else { "application/json" };
+        let (status, answer) = cluster.send(method, &named("sidecar-config"), media, &body, Some(&user)).await;
+        assert_eq!(status, 403, "{method}: {answer:#}");
+    }
 }

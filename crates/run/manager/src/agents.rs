@@ -3,27 +3,29 @@
 //! ```text
 //!  ConfigMaps with our labels, pods with agents ─▶ assist::keep ─▶ mirrors, parameters of policies
 //!                                                 assist::prunable ─▶ pods that are gone ─▶ entries removed from sidecar-result
+//!  PodProbeMarkers, pods with agents ─▶ assist::marks ─▶ annotations that agents read, marks of what they found
 //! ```
 //!
 //! The rights for this reach every namespace, and an admission policy of the installation bounds them to these objects.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _, stream};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::PartialObjectMeta;
 use kube::runtime::watcher;
 use kube::{Client, ResourceExt as _};
 use pillion_api::names::agent::{CONFIG, CONFIG_KEY, LABEL, MIRROR, MIRROR_OF, NAME, RESULTS};
-use pillion_assist::{AgentNamespace, Keep, Mirrored, keep, not_mirrored, prunable};
+use pillion_assist::{AgentNamespace, Keep, Mirrored, excess, keep, not_mirrored, prunable};
 use pillion_events::{Recorder, reference};
 use pillion_informer::Cache;
 use serde_json::{Value, json};
 
+use self::probe_markers::{AgentPod, MarkerView};
 use crate::state::Inner;
+
+mod probe_markers;
 
 /// Changes are collected for this time.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -31,6 +33,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_mins(1);
 /// So many results of one namespace are removed at once; each costs a look at its pod.
 const LARGEST_PRUNE: usize = 100;
+/// So many results are removed at once because there are too many.
+const LARGEST_EXCESS: usize = 1000;
 
 /// Who writes.
 fn parameters() -> PatchParams {
@@ -48,7 +52,8 @@ pub(crate) async fn run(inner: &Inner) {
     tokio::join!(
         caches.sources.clone().run(Api::all(client.clone()), labelled(MIRROR)),
         caches.maps.clone().run(Api::all(client.clone()), labelled(LABEL)),
-        caches.pods.clone().run(Api::all(client.clone()), labelled(LABEL)),
+        caches.pods.clone().run(probe_markers::pods(client), labelled(LABEL)),
+        caches.markers.clone().run(probe_markers::all(client), watcher::Config::default()),
         agents.run(&caches),
     );
 }
@@ -59,21 +64,7 @@ struct Caches {
     sources: Cache<ConfigMap>,
     maps: Cache<ConfigMap>,
     pods: Cache<AgentPod>,
-}
-
-/// A pod with an agent: that it is there is enough.
-struct AgentPod;
-
-impl pillion_informer::View for AgentPod {
-    type Object = PartialObjectMeta<Pod>;
-
-    fn of(_: Self::Object) -> Option<AgentPod> {
-        Some(AgentPod)
-    }
-
-    fn is_same(&self, _: &AgentPod) -> bool {
-        true
-    }
+    markers: Cache<MarkerView>,
 }
 
 struct Agents<'a> {
@@ -85,9 +76,12 @@ struct Agents<'a> {
 
 impl Agents<'_> {
     async fn run(mut self, caches: &Caches) {
-        tokio::join!(caches.sources.synced(), caches.maps.synced(), caches.pods.synced());
+        let markers = probe_markers::until_known(&self.inner.config.client, &caches.markers);
+        tokio::join!(caches.sources.synced(), caches.maps.synced(), caches.pods.synced(), markers);
         let (sources, maps, pods) = (caches.sources.updates(), caches.maps.updates(), caches.pods.updates());
-        let changes = [sources.map(drop).boxed(), maps.map(drop).boxed(), pods.map(drop).boxed()];
+        let markers = caches.markers.updates();
+        let changes =
+            [sources.map(drop).boxed(), maps.map(drop).boxed(), pods.map(drop).boxed(), markers.map(drop).boxed()];
         let mut changes = stream::select_all(changes).ready_chunks(1024);
         loop {
             self.look(caches).await;
@@ -110,9 +104,17 @@ impl Agents<'_> {
                 report("written", &name, self.write(&name, &plan, old.as_deref()).await);
             }
         }
+        // An OpenKruise serves its PodProbeMarkers itself.
+        if self.inner.is_alone() {
+            for (namespace, error) in
+                probe_markers::look(&self.inner.config.client, &caches.markers, &caches.pods).await
+            {
+                report("marked", &namespace, Err(error));
+            }
+        }
         for results in caches.maps.list().iter().filter(|map| map.name_any() == RESULTS) {
             let namespace = results.namespace().unwrap_or_default();
-            report("pruned", &namespace, self.prune(&namespace, results).await);
+            report("pruned", &namespace, self.prune(&namespace, results, &caches.pods).await);
         }
     }
 
@@ -171,15 +173,23 @@ impl Agents<'_> {
     }
 
     /// Removes the results of pods that are gone. Each is removed only as it was read: a new pod of the same name may write at any time.
-    async fn prune(&self, namespace: &str, results: &Arc<ConfigMap>) -> kube::Result<()> {
+    async fn prune(&self, namespace: &str, results: &ConfigMap, living: &Cache<AgentPod>) -> kube::Result<()> {
         let Some(data) = &results.data else { return Ok(()) };
         let pods: Api<Pod> = Api::namespaced(self.inner.config.client.clone(), namespace);
         let mut operations = Vec::new();
-        for pod in prunable(data, (self.inner.config.now)()).into_iter().take(LARGEST_PRUNE) {
+        let mut remove = |pod: &str| {
+            let path = format!("/data/{pod}");
+            operations.push(json!({"op": "test", "path": path, "value": data.get(pod)}));
+            operations.push(json!({"op": "remove", "path": path}));
+        };
+        let now = (self.inner.config.now)();
+        let excess: BTreeSet<String> = excess(data, now).into_iter().take(LARGEST_EXCESS).collect();
+        excess.iter().for_each(|pod| remove(pod));
+        // Those that the watch shows are there; of the others each is looked at, since the watch may be late.
+        let unseen = |pod: &String| !excess.contains(pod) && living.get(namespace, pod).is_none();
+        for pod in prunable(data, now).into_iter().filter(unseen).take(LARGEST_PRUNE) {
             if pods.get_metadata_opt(&pod).await?.is_none() {
-                let path = format!("/data/{pod}");
-                operations.push(json!({"op": "test", "path": path, "value": data.get(&pod)}));
-                operations.push(json!({"op": "remove", "path": path}));
+                remove(&pod);
             }
         }
         if operations.is_empty() {
@@ -197,7 +207,7 @@ fn report(what: &str, namespace: &str, result: kube::Result<()>) {
         // Somebody else was faster: the watch reports what is there now.
         Err(kube::Error::Api(answer)) if answer.is_conflict() || answer.is_not_found() => {}
         Err(error) => {
-            tracing::warn!(namespace, %error, "the ConfigMaps of agents could not be {what}; trying again");
+            tracing::warn!(namespace, %error, "what agents need could not be {what}; trying again");
         }
     }
 }
@@ -223,6 +233,12 @@ fn namespaces(caches: &Caches) -> BTreeMap<String, AgentNamespace> {
             }
             NAME => namespace.parameters = Some(map.data.clone().unwrap_or_default()),
             _ => {}
+        }
+    }
+    for marker in caches.markers.list() {
+        // Only where there is something of agents: markers alone are Kruise's.
+        if let Some(namespace) = namespaces.get_mut(marker.namespace()) {
+            namespace.conditions.extend(marker.marker.conditions().map(str::to_owned));
         }
     }
     namespaces

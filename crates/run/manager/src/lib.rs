@@ -38,7 +38,7 @@
 //!         ├─▶ repair: pods, View ─▶ missed pods ─▶ status, events, evictions
 //!         ├─▶ lifecycle: pods whose work is done ─▶ their terminal phase, where nobody else stops their sidecars
 //!         ├─▶ rightsizing: recommender, updater (pillion-rightsizer)
-//!         └─▶ agents: ConfigMaps with our labels, pods with agents ─▶ mirrors, parameters of policies, results without those of pods that are gone
+//!         └─▶ agents: ConfigMaps with our labels, pods with agents, PodProbeMarkers ─▶ mirrors, parameters of policies, probes and marks on pods, results without those of pods that are gone
 //!
 //!  health: /healthz, /readyz (caches, watches), /metrics
 //! ```

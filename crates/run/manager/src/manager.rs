@@ -75,7 +75,7 @@ impl Manager {
         let config = &self.inner.config;
         if config.installs_definition {
             registration::install_definition(config).await?;
-            registration::install_autoscaler_definitions(config).await?;
+            registration::install_other_definitions(config).await?;
         } else if registration::live_definition(config).await?.is_none() {
             return Err(Error::NoDefinition { name: registration::definition_name() });
         }

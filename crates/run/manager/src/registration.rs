@@ -12,7 +12,7 @@ use kube::core::{ApiResource, DynamicObject};
 use pillion_api::names;
 use pillion_api::sidecarset::SidecarSet;
 use pillion_api::sidecarset::crd::{self, Conversion};
-use pillion_api::vpa;
+use pillion_api::{probe_marker, vpa};
 use serde_json::{Value, json};
 
 use crate::cluster::is_failing;
@@ -173,9 +173,9 @@ pub(crate) async fn install_definition(config: &Config) -> Result<(), Error> {
     apply::<CustomResourceDefinition>(config, &definition).await.map(drop)
 }
 
-/// Applies the definitions of VerticalPodAutoscaler and its checkpoints where there are none. Those of upstream are as good.
-pub(crate) async fn install_autoscaler_definitions(config: &Config) -> Result<(), Error> {
-    for definition in [vpa::crd::vertical_pod_autoscaler(), vpa::crd::checkpoint()] {
+/// Applies the definitions of VerticalPodAutoscaler, its checkpoints and PodProbeMarker where there are none. Those of upstream are as good.
+pub(crate) async fn install_other_definitions(config: &Config) -> Result<(), Error> {
+    for definition in [vpa::crd::vertical_pod_autoscaler(), vpa::crd::checkpoint(), probe_marker::crd()] {
         let name = definition["metadata"]["name"].as_str().unwrap_or_default();
         if live::<CustomResourceDefinition>(config, name).await?.is_null() {
             apply::<CustomResourceDefinition>(config, &definition).await?;

@@ -28,14 +28,14 @@ pub(crate) fn run(command: &Sidecar) -> Result<u8, Error> {
         Ok(ended) => (ended.code, ended.asked),
         Err(error) => (error.exit_code().unwrap_or(crate::OWN_FAILURE), None),
     };
-    let code = match asked {
-        Some(Asked::AfterWork) => 0,
+    let ended_after_work = match asked {
+        Some(Asked::AfterWork) => true,
         // On deletion it is a container as any other.
-        Some(Asked::Outside) => code,
+        Some(Asked::Outside) => false,
         // The end of the work may be what it has ended of.
-        None if is_done() => 0,
-        None => code,
+        None => is_done(),
     };
+    let code = if ended_after_work { 0 } else { code };
     last.ended(code)?;
     outcome.map(|_| code)
 }

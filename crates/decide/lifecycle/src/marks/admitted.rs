@@ -44,11 +44,9 @@ pub fn modes_of(pod: &Value) -> Vec<String> {
         container.is_native_sidecar() && (marked.contains(&container.name()) || is_recorded(container.name()))
     });
     let fail_pod = record.as_ref().map(|record| record.fail_pod.join(", ")).unwrap_or_default();
-    let mut words = "Native: it is a native sidecar, and the kubelet ends it after the work".to_owned();
-    if !fail_pod.is_empty() {
-        words.push_str(&format!("; an error of {fail_pod} before that fails the pod"));
-    }
-    say(&names(&native), &words);
+    let fails =
+        if fail_pod.is_empty() { fail_pod } else { format!("; an error of {fail_pod} before that fails the pod") };
+    say(&names(&native), &format!("Native: it is a native sidecar, and the kubelet ends it after the work{fails}"));
     if let Some(record) = &record {
         match record.method {
             Method::Native => {}

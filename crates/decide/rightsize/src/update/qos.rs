@@ -75,7 +75,7 @@ mod tests {
         assert!(!changes(json!({}), both("1"), json!({}), both("2")));
     }
 
-    /// Kubernetes counts init containers: a pod is not Guaranteed while one of them is not, and not BestEffort while one requests anything.
+    /// Kubernetes counts init containers: a pod is not Guaranteed while one of them is not, and not `BestEffort` while one requests anything.
     #[test]
     fn plain_init_containers_count_for_the_class() {
         let both = |cpu: &str| json!({"cpu": cpu, "memory": "1Gi"});

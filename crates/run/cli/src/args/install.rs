@@ -80,6 +80,11 @@ pub struct InstallArgs {
     /// The image with pillion-agent
     #[arg(long, value_name = "IMAGE", default_value = IMAGE, requires = "agent", help_heading = "Agent")]
     pub agent_image: String,
+    /// The user that the agent runs as, where that is the user of the process that it signals
+    ///
+    /// Without it an agent that signals is root with the capability KILL and no other.
+    #[arg(long, value_name = "UID", requires = "agent", help_heading = "Agent")]
+    pub agent_user: Option<u32>,
     /// How many seconds the manager may take until it answers
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub timeout: u64,

@@ -108,7 +108,21 @@ fn every_configuration_of_the_proposal_gives_the_objects_of_an_agent() {
         assert!(injected.starts_with("exit 0") && injected.contains("serviceAccountName: pillion-agent"), "{injected}");
         let why = folder.run(&["why", "-f", "agent.yaml", "-f", "pod.yaml"]);
         assert!(why.contains("the pod runs as the service account \"pillion-agent\""), "{why}");
+        // What is in the way is shown.
+        let other = app.replace("spec: {", "spec: {hostPID: true, serviceAccountName: mine, ");
+        let folder = crate::Folder::with(&[("agent.yaml", printed), ("pod.yaml", &other)]);
+        let why = folder.run(&["why", "-f", "agent.yaml", "-f", "pod.yaml"]);
+        assert!(why.contains("the service account stays \"mine\" instead of \"pillion-agent\""), "{why}");
+        assert_eq!(why.contains("the pod has hostPID: true"), printed.contains("shareProcessNamespace"), "{why}");
     }
+}
+
+#[test]
+fn a_configuration_that_is_mirrored_is_printed_where_it_is() {
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: agents, namespace: kube-system, labels: {pillion.dev/mirror: 'true'}}\ndata: {config.yaml: 'plugins: []'}\n";
+    let shown = agent_objects("map.yaml", map);
+    assert!(shown.starts_with("exit 0") && shown.contains("name: agents\n  namespace: kube-system"), "{shown}");
+    assert!(!shown.contains("name: sidecar-config\n  namespace"), "{shown}");
 }
 
 #[test]

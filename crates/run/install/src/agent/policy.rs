@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_api::names::agent::{NAME as AGENT, RESULTS};
-use pillion_assist::{Config, Target};
+use pillion_assist::{Config, LONGEST_ENTRY, Target};
 use serde_json::{Value, json};
 
 /// What the API server itself changes in an object's metadata.
@@ -99,7 +99,7 @@ fn validations(kinds: &Kinds<'_>) -> Vec<Value> {
         )
     };
     let results = format!(
-        "request.resource.resource != 'configmaps' || (request.name == '{RESULTS}' && {new}.all(k, k == variables.pod || (k in {old} && {old}[k] == {new}[k])) && {old}.all(k, k == variables.pod || k in {new}))",
+        "request.resource.resource != 'configmaps' || (request.name == '{RESULTS}' && {new}.all(k, k == variables.pod || (k in {old} && {old}[k] == {new}[k])) && {old}.all(k, k == variables.pod || k in {new}) && (!(variables.pod in {new}) || size({new}[variables.pod]) <= {LONGEST_ENTRY}))",
         new = map("object", "data"),
         old = map("oldObject", "data")
     );
@@ -123,7 +123,7 @@ fn validations(kinds: &Kinds<'_>) -> Vec<Value> {
             "the agent changes only conditions that its configuration names",
         ),
         (format!("{pods} || ({status})"), "the agent changes nothing of a pod's status but conditions"),
-        (results, "the agent changes only its own pod's entry of sidecar-result"),
+        (results, "the agent changes only its own pod's entry of sidecar-result, which has a bounded size"),
         (
             format!(
                 "request.resource.resource in ['pods', 'configmaps'] || request.name == variables.pod || request.name in variables.may_targets || {owner}"

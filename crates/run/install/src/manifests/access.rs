@@ -1,6 +1,6 @@
 //! Who may do what: a role for what every part of the manager reads, and a role for each part, bound to the account that the part runs with.
 
-use pillion_api::names;
+use pillion_api::{names, probe_marker};
 use pillion_manager::{KRUISE_LEASE, KRUISE_MUTATING, KRUISE_VALIDATING, Part};
 use pillion_rightsizer::{PeerPart, admission_lease};
 use serde_json::{Value, json};
@@ -223,11 +223,14 @@ fn updater(to: &Grantee<'_>) -> Vec<Value> {
     objects
 }
 
-/// Agents are in any namespace, and so are the ConfigMaps that are kept for them. What is written is bounded by a policy.
+/// Agents are in any namespace, and so are the ConfigMaps that are kept for them. What is written to ConfigMaps is bounded by a policy; pods are
+/// marked as their PodProbeMarkers say.
 fn agents(to: &Grantee<'_>) -> Vec<Value> {
     let rules = [
         rule("", &["configmaps"], &["get", "list", "watch", "create", "patch", "delete"]),
-        rule("", &["pods"], &READ),
+        rule("", &["pods"], &["get", "list", "watch", "patch"]),
+        rule(names::GROUP, &[probe_marker::PLURAL], &READ),
+        rule(names::GROUP, &[&format!("{}/status", probe_marker::PLURAL)], &["patch"]),
         events(),
     ];
     let mut objects = to.grant("pillion-agents", None, &rules);

@@ -1,5 +1,6 @@
 //! Namespaces, the CustomResourceDefinition, and the configurations in which the manager registers its webhooks.
 
+use pillion_api::probe_marker;
 use pillion_api::sidecarset::crd::{self, Conversion};
 use pillion_api::vpa;
 use pillion_manager::Part;
@@ -20,6 +21,11 @@ pub(super) fn objects(options: &Options) -> Vec<Value> {
     objects.push(definition());
     if options.controllers.iter().any(|part| matches!(part, Part::Recommender | Part::Updater)) {
         objects.extend(autoscaler_definitions());
+    }
+    if options.controllers.contains(&Part::Agents) {
+        let mut definition = probe_marker::crd();
+        definition["metadata"] = metadata(probe_marker::DEFINITION, None, Part::Agents.name());
+        objects.push(definition);
     }
     objects.extend(["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"].map(|kind| {
         // The manager adds the webhooks, with its certificates; without any the API server calls nobody.

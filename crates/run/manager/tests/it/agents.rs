@@ -127,6 +127,101 @@ async fn results_of_pods_that_are_gone_are_pruned() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn results_of_pods_that_are_gone_are_pruned_behind_any_number_of_pods_that_live() {
+    let (cluster, _manager) = managed().await;
+    let mut data = serde_json::Map::new();
+    let entry = |workload: &str, second: u32| {
+        let entry = json!({"workload": workload, "version": "v1", "url": "https://cdn.example.com/a", "file": "a", "sha256": "a".repeat(64), "size": 1, "result": "", "time": format!("2025-01-01T00:{:02}:{:02}Z", second / 60, second % 60)});
+        json!(entry.to_string())
+    };
+    for number in 0..120 {
+        let name = format!("game-{number}");
+        agent_pod(&cluster, "games", &name).await;
+        data.insert(name, entry("game", number));
+    }
+    for number in 0..3 {
+        data.insert(format!("z-{number}"), entry("z", number));
+    }
+    let results = map("sidecar-result", json!({"pillion.dev/agent": "result"}), Value::Object(data));
+    cluster.create(&maps("games"), results).await.object();
+    settled().await;
+    let left = cluster.get(&format!("{}/sidecar-result", maps("games"))).await["data"].clone();
+    assert_eq!((left.as_object().unwrap().len(), left["z-0"].is_null(), left["z-2"].is_null()), (121, true, false));
+}
+
+const MARKERS: &str = "/apis/apps.kruise.io/v1alpha1/namespaces/games/podprobemarkers";
+
+fn marker(name: &str) -> Value {
+    let policy = |state: &str, cost: &str| json!({"state": state, "annotations": {"controller.kubernetes.io/pod-deletion-cost": cost}, "labels": {"idle": state.to_lowercase()}});
+    let probe = json!({
+        "name": "idle", "containerName": "app", "podConditionType": "game.io/idle",
+        "probe": {"httpGet": {"path": "/idle", "port": 8080, "scheme": "HTTP"}, "periodSeconds": 5},
+        "markerPolicy": [policy("Succeeded", "-10"), policy("Failed", "10")],
+    });
+    json!({
+        "apiVersion": "apps.kruise.io/v1alpha1", "kind": "PodProbeMarker", "metadata": {"name": name, "namespace": "games"},
+        "spec": {"selector": {"matchLabels": {"pillion.dev/agent": "enabled"}}, "probes": [probe]},
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_probe_marker_has_its_probes_written_on_pods_and_their_results_mark_the_pods() {
+    let (cluster, _manager) = managed().await;
+    agent_pod(&cluster, "games", "game-0").await;
+    let config = map("sidecar-config", json!({"pillion.dev/agent": "config"}), json!({"config.yaml": CONFIG}));
+    cluster.create(&maps("games"), config).await.object();
+    let parameters = map("pillion-agent", json!({"pillion.dev/agent": "parameters"}), json!({}));
+    cluster.create(&maps("games"), parameters).await.object();
+    let refused = |change: fn(&mut Value)| {
+        let mut marker = marker("refused");
+        change(&mut marker["spec"]);
+        marker
+    };
+    for (what, wrong) in [
+        ("reserved", refused(|spec| spec["probes"][0]["podConditionType"] = json!("Ready"))),
+        ("two probes", refused(|spec| spec["probes"][0]["probe"]["exec"] = json!({"command": ["true"]}))),
+        ("no selector", refused(|spec| spec["selector"] = json!({}))),
+        ("state", refused(|spec| spec["probes"][0]["markerPolicy"][0]["state"] = json!("idle"))),
+    ] {
+        assert_eq!(cluster.create(MARKERS, wrong).await.status.as_u16(), 422, "{what}");
+    }
+    cluster.create(MARKERS, marker("games")).await.object();
+    settled().await;
+    let path = "/api/v1/namespaces/games/pods/game-0";
+    let pod = cluster.get(path).await;
+    let annotations = &pod["metadata"]["annotations"];
+    let probes: Value = serde_json::from_str(annotations["kruise.io/podprobe"].as_str().unwrap()).unwrap();
+    assert_eq!(
+        (&probes[0]["name"], &annotations["kruise.io/podprobemarker-list"]),
+        (&json!("games#idle"), &json!("games"))
+    );
+    let conditions = cluster.get(&format!("{}/pillion-agent", maps("games"))).await["data"]["conditions"].clone();
+    assert_eq!(conditions, "game.io/idle,pillion.dev/Agent", "the policy lets the agent report it");
+    let marker = format!("{MARKERS}/games");
+    assert_eq!(cluster.get(&marker).await["status"]["matchedPods"], 1);
+
+    for (status, cost, idle) in [("True", "-10", "succeeded"), ("False", "10", "failed")] {
+        let condition = json!({"status": {"conditions": [{"type": "game.io/idle", "status": status}]}});
+        cluster.merge(&format!("{path}/status"), condition).await.object();
+        settled().await;
+        let pod = cluster.get(path).await;
+        let cost_is = &pod["metadata"]["annotations"]["controller.kubernetes.io/pod-deletion-cost"];
+        assert_eq!((cost_is, &pod["metadata"]["labels"]["idle"]), (&json!(cost), &json!(idle)));
+    }
+    // What nothing changes is not written again.
+    let version = cluster.get(path).await["metadata"]["resourceVersion"].clone();
+    sleep(Duration::from_mins(10)).await;
+    assert_eq!(cluster.get(path).await["metadata"]["resourceVersion"], version);
+
+    cluster.request(Method::DELETE, &marker, "", None).await.object();
+    settled().await;
+    let pod = cluster.get(path).await;
+    assert!(pod["metadata"]["annotations"]["kruise.io/podprobe"].is_null(), "{pod:#}");
+    let conditions = cluster.get(&format!("{}/pillion-agent", maps("games"))).await["data"]["conditions"].clone();
+    assert_eq!(conditions, "pillion.dev/Agent");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_account_is_injected_once_its_owner_says_so() {
     let (cluster, _manager) = managed().await;
     let accounts = "/api/v1/namespaces/default/serviceaccounts";

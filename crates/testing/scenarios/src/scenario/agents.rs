@@ -67,7 +67,8 @@ fn game() -> Value {
 /// Applies the objects of an agent, and what the game needs. The SidecarSet is applied by those who have a manager.
 async fn prepare(namespace: &Namespace, text: &str) -> anyhow::Result<Value> {
     let config = AgentConfig::parse(text, None).map_err(|errors| anyhow::anyhow!("{errors:?}"))?;
-    let options = AgentOptions { namespace: namespace.name().to_owned(), image: SCENARIOS.to_owned() };
+    let (home, image) = (namespace.name().to_owned(), SCENARIOS.to_owned());
+    let options = AgentOptions { namespace: home, image, user: None, mirror: None };
     let mut set = None;
     for object in agent(&config, text, &options) {
         if object["kind"] == "SidecarSet" {
