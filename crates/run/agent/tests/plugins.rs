@@ -177,7 +177,7 @@ async fn a_plugin_that_ends_is_restarted_as_the_policy_says_and_no_other_is() {
             let (manager, _) = manager();
             let test = format!("{policy}-{what}");
             manager.load_config(&config(&test, policy, &[("a", 1, what), ("b", 2, "wait")])).await.unwrap();
-            tokio::time::sleep(Duration::from_secs(60)).await;
+            tokio::time::sleep(Duration::from_mins(1)).await;
             assert_eq!(health(&manager, "a"), (expected.to_owned(), restarts), "{test}");
             assert_eq!(health(&manager, "b"), ("Running".to_owned(), 0), "{test}");
             let starts = events(&test).iter().filter(|event| *event == "start b").count();
@@ -186,8 +186,17 @@ async fn a_plugin_that_ends_is_restarted_as_the_policy_says_and_no_other_is() {
     }
 }
 
+/// A store that keeps everything.
+struct Own(Mutex<Vec<(String, String)>>);
+
+impl Store for Own {
+    fn store(&self, source: &str, _storage: &Storage, state: &State) {
+        self.0.lock().unwrap().push((source.to_owned(), state.message().to_owned()));
+    }
+}
+
 #[tokio::test(start_paused = true)]
-async fn plugins_are_added_and_removed_and_store_where_they_are_told_to() {
+async fn plugins_are_added_and_removed_and_store_where_they_are_asked_to() {
     let (manager, api) = manager();
     manager.load_config("plugins: []\nstatusCondition: ''\n").await.unwrap();
     assert_eq!(manager.version(), env!("CARGO_PKG_VERSION"));
@@ -210,12 +219,6 @@ async fn plugins_are_added_and_removed_and_store_where_they_are_told_to() {
     assert_eq!(*api.written.lock().unwrap(), expected);
 
     // A store of its own gets the result, and the API server does not.
-    struct Own(Mutex<Vec<(String, String)>>);
-    impl Store for Own {
-        fn store(&self, source: &str, _storage: &Storage, state: &State) {
-            self.0.lock().unwrap().push((source.to_owned(), state.message().to_owned()));
-        }
-    }
     let own = Arc::new(Own(Mutex::default()));
     let store: Arc<dyn Store> = Arc::clone(&own) as Arc<dyn Store>;
     let plugin = Puppet { name: "own".into(), store: Some(store), ..Puppet::default() };

@@ -90,7 +90,7 @@ struct Former {
 impl Former {
     /// `None` for a workload without a selector: its past pods cannot be identified.
     async fn read(cluster: &Cluster, config: &Config, workload: &Workload) -> Option<Former> {
-        let Template { object, pod_template: template, pod } = Template::read(cluster, config, workload).await?;
+        let Template { object, of_pods: template, pod } = Template::read(cluster, config, workload).await?;
         let selector = selector(&object, &template)?;
         let containers = pod.containers.iter().map(|container| (container.name.clone(), container.kind)).collect();
         Some(Former { workload: workload.clone(), selector, containers })

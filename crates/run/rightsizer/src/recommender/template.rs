@@ -11,7 +11,7 @@ use crate::config::Config;
 /// A workload and its template.
 pub(super) struct Template {
     pub(super) object: Value,
-    pub(super) pod_template: Value,
+    pub(super) of_pods: Value,
     /// A pod as the template has it.
     pub(super) pod: PodView,
 }
@@ -23,6 +23,6 @@ impl Template {
         let object = cluster.owners().object(&config.client, &workload.namespace, &owner).await?;
         let template = object.pointer(pod_template(&object)?)?.clone();
         let pod = PodView::new(&Pod::new(template.clone()).ok()?);
-        Some(Template { object, pod_template: template, pod })
+        Some(Template { object, of_pods: template, pod })
     }
 }
