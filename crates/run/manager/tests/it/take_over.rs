@@ -97,9 +97,13 @@ async fn kruise_with(rollout: Rollout) -> Cluster {
     for name in ["current", "older", "updated-in-place", "legacy"] {
         let status =
             |name: &str| json!({"name": name, "image": name, "imageID": "sha256:2", "ready": true, "restartCount": 0});
+        let mut conditions = vec![json!({"type": "Ready", "status": "True"})];
+        if name == "updated-in-place" {
+            // OpenKruise sets it on the pods that it has updated.
+            conditions.push(json!({"type": "SidecarSetUpgradable", "status": "True", "message": r#"{"mesh":true}"#}));
+        }
         let running = json!({"status": {
-            "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
-            "containerStatuses": [status("proxy"), status("app")],
+            "phase": "Running", "conditions": conditions, "containerStatuses": [status("proxy"), status("app")],
         }});
         cluster.merge(&format!("{PODS}/{name}/status"), running).await.object();
     }
