@@ -321,7 +321,12 @@ impl WorkloadUsage {
         let index = found.unwrap_or(self.containers.len());
         if found.is_none() {
             self.containers.reserve_exact(1);
-            self.containers.push(ContainerUsage { name: name.into(), kind: None, aggregate: new(), live: BTreeMap::new() });
+            self.containers.push(ContainerUsage {
+                name: name.into(),
+                kind: None,
+                aggregate: new(),
+                live: BTreeMap::new(),
+            });
         }
         &mut self.containers[index]
     }

@@ -181,7 +181,9 @@ fn left_out(rows: &[Row]) -> Vec<String> {
     let out = rows.iter().filter(|row| row.patch.is_none());
     out.map(|row| {
         let (container, kind, workload) = (&row.container, &row.kind, &row.workload);
-        format!("container {container:?} is left out: the template of {kind} {workload:?} does not have it, or is not known")
+        format!(
+            "container {container:?} is left out: the template of {kind} {workload:?} does not have it, or is not known"
+        )
     })
     .collect()
 }

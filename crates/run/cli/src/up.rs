@@ -153,7 +153,8 @@ async fn start(args: &UpArgs, home: &Home, images: ImageMap) -> Result<Embedded,
 async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Document>) -> Result<End, Failure> {
     let began = Instant::now();
     let client = engine.client();
-    let manager = start_manager(engine, args.gates.gates_of_up(), args.controllers.clone()).await.map_err(Failure::no)?;
+    let manager =
+        start_manager(engine, args.gates.gates_of_up(), args.controllers.clone()).await.map_err(Failure::no)?;
     // Pods of workloads that an earlier run has kept get their sidecars, too.
     engine.start_controllers();
     default_service_account(&client).await;

@@ -14,8 +14,8 @@ use pillion_api::pod::Pod;
 use pillion_events::Recorder;
 use pillion_gates::Gate;
 use pillion_inject::has_policy;
-use pillion_rightsize::update::{RateLimit, changes_qos_class};
 use pillion_rightsize::PodView;
+use pillion_rightsize::update::{RateLimit, changes_qos_class};
 use pillion_rightsizer::{pod_reference, resize};
 
 use crate::state::Inner;

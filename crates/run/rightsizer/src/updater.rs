@@ -159,13 +159,7 @@ impl Updater<'_> {
     }
 
     /// Updates the pods of one autoscaler, until it is time for the next pass.
-    async fn update(
-        &mut self,
-        autoscaler: &VerticalPodAutoscaler,
-        namespace: &str,
-        pods: &[PodView],
-        until: Instant,
-    ) {
+    async fn update(&mut self, autoscaler: &VerticalPodAutoscaler, namespace: &str, pods: &[PodView], until: Instant) {
         let now = (self.config.now)();
         let mut replicas = Replicas::new();
         for owner in pods.iter().filter_map(|pod| pod.owner.as_ref()) {

@@ -195,7 +195,8 @@ fn reason(
         Some(_) => {}
     }
     let current: Option<ResourceList> = container.map(|container| container.requests.into());
-    for (current, (resource, _)) in current.iter().flat_map(|it| recommended.target.iter().map(move |each| (it, each))) {
+    for (current, (resource, _)) in current.iter().flat_map(|it| recommended.target.iter().map(move |each| (it, each)))
+    {
         let Some(request) = current.get(resource) else {
             reasons.push(format!("no {resource} request"));
             continue;

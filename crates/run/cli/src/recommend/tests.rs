@@ -107,7 +107,10 @@ fn a_patch_leaves_out_what_the_template_does_not_have() {
     assert_eq!(patch.as_object().unwrap().keys().collect::<Vec<_>>(), ["containers"]);
     let warnings = left_out(&rows);
     assert_eq!(warnings.len(), 1);
-    assert!(warnings[0].starts_with(r#"container "mesh" is left out: the template of Deployment "web""#), "{warnings:?}");
+    assert!(
+        warnings[0].starts_with(r#"container "mesh" is left out: the template of Deployment "web""#),
+        "{warnings:?}"
+    );
 }
 
 /// Requests above the limits of the template would be refused.

@@ -46,9 +46,9 @@ impl Recommender<'_> {
         let unseen = std::mem::take(&mut self.unseen);
         let unseen: Vec<Workload> = unseen.into_iter().filter(|it| self.history.usage.is_unseen(it)).collect();
         let (cluster, config) = (self.cluster, self.config);
-        let reads = unseen.into_iter().map(|workload| {
-            async move { (Template::read(cluster, config, &workload).await, workload) }.boxed()
-        });
+        let reads = unseen
+            .into_iter()
+            .map(|workload| async move { (Template::read(cluster, config, &workload).await, workload) }.boxed());
         let read: Vec<_> = stream::iter(reads).buffer_unordered(config.update_workers.max(1)).collect().await;
         for (template, workload) in read {
             let Some(template) = template else { continue };

@@ -6,8 +6,8 @@ use std::fmt;
 use axum::http::Request;
 use kube::Client;
 use pillion_quantity::Quantity;
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::samples::Sample;
 
