@@ -11,7 +11,7 @@ use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
 use serde_json::Value;
 
 use crate::command::{cargo, output, run};
-use crate::{agent, wrap};
+use crate::{agent, build, wrap};
 
 /// Packages with benchmarks.
 const PACKAGES: &[&str] = &[
@@ -21,13 +21,15 @@ const PACKAGES: &[&str] = &[
     "pillion-rightsize",
     "pillion-admission",
     "pillion-preview",
+    "pillion-apiserver",
 ];
 
 /// What is compared with what: the larger work, the smaller work, and the ratio that the design allows.
 const RATIOS: &[(&str, &str, &str)] = &[
-    ("admit/50000 sets", "admit/100 sets", "at most 2"),
+    ("admit/50000 sets", "admit/100 sets", "at most 1.2"),
     ("rollout/plan/100000", "rollout/plan/10000", "at most 20"),
     ("rightsize/pass/100000", "rightsize/pass/10000", "at most 11"),
+    ("patch/20000 fields", "patch/2000 fields", "at most 15"),
     ("preview/10000 workloads", "preview/1000 workloads", "at most 11"),
 ];
 
@@ -86,6 +88,8 @@ enum Beside {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
+    /// The processor time of a first release build, and the size of the program that it makes.
+    Build,
     /// The size of `pillion-wrap`, and the memory that it takes in each container.
     Wrap,
     /// 100,000 simulated pods in one process: memory, time until all run, and a rollout in virtual time.
@@ -102,6 +106,10 @@ impl Bench {
             wrap::bench()?;
             return Ok(ExitCode::SUCCESS);
         }
+        if let Some(Beside::Build) = self.beside {
+            build::bench()?;
+            return Ok(ExitCode::SUCCESS);
+        }
         if let Some(Beside::Agent { seconds }) = self.beside {
             agent::bench(seconds)?;
             return Ok(ExitCode::SUCCESS);
@@ -115,7 +123,7 @@ impl Bench {
                 Beside::Manager { arguments } => command.arg("manager").args(arguments),
                 Beside::Rightsize { arguments } => command.arg("rightsize").args(arguments),
                 Beside::Rollout { arguments } => command.arg("rollout").args(arguments),
-                Beside::Agent { .. } | Beside::Wrap => &mut command,
+                Beside::Agent { .. } | Beside::Build | Beside::Wrap => &mut command,
                 Beside::Simulate { arguments } => command.arg("simulate").args(arguments),
             };
             run(command)?;

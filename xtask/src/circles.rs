@@ -4,7 +4,7 @@
 //! subject. Tests are left out, since they may use anything.
 //!
 //! ```text
-//! src/**/*.rs ─▶ paths that begin with crate, self or super ─▶ modules ─▶ edges between siblings ─▶ circles
+//! src/**/*.rs ─▶ paths that begin with crate, self or super ─▶ modules, through what their files import ─▶ edges between siblings ─▶ circles
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,13 +48,11 @@ fn read(folder: &Path, module: &mut Module, files: &mut BTreeMap<Module, String>
 
 fn edges(files: &BTreeMap<Module, String>) -> Edges {
     let mut edges = Edges::new();
+    let imported = imported(files);
     for (module, text) in files {
         for path in used(text, module) {
-            let Some(used) =
-                (1..=path.len()).rev().filter_map(|length| path.get(..length)).find(|path| files.contains_key(*path))
-            else {
-                continue;
-            };
+            let path = resolved(path, files, &imported);
+            let Some(used) = file_of(&path, files).filter(|file| !file.is_empty()) else { continue };
             let common = module.iter().zip(used).take_while(|(one, other)| one == other).count();
             if let (Some(from), Some(to)) = (module.get(common), used.get(common)) {
                 let folder = module.iter().take(common).cloned().collect();
@@ -65,16 +63,52 @@ fn edges(files: &BTreeMap<Module, String>) -> Edges {
     edges
 }
 
+/// The file that a path leads to: the longest beginning of it that is a module.
+fn file_of<'p>(path: &'p [String], files: &BTreeMap<Module, String>) -> Option<&'p [String]> {
+    (0..=path.len()).rev().filter_map(|length| path.get(..length)).find(|path| files.contains_key(*path))
+}
+
+/// What files import, by the path under which others find it there.
+fn imported(files: &BTreeMap<Module, String>) -> BTreeMap<Module, Module> {
+    let mut imported = BTreeMap::new();
+    for (module, text) in files {
+        let code = code_of(text);
+        for (at, _) in code.match_indices("use ") {
+            let is_statement = code[..at].chars().next_back().is_none_or(char::is_whitespace);
+            let tree_of = |path: &str, base: Module, paths: &mut Vec<Module>| _ = tree(path, base, paths);
+            let (mut paths, statement) = (Vec::new(), &code[at + "use ".len()..]);
+            match statement {
+                _ if !is_statement => {}
+                path if path.starts_with("crate::") => tree_of(&path["crate::".len()..], Vec::new(), &mut paths),
+                path if path.starts_with("self::") => tree_of(&path["self::".len()..], module.clone(), &mut paths),
+                path if path.starts_with("super::") => tree_of(&path["super::".len()..], parent(module), &mut paths),
+                // A module below this one; what begins with a crate's name leads nowhere.
+                path => tree_of(path, module.clone(), &mut paths),
+            }
+            for path in paths.into_iter().filter(|path| file_of(path, files).is_some_and(|file| file != module)) {
+                let name = path.last().into_iter().cloned();
+                imported.entry(module.iter().cloned().chain(name).collect()).or_insert(path);
+            }
+        }
+    }
+    imported
+}
+
+/// Where a path leads that names what another file has imported.
+fn resolved(mut path: Module, files: &BTreeMap<Module, String>, imported: &BTreeMap<Module, Module>) -> Module {
+    // Imports that lead to each other are no code that compiles.
+    for _ in 0..8 {
+        let Some(file) = file_of(&path, files) else { return path };
+        let length = file.len() + 1;
+        let Some(target) = path.get(..length).and_then(|name| imported.get(name)) else { return path };
+        path = target.iter().chain(path.iter().skip(length)).cloned().collect();
+    }
+    path
+}
+
 /// Everything that a file names from the crate's root, from its parent or from itself, as paths from the root.
 fn used(text: &str, module: &[String]) -> Vec<Module> {
-    let code: String =
-        text.lines().map(|line| line.split("//").next().unwrap_or_default()).fold(String::new(), |mut code, line| {
-            code.push_str(line);
-            code.push('\n');
-            code
-        });
-    // A test module at the end of a file.
-    let code = code.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let code = code_of(text);
     let mut paths = Vec::new();
     for (start, base) in [("crate::", Vec::new()), ("self::", module.to_vec()), ("super::", parent(module))] {
         for (at, _) in code.match_indices(start) {
@@ -86,6 +120,13 @@ fn used(text: &str, module: &[String]) -> Vec<Module> {
         }
     }
     paths
+}
+
+/// A file without its comments, and without a test module at its end.
+fn code_of(text: &str) -> String {
+    let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let code: String = lines.flat_map(|line| [line, "\n"]).collect();
+    code.split("#[cfg(test)]\nmod ").next().unwrap_or_default().to_owned()
 }
 
 fn parent(module: &[String]) -> Module {
@@ -189,6 +230,18 @@ mod tests {
         assert_eq!(found(&files), ["a: b → c → b"]);
         let files = [("a", ""), ("a/b", "use crate::d;"), ("d", "use crate::a::b;")];
         assert_eq!(found(&files), ["a → d → a"], "a folder uses what one of its files uses");
+    }
+
+    #[test]
+    fn what_the_root_or_a_parent_exports_leads_to_its_file() {
+        let files =
+            [("", "pub use a::A;\npub use b::{B, C};"), ("a", "use crate::B;"), ("b", "use crate::{A, other};")];
+        assert_eq!(found(&files), ["a → b → a"]);
+        let files =
+            [("a", "pub(crate) use self::b::B; use c::C;"), ("a/b", "use super::C;"), ("a/c", "use crate::a::B;")];
+        assert_eq!(found(&files), ["a: b → c → b"]);
+        let files = [("", "mod a; use serde::A;"), ("a", "use crate::A;")];
+        assert_eq!(found(&files), [""; 0]);
     }
 
     #[test]

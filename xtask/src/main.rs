@@ -5,6 +5,7 @@
 mod agent;
 mod alone;
 mod bench;
+mod build;
 mod chart;
 mod circles;
 mod command;

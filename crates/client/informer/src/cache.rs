@@ -5,15 +5,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _, stream};
-use kube::Api;
 use kube::runtime::watcher;
+use kube::{Api, Client};
 use tokio::sync::watch::Sender;
 use tokio::time::Instant;
 
+use crate::contact::{Contact, Failure};
 use crate::name::NamespacedName;
 use crate::objects::{Change, Objects, Source};
 use crate::view::View;
-use crate::watch::watch;
+use crate::watch::watch_with;
 
 /// How far a cache can be relied on. The lowest of several states is the state of all of them together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,12 +45,14 @@ struct Inner<V> {
     state: Sender<State>,
     /// When the watch last reported something.
     reported: Mutex<Instant>,
+    contact: Contact,
 }
 
 impl<V> Default for Cache<V> {
     fn default() -> Self {
         let (objects, state) = (Mutex::default(), Sender::new(State::Syncing));
-        Cache { inner: Arc::new(Inner { objects, state, reported: Mutex::new(Instant::now()) }) }
+        let (reported, contact) = (Mutex::new(Instant::now()), Contact::default());
+        Cache { inner: Arc::new(Inner { objects, state, reported, contact }) }
     }
 }
 
@@ -64,7 +67,7 @@ impl<V: View> Cache<V> {
     /// A cache whose watch has stopped may be run again: it keeps what it holds until the new list is complete.
     pub async fn run(self, api: Api<V::Object>, config: watcher::Config) {
         let running = Running::start(&self.inner.state);
-        let mut events = watch(api, config).boxed();
+        let mut events = watch_with(api, config, self.inner.contact.clone()).boxed();
         let mut listed = BTreeSet::new();
         while let Some(event) = events.next().await {
             *self.inner.reported.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
@@ -111,6 +114,20 @@ impl<V> Cache<V> {
     /// How long ago the watch last reported a change, or the cache was created.
     pub fn age(&self) -> Duration {
         self.inner.reported.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    /// Since when the watch fails, and why; `None` while it works. A watch that was interrupted is restarted within moments, and one that cannot
+    /// be is tried again at least every minute.
+    ///
+    /// That a watch works again is known at once if the cache is run with [`Cache::client`], and otherwise with the next change.
+    pub fn failure(&self) -> Option<Failure> {
+        self.inner.contact.failure()
+    }
+
+    /// A client like this one, to run the cache with: it notes whether the watch is accepted.
+    #[must_use]
+    pub fn client(&self, client: &Client) -> Client {
+        self.inner.contact.of(client)
     }
 
     /// Returns when the cache is synced.

@@ -45,12 +45,14 @@
 //! # Invariants
 //! - A kind is watched once, however many controllers read its cache.
 //! - What a controller writes it puts into the cache itself ([`Cache::written`]); an older answer never replaces what the watch knows.
-//! - A watch that ended, whatever the reason, is visible: [`Cache::state`] is then [`State::Stopped`].
+//! - A watch that ended, whatever the reason, is visible: [`Cache::state`] is then [`State::Stopped`]. One that fails and is tried
+//!   again is visible as well: [`Cache::failure`].
 //! - An object is never reconciled twice at the same time. An error or a panic delays that object only.
 //! - Time is tokio's; nothing here reads a clock.
 #![forbid(unsafe_code)]
 
 mod cache;
+mod contact;
 mod controller;
 mod name;
 mod objects;
@@ -60,6 +62,7 @@ mod view;
 mod watch;
 
 pub use cache::{Cache, State};
+pub use contact::Failure;
 pub use controller::Controller;
 pub use name::NamespacedName;
 pub use objects::Change;

@@ -24,9 +24,9 @@ impl Default for Bounds {
 }
 
 impl Bounds {
-    /// How many connections there may be in this process.
+    /// How many connections one server may have: a quarter of the files that this process may open, since it has several servers and files of its own.
     pub(crate) fn connections_here(&self) -> usize {
         let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
-        self.connections.min(usize::try_from(files / 2).unwrap_or(usize::MAX)).max(1)
+        self.connections.min(usize::try_from(files / 4).unwrap_or(usize::MAX)).max(1)
     }
 }

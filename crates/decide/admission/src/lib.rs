@@ -163,6 +163,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn marked_containers_of_a_set_come_last_in_their_order_and_its_init_containers_before_them() {
+        let marked = |name: &str| json!({"name": name, "image": "i", "sidecar": true});
+        let init = json!([{"name": "n", "image": "i", "restartPolicy": "Always"}, {"name": "m", "image": "i"}]);
+        let spec = json!({"containers": [marked("z"), marked("a")], "initContainers": init});
+        let set = mk_set("mesh", json!({"app": "web"}), spec);
+        let snapshot = Snapshot { catalog: Catalog::new([set], &[]).unwrap(), ..Snapshot::default() };
+        let pod = json!({"metadata": {"labels": {"app": "web"}}, "spec": {
+            "restartPolicy": "Never", "containers": [{"name": "app", "image": "i"}]}});
+        let gates = Gates::default().with(&"NativeSidecar=true,SidecarField=true".parse().unwrap());
+        let decision = admit(&Pod::new(pod.clone()).unwrap(), &snapshot, gates, &Draw::default(), None);
+        let mut admitted = pod;
+        json_patch::patch(&mut admitted, &decision.outcome.unwrap()).unwrap();
+        let names = |list: &str| -> Vec<String> {
+            let containers = admitted["spec"][list].as_array().unwrap().iter();
+            containers.map(|container| container["name"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(names("initContainers"), ["m", "n", "z", "a"]);
+        assert_eq!(names("containers"), ["app"]);
+    }
+
+    #[test]
     fn a_terse_decision_is_the_same_decision() {
         let policy = |cpu: &str| json!({"targetContainersMode": "sum", "resourcesExpr": {"limits": {"cpu": cpu}, "requests": {"cpu": "2*cpu"}}});
         for cpu in ["cpu*50%", "cpu - 4"] {
@@ -179,6 +200,8 @@ mod tests {
             let said =
                 long.notes.iter().filter(|note| note.severity == Severity::Warning || note.reason != Reason::Sized);
             assert_eq!(terse.notes, said.cloned().collect::<Vec<_>>());
+            // What was decided before a refusal is still known.
+            assert!(long.notes.iter().any(|note| note.reason == Reason::Injected), "{:?}", long.notes);
         }
     }
 }

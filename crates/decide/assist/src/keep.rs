@@ -7,13 +7,15 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::config::Config;
-use crate::parameters::parameters;
-use crate::update::Entry;
+use crate::parameters::with_conditions;
+use crate::update::{Entry, read_entry};
 
 /// An entry of a pod that is gone is kept for this time: pods and results are seen by different watches.
 const SETTLED: SignedDuration = SignedDuration::from_mins(10);
 /// So many workloads without pods are remembered in one namespace.
 const REMEMBERED: usize = 100;
+/// Results of more bytes than this are cut down: a ConfigMap has room for 1 MiB.
+const LARGEST: usize = 900_000;
 
 /// A configuration that is mirrored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +35,8 @@ pub struct AgentNamespace {
     pub config: Option<(String, Option<String>)>,
     /// The parameters of its policy.
     pub parameters: Option<BTreeMap<String, String>>,
+    /// The conditions of its PodProbeMarkers.
+    pub conditions: BTreeSet<String>,
 }
 
 /// What is to be written in one namespace.
@@ -92,7 +96,8 @@ pub fn keep(namespace: &AgentNamespace, source: Option<&Mirrored>, is_refused: b
         _ => {}
     }
     // The agents keep their old configuration when the new one is wrong, and so does the policy.
-    let wanted = config.and_then(|text| Config::parse(text, None).ok()).map(|config| parameters(&config));
+    let config = config.and_then(|text| Config::parse(text, None).ok());
+    let wanted = config.map(|config| with_conditions(&config, namespace.conditions.iter().map(String::as_str)));
     if let (Some(wanted), Some(known)) = (wanted, &namespace.parameters)
         && *known != wanted
     {
@@ -104,7 +109,7 @@ pub fn keep(namespace: &AgentNamespace, source: Option<&Mirrored>, is_refused: b
 /// The keys of `sidecar-result` that may be removed if their pods are gone. What a workload without pods ran last stays for those that come.
 pub fn prunable(data: &BTreeMap<String, String>, now: Timestamp) -> Vec<String> {
     let entries: Vec<(&String, Option<Entry>)> =
-        data.iter().map(|(pod, text)| (pod, serde_json::from_str(text).ok())).collect();
+        data.iter().map(|(pod, text)| (pod, read_entry(pod, text, now))).collect();
     let mut latest: BTreeMap<&str, (Timestamp, &str)> = BTreeMap::new();
     for (pod, entry) in &entries {
         let Some(entry) = entry else { continue };
@@ -120,6 +125,24 @@ pub fn prunable(data: &BTreeMap<String, String>, now: Timestamp) -> Vec<String> 
     let is_old = |entry: &Option<Entry>| entry.as_ref().is_none_or(|entry| now.duration_since(entry.time) > SETTLED);
     let removed = entries.iter().filter(|(pod, entry)| !kept.contains(pod.as_str()) && is_old(entry));
     removed.map(|(pod, _)| (*pod).clone()).collect()
+}
+
+/// The keys that are removed although their pods live, because a ConfigMap cannot be larger than 1 MiB: those that may be pruned, the oldest
+/// first, until the rest fits. The pods still have what they run, and new ones follow the last of their workload.
+pub fn excess(data: &BTreeMap<String, String>, now: Timestamp) -> Vec<String> {
+    let size = |pod: &String| pod.len() + data.get(pod).map_or(0, String::len);
+    let mut total: usize = data.keys().map(size).sum();
+    let mut candidates = prunable(data, now);
+    candidates.sort_by_key(|pod| data.get(pod).and_then(|text| read_entry(pod, text, now)).map(|entry| entry.time));
+    let mut excess = Vec::new();
+    for pod in candidates {
+        if total <= LARGEST {
+            break;
+        }
+        total -= size(&pod);
+        excess.push(pod);
+    }
+    excess
 }
 
 #[cfg(test)]
@@ -156,9 +179,14 @@ mod tests {
             parameters: Some(BTreeMap::new()),
             ..AgentNamespace::default()
         };
-        let wanted = parameters(&Config::parse(TEXT, None).unwrap());
+        let wanted = with_conditions(&Config::parse(TEXT, None).unwrap(), []);
         assert_eq!(keep(&of(TEXT), None, false), [Keep::Parameters(wanted.clone())]);
-        assert_eq!(keep(&AgentNamespace { parameters: Some(wanted), ..of(TEXT) }, None, false), []);
+        let kept = AgentNamespace { parameters: Some(wanted.clone()), ..of(TEXT) };
+        assert_eq!(keep(&kept, None, false), []);
+        let marked = AgentNamespace { conditions: ["game.io/idle".to_owned()].into(), ..kept };
+        let plan = keep(&marked, None, false);
+        let [Keep::Parameters(data)] = plan.as_slice() else { panic!("{plan:?}") };
+        assert_eq!(data["conditions"], format!("game.io/idle,{}", wanted["conditions"]));
         assert_eq!(keep(&of("plugins: 1"), None, false), []);
         assert_eq!(keep(&AgentNamespace { parameters: None, ..of(TEXT) }, None, false), [], "there is no policy");
     }
@@ -182,17 +210,39 @@ mod tests {
             |workload: &str, second: i64| serde_json::to_string(&Entry::sample(workload, "v1", second)).unwrap();
         let now = Timestamp::from_second(10_000).unwrap();
         let data: BTreeMap<String, String> = [
-            ("web-a", entry("web", 10)),
-            ("web-b", entry("web", 20)),
-            ("web-c", entry("web", 15)),
+            ("web-0", entry("web", 10)),
+            ("web-1", entry("web", 20)),
+            ("web-2", entry("web", 15)),
+            ("db-2", entry("web", 9_000)),
             ("db-0", entry("db", 9_990)),
             ("db-1", entry("db", 9_995)),
             ("poison", "{".to_owned()),
         ]
         .map(|(pod, text)| (pod.to_owned(), text))
         .into();
-        assert_eq!(prunable(&data, now), ["poison", "web-a", "web-c"], "db-0 is too young");
-        let many: BTreeMap<String, String> = (0..300).map(|i| (format!("p-{i}"), entry(&format!("w{i}"), i))).collect();
+        assert_eq!(
+            prunable(&data, now),
+            ["db-2", "poison", "web-0", "web-2"],
+            "db-0 is too young, and db-2 is none of web's"
+        );
+        let many: BTreeMap<String, String> =
+            (0..300).map(|i| (format!("w{i}-0"), entry(&format!("w{i}"), i))).collect();
         assert_eq!(prunable(&many, now).len(), 300 - REMEMBERED, "it is bounded");
+        assert_eq!(excess(&many, now), Vec::<String>::new(), "there is room for all");
+    }
+
+    #[test]
+    fn results_that_do_not_fit_lose_the_oldest_and_never_the_last_of_a_workload() {
+        let now = Timestamp::from_second(1_000_000).unwrap();
+        let mut data: BTreeMap<String, String> = (0..5000)
+            .map(|i| (format!("web-{i}"), serde_json::to_string(&Entry::sample("web", "v1", 10 + i)).unwrap()))
+            .collect();
+        data.insert("db-0".to_owned(), serde_json::to_string(&Entry::sample("db", "v1", 1)).unwrap());
+        let removed = excess(&data, now);
+        assert_eq!((removed[0].as_str(), removed[1].as_str()), ("web-0", "web-1"));
+        data.retain(|pod, _| !removed.contains(pod));
+        let left: usize = data.iter().map(|(pod, text)| pod.len() + text.len()).sum();
+        assert!(left <= LARGEST && left > LARGEST - 1000, "{left}");
+        assert!(data.contains_key("db-0") && data.contains_key("web-4999"));
     }
 }

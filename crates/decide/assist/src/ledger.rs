@@ -1,6 +1,6 @@
 //! What is wanted, what the API server has acknowledged, and the writes that are left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
@@ -51,7 +51,14 @@ enum Key {
 
 /// What goes into one request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Slot {
+struct Slot {
+    group: Group,
+    /// A key that is sent alone, since the API server has refused it together with others.
+    alone: Option<Key>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Group {
     Metadata,
     Conditions,
     /// With whether it is the status.
@@ -68,6 +75,7 @@ struct Retry {
 ///
 /// - A write holds only what differs from what was acknowledged; if nothing differs, there is none.
 /// - A value that one source sets is not removed by another; of two sources that set it, the first by name counts.
+/// - What is refused does not keep the rest from being written.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     pod: PodName,
@@ -75,6 +83,8 @@ pub struct Ledger {
     written: BTreeMap<Key, Option<Value>>,
     transitions: BTreeMap<String, (String, Timestamp)>,
     retries: BTreeMap<Slot, Retry>,
+    /// Keys of writes that were refused as a whole.
+    apart: BTreeSet<Key>,
 }
 
 const MERGE: &str = "application/merge-patch+json";
@@ -89,6 +99,7 @@ impl Ledger {
 
     /// Sets what a source wants. Returns whether it is something else than before.
     pub fn set(&mut self, source: &str, mut desired: Desired) -> bool {
+        let mut gone = None;
         if let Some(last) = self.sources.get(source) {
             // What its configuration named before and does not name any more is removed.
             let keys = [(&mut desired.annotations, &last.annotations), (&mut desired.labels, &last.labels)];
@@ -97,7 +108,15 @@ impl Ledger {
                     keys.entry(key.clone()).or_insert(None);
                 }
             }
+            if let Some(old) = &last.condition
+                && desired.condition.as_ref().is_none_or(|new| new.name != old.name)
+            {
+                // A condition cannot be removed. The name sorts last, so that any source that has the condition counts more.
+                let retired = retired(&Desired { condition: Some(old.clone()), ..Desired::default() });
+                gone = Some((format!("~{}", old.name), retired));
+            }
         }
+        self.sources.extend(gone);
         if self.sources.get(source) == Some(&desired) {
             return false;
         }
@@ -145,6 +164,7 @@ impl Ledger {
     pub fn sent(&mut self, write: &Write, sent: Sent, now: Timestamp) {
         if sent == Sent::Written {
             for (key, value) in &write.sets {
+                self.apart.remove(key);
                 if let (Key::Condition(name), Some(value)) = (key, value) {
                     let status = value["status"].as_str().unwrap_or_default().to_owned();
                     let since = self.transition(name, &status, now);
@@ -152,6 +172,11 @@ impl Ledger {
                 }
                 self.written.insert(key.clone(), value.clone());
             }
+            self.retries.remove(&write.slot);
+            return;
+        }
+        if sent == Sent::Refused && write.is_divisible() {
+            self.apart.extend(write.sets.iter().map(|(key, _)| key.clone()));
             self.retries.remove(&write.slot);
             return;
         }
@@ -180,7 +205,8 @@ impl Ledger {
         let mut pending: BTreeMap<Slot, Vec<_>> = BTreeMap::new();
         for (key, value) in wanted {
             if self.written.get(&key) != Some(&value) {
-                pending.entry(key.slot()).or_default().push((key, value));
+                let alone = self.apart.contains(&key).then(|| key.clone());
+                pending.entry(Slot { group: key.group(), alone }).or_default().push((key, value));
             }
         }
         pending
@@ -189,8 +215,8 @@ impl Ledger {
     fn write(&self, slot: Slot, sets: Vec<(Key, Option<Value>)>, now: Timestamp) -> Write {
         let PodName { namespace, name } = &self.pod;
         let pod = format!("/api/v1/namespaces/{namespace}/pods/{name}");
-        let (path, media, body) = match &slot {
-            Slot::Metadata => {
+        let (path, media, body) = match &slot.group {
+            Group::Metadata => {
                 let (mut annotations, mut labels) = (Map::new(), Map::new());
                 for (key, value) in &sets {
                     let value = value.clone().unwrap_or_default();
@@ -205,7 +231,7 @@ impl Ledger {
                 let metadata: Map<_, _> = parts.map(|(name, part)| (name.to_owned(), Value::Object(part))).collect();
                 (pod, MERGE, json!({"metadata": metadata}))
             }
-            Slot::Conditions => {
+            Group::Conditions => {
                 let conditions = sets.iter().filter_map(|(key, value)| match (key, value.clone()) {
                     (Key::Condition(name), Some(mut value)) => {
                         let since = self.transition(name, value["status"].as_str().unwrap_or_default(), now);
@@ -216,7 +242,7 @@ impl Ledger {
                 });
                 (format!("{pod}/status"), STRATEGIC, json!({"status": {"conditions": conditions.collect::<Vec<_>>()}}))
             }
-            Slot::Target(target, status) => {
+            Group::Target(target, status) => {
                 let values = sets.iter().filter_map(|(key, value)| match key {
                     Key::Field(_, pointer) => Some((pointer.as_str(), value.clone()?)),
                     _ => None,
@@ -229,12 +255,30 @@ impl Ledger {
     }
 }
 
+impl Write {
+    /// Whether its parts are sent one by one if it is refused.
+    pub fn is_divisible(&self) -> bool {
+        self.sets.len() > 1
+    }
+
+    /// What it changes, for people.
+    pub fn subject(&self) -> String {
+        let keys = self.sets.iter().map(|(key, _)| match key {
+            Key::Annotation(name) => format!("annotation {name}"),
+            Key::Label(name) => format!("label {name}"),
+            Key::Condition(name) => format!("condition {name}"),
+            Key::Field(_, pointer) => pointer.clone(),
+        });
+        format!("{}: {}", self.path, keys.collect::<Vec<_>>().join(", "))
+    }
+}
+
 impl Key {
-    fn slot(&self) -> Slot {
+    fn group(&self) -> Group {
         match self {
-            Key::Annotation(_) | Key::Label(_) => Slot::Metadata,
-            Key::Condition(_) => Slot::Conditions,
-            Key::Field(target, pointer) => Slot::Target(target.clone(), pointer.starts_with("/status/")),
+            Key::Annotation(_) | Key::Label(_) => Group::Metadata,
+            Key::Condition(_) => Group::Conditions,
+            Key::Field(target, pointer) => Group::Target(target.clone(), pointer.starts_with("/status/")),
         }
     }
 }
@@ -382,6 +426,66 @@ mod tests {
             times.push(written[0]["status"]["conditions"][0]["lastTransitionTime"].as_str().unwrap().to_owned());
         }
         assert_eq!(times, ["2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z", "2026-01-01T00:00:20Z"]);
+    }
+
+    #[test]
+    fn what_is_refused_holds_nothing_else_back() {
+        let condition = |name: &str| Condition {
+            name: name.into(),
+            status: "True".into(),
+            reason: "R".into(),
+            message: String::new(),
+        };
+        let mut ledger = ledger();
+        for name in ["x/good", "x/refused"] {
+            ledger.set(name, Desired { condition: Some(condition(name)), ..Desired::default() });
+        }
+        // An API server that refuses every write with one of the conditions.
+        let send = |ledger: &mut Ledger, now: Timestamp| {
+            let writes = ledger.due(now);
+            for write in &writes {
+                let is_refused = write.subject().contains("x/refused");
+                ledger.sent(write, if is_refused { Sent::Refused } else { Sent::Written }, now);
+            }
+            writes.iter().map(Write::subject).collect::<Vec<_>>()
+        };
+        let status = "/api/v1/namespaces/games/pods/web-1/status: condition";
+        assert_eq!(send(&mut ledger, at(0)), [format!("{status} x/good, condition x/refused")]);
+        assert_eq!(send(&mut ledger, at(0)), [format!("{status} x/good"), format!("{status} x/refused")]);
+        assert_eq!(ledger.next_due(at(1)), Some(at(30)), "only what is refused is left, and it waits");
+        let mut changed = condition("x/good");
+        changed.status = "False".into();
+        ledger.set("x/good", Desired { condition: Some(changed), ..Desired::default() });
+        assert_eq!(send(&mut ledger, at(1)), [format!("{status} x/good")]);
+    }
+
+    #[test]
+    fn a_condition_that_a_source_does_not_have_any_more_is_unknown() {
+        let condition = |name: &str| Desired {
+            condition: Some(Condition {
+                name: name.into(),
+                status: "True".into(),
+                reason: "R".into(),
+                message: String::new(),
+            }),
+            ..Desired::default()
+        };
+        let mut ledger = ledger();
+        ledger.set("probe", condition("x/a"));
+        flush(&mut ledger, at(0));
+        ledger.retire("probe");
+        ledger.set("probe", condition("x/b"));
+        let written = flush(&mut ledger, at(1));
+        let statuses: Vec<(&Value, &Value)> = written[0]["status"]["conditions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|condition| (&condition["type"], &condition["status"]))
+            .collect();
+        assert_eq!(statuses, [(&json!("x/a"), &json!("Unknown")), (&json!("x/b"), &json!("True"))]);
+        ledger.set("other", condition("x/a"));
+        let written = flush(&mut ledger, at(2));
+        assert_eq!(written[0]["status"]["conditions"][0]["status"], "True", "somebody else has it");
     }
 
     #[test]

@@ -31,6 +31,7 @@
 //!                         │
 //!                         └─▶ HotUpdate ◀── Trigger::check ◀── POST, ConfigMap, dropped file, Entry (sidecar-result)
 //!                                  └─▶ Journal ──(a restart)──▶ resume
+//!  PodProbeMarkers, a pod ─▶ marks ─▶ the annotation that the agent reads; labels and annotations of its results (the manager writes these)
 //! ```
 //!
 //! # Invariants
@@ -45,6 +46,7 @@ mod ledger;
 mod marker;
 mod parameters;
 mod pod_probe;
+mod probe_marker;
 mod process;
 mod restart;
 mod state;
@@ -55,14 +57,16 @@ pub use config::{
     Process as PluginProcess, Reload, Resources, RestartPolicy, STATUS_CONDITION, SecretKey, Security, StartOrder,
     Storage, Target, Url, Verify, signal_number,
 };
-pub use keep::{AgentNamespace, Keep, Mirrored, keep, not_mirrored, prunable};
+pub use keep::{AgentNamespace, Keep, Mirrored, excess, keep, not_mirrored, prunable};
 pub use ledger::{Ledger, PodName, Sent, Write};
 pub use marker::{Condition, Desired, condition, desired, retired};
 pub use parameters::parameters;
 pub use pod_probe::{POD_PROBE, pod_probes};
+pub use probe_marker::{Marks, POD_PROBE_MARKERS, ProbeMarker, marks};
 pub use process::{Process, select};
 pub use restart::{restart, was_healthy};
-pub use state::{FAILED, SUCCEEDED, State, Streak, UNKNOWN};
+pub use state::{FAILED, SUCCEEDED, State, Streak, UNKNOWN, shortened};
 pub use update::{
-    Entry, Journal, OnDisk, Refusal, Resume, Source, Trigger, Version, check_host, latest, resume, workload_of,
+    Entry, Journal, LONGEST_ENTRY, OnDisk, Refusal, Resume, Source, Trigger, Version, check_host, entries_of, resume,
+    workload_of,
 };

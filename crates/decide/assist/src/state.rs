@@ -39,13 +39,13 @@ impl State {
 
     /// A success with this answer.
     pub fn succeeded(text: &str) -> State {
-        let text = shortened(text.trim());
+        let text = shortened(text.trim(), LONGEST);
         State::Succeeded(if text.is_empty() { SUCCEEDED.to_owned() } else { text })
     }
 
     /// A failure with this reason.
     pub fn failed(reason: &str) -> State {
-        State::Failed(shortened(reason.trim()))
+        State::Failed(shortened(reason.trim(), LONGEST))
     }
 
     /// Whether results of this kind are counted together: a success with another text is another state.
@@ -65,13 +65,9 @@ impl State {
     }
 }
 
-/// At most [`LONGEST`] bytes, not in the middle of a character.
-fn shortened(text: &str) -> String {
-    let mut end = text.len().min(LONGEST);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
+/// At most so many bytes, not in the middle of a character.
+pub fn shortened(text: &str, most: usize) -> String {
+    text[..text.floor_char_boundary(most)].to_owned()
 }
 
 /// The states of an endpoint so far.

@@ -5,7 +5,8 @@ mod journal;
 mod trigger;
 mod version;
 
-pub use entry::{Entry, latest, workload_of};
+pub(crate) use entry::read_entry;
+pub use entry::{Entry, LONGEST_ENTRY, entries_of, workload_of};
 pub use journal::{Journal, OnDisk, Resume, resume};
 pub use trigger::{Refusal, Source, Trigger, check_host};
 pub use version::Version;

@@ -11,9 +11,9 @@ use serde_json::Value;
 use crate::body::{Body, CompileError};
 use crate::compiled::Compiled;
 use crate::index::Index;
-use crate::kept::Kept;
 use crate::namespace::Namespace;
 use crate::pin::Pin;
+use crate::recently_used::RecentlyUsed;
 use crate::revisions::Revisions;
 use crate::selectors::Selectors;
 
@@ -26,7 +26,7 @@ pub struct Catalog {
     /// By name, which is therefore the order of injection.
     sets: OrdMap<Arc<str>, Arc<Entry>>,
     index: Index,
-    kept: Arc<Kept<Entry, Compiled>>,
+    kept: Arc<RecentlyUsed<Entry, Compiled>>,
     /// The environment variables that sets transfer, or once did: there are few names, so that none is ever taken out.
     transferred: Arc<BTreeSet<Box<str>>>,
 }

@@ -110,10 +110,9 @@ pub fn table() -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
-    use crate::simulation::{Behaviour, Simulation, container, exits, serves, stubborn};
+    use crate::modes::Mode;
+    use crate::simulation::{Behaviour, Simulation, exits, serves, stubborn};
 
     fn behaviour(does: Does) -> Behaviour {
         match does {
@@ -124,31 +123,16 @@ mod tests {
         }
     }
 
-    fn end(spec: Value, case: &Case) -> String {
-        let behaviours = [("main", vec![behaviour(case.main)]), ("side", vec![behaviour(case.side)])];
-        let mut simulation = Simulation::new(spec, behaviours);
-        simulation.run_to(600);
-        simulation.phases.last().unwrap().split_once(' ').unwrap().1.to_owned()
-    }
-
     #[test]
-    fn the_field_and_native_sidecars_end_as_the_table_says() {
-        for case in CASES {
-            let side = json!({"name": "side", "image": "i", "sidecar": true});
-            let field = json!({"restartPolicy": case.policy, "containers": [container("main"), side]});
-            assert_eq!(end(field, &case), format!("{:?}", case.ends[0]), "field: {case:?}");
-            let side = json!({"name": "side", "image": "i", "restartPolicy": "Always"});
-            let native =
-                json!({"restartPolicy": case.policy, "initContainers": [side], "containers": [container("main")]});
-            assert_eq!(end(native, &case), format!("{:?}", case.ends[1]), "Native: {case:?}");
-        }
-    }
-
-    /// Strict is to be as good as the field.
-    #[test]
-    fn both_strict_ways_are_expected_to_end_as_the_field() {
-        for case in CASES {
-            assert_eq!((case.ends[2], case.ends[3]), (case.ends[0], case.ends[0]), "{case:?}");
+    fn every_mode_ends_every_case_as_the_table_says() {
+        for (mode, Mode { name, .. }) in MODES.iter().enumerate() {
+            for case in CASES {
+                let behaviours = [("main", vec![behaviour(case.main)]), ("side", vec![behaviour(case.side)])];
+                let mut simulation = Simulation::in_mode(mode, case.policy, 30, behaviours);
+                simulation.run_to(600);
+                let (_, phase) = simulation.phases.last().unwrap().split_once(' ').unwrap();
+                assert_eq!(phase, format!("{:?}", case.ends[mode]), "{name}: {case:?}: {:#?}", simulation.log);
+            }
         }
     }
 }

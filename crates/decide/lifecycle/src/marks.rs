@@ -8,6 +8,7 @@
 //!                                           Strict otherwise, Kruise   the manager writes the terminal phase
 //! ```
 
+mod admitted;
 mod native;
 mod wrap;
 
@@ -18,6 +19,16 @@ use pillion_api::sidecarset::SidecarMode;
 use pillion_gates::{Gate, Gates};
 use pillion_note::{ContainerKey, ContainerList, Denied, Draft, Note, Reason, Subject};
 use serde_json::{Value, json};
+
+pub use admitted::modes_of;
+
+/// Why the field, and what it keeps.
+const BY_FIELD: &str = "the node honours containers[].sidecar: all rules of KEP-0008 hold";
+/// The same of the wrapper.
+const BY_WRAPPER: &str = "pillion-wrap runs all commands of the pod: all rules of KEP-0008 hold";
+/// And of the phase.
+const BY_PHASE: &str = "the manager writes the pod's terminal phase";
+const KEPT_BY_PHASE: &str = "all rules of KEP-0008 hold but the reason Completed";
 
 /// What there is to honour marks with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,6 +70,16 @@ impl Source {
         match self {
             Source::SidecarSet(name) => Subject::sidecar_set(name),
             Source::Field | Source::Annotation | Source::Variable => Subject::Pod,
+        }
+    }
+
+    /// How the mark of a container is taken back.
+    fn remedy(&self, container: &str) -> String {
+        match self {
+            Source::Field => format!("remove the field sidecar from {container:?}"),
+            Source::Annotation => format!("remove {container:?} from the annotation {}", names::SIDECARS),
+            Source::SidecarSet(name) => format!("exclude the pod from SidecarSet {name:?}"),
+            Source::Variable => format!("remove the variable {} from {container:?}", names::KRUISE_TERMINATE),
         }
     }
 
@@ -128,11 +149,13 @@ pub fn apply(
     let order: Vec<ContainerKey> = draft.containers(ContainerList::Containers).map(|(key, _)| key).collect();
     marks.sort_by_key(|mark| order.iter().position(|key| *key == mark.key));
     if order.iter().all(|key| marks.iter().any(|mark| mark.key == *key)) {
+        // What the pod's author has written is what its author can change.
+        let remedy = marks.iter().min_by_key(|mark| matches!(mark.source, Source::SidecarSet(_)));
+        let remedy = remedy.map(|mark| mark.source.remedy(&name_in(draft, mark.key))).unwrap_or_default();
         return Err(Denied::Mark {
             path: "spec.containers".to_owned(),
             reason: format!(
-                "every container is marked as a sidecar; at least one must do the pod's work: remove it from the annotation {}",
-                names::SIDECARS
+                "every container is marked as a sidecar, and at least one must do the pod's work: {remedy}, for example"
             ),
         });
     }
@@ -142,8 +165,7 @@ pub fn apply(
         set_field(draft, mark, true);
     }
     if !by_field.is_empty() {
-        let why = "the node honours containers[].sidecar: all rules of KEP-0008 hold";
-        say_mode(draft, &by_field, "field", why);
+        say_mode(draft, &by_field, "field", BY_FIELD);
     }
     for mark in &marks {
         set_field(draft, mark, false);
@@ -153,9 +175,9 @@ pub fn apply(
             mark.mode == Some(SidecarMode::Strict) || (mark.mode.is_none() && mark.source == Source::Variable)
         })
         .collect();
-    let moved = native(draft, &marks);
+    let Made { moved, fail_pod } = native(draft, &marks);
     if !strict.is_empty() {
-        strictly(draft, &strict, &marks, &policy, means);
+        strictly(draft, &strict, Natives { marks: &marks, fail_pod }, &policy, means);
     }
     Ok(moved)
 }
@@ -239,13 +261,15 @@ fn add(marks: &mut Vec<Mark>, injected: Vec<Mark>, draft: &mut Draft<'_>) {
         match marks.iter_mut().find(|known| known.key == mark.key) {
             None => marks.push(mark),
             Some(known) => {
-                if known.mode.is_some() && mark.mode.is_some() && known.mode != mark.mode {
+                if let (Some(winner), Some(loser)) = (&known.mode, &mark.mode)
+                    && winner != loser
+                {
                     let name = name_in(draft, mark.key);
                     let message = format!(
-                        "is marked by {} with the mode {:?}, which wins over the mode {:?} of this SidecarSet",
+                        "is marked by {} with the mode {}, which wins over the mode {} of this SidecarSet",
                         known.source.words(),
-                        known.mode.as_ref().map(words_of),
-                        mark.mode.as_ref().map(words_of)
+                        words_of(winner),
+                        words_of(loser)
                     );
                     draft.note(Note::warning(mark.source.subject(), Reason::MarkIgnored, message).about(&name));
                 }
@@ -292,7 +316,7 @@ fn set_field(draft: &mut Draft<'_>, mark: &Mark, is_known: bool) {
     }
 }
 
-fn say_mode(draft: &mut Draft<'_>, marks: &[Mark], mode: &str, why: &str) {
+fn say_mode<'m>(draft: &mut Draft<'_>, marks: impl IntoIterator<Item = &'m Mark>, mode: &str, why: &str) {
     for mark in marks {
         let name = name_in(draft, mark.key);
         let message = format!("ends when the work is done, as {} says; mode {mode}: {why}", mark.source.words());
@@ -300,21 +324,27 @@ fn say_mode(draft: &mut Draft<'_>, marks: &[Mark], mode: &str, why: &str) {
     }
 }
 
-/// Makes native sidecars. Returns the containers whose place another one took.
-fn native(draft: &mut Draft<'_>, marks: &[Mark]) -> Vec<(ContainerKey, ContainerKey)> {
-    if marks.is_empty() {
-        return Vec::new();
+/// What became of the marks that make native sidecars.
+struct Made {
+    /// The containers whose place another one took.
+    moved: Vec<(ContainerKey, ContainerKey)>,
+    /// Those whose error fails the pod.
+    fail_pod: Vec<String>,
+}
+
+/// Makes native sidecars.
+fn native(draft: &mut Draft<'_>, marks: &[Mark]) -> Made {
+    for mark in marks {
+        let row = if mark.fail_pod {
+            "an error of it before the end of the work fails the pod"
+        } else {
+            "an error of it does not fail the pod"
+        };
+        let why = format!(
+            "a native sidecar, last in initContainers: it starts before the work, ends after it, and is restarted whatever its exit code is; {row}"
+        );
+        say_mode(draft, [mark], "Native", &why);
     }
-    let fails = marks.iter().any(|mark| mark.fail_pod);
-    let row = if fails {
-        "an error of it before the end of the work fails the pod"
-    } else {
-        "an error of it does not fail the pod"
-    };
-    let why = format!(
-        "a native sidecar, last in initContainers: it starts before the work, ends after it, and is restarted whatever its exit code is; {row}"
-    );
-    say_mode(draft, marks, "Native", &why);
     let mut moved = Vec::new();
     let mut made = Vec::new();
     for mark in marks {
@@ -328,13 +358,20 @@ fn native(draft: &mut Draft<'_>, marks: &[Mark]) -> Vec<(ContainerKey, Container
         marks.iter().zip(&made).filter(|(mark, _)| mark.fail_pod).map(|(_, key)| name_in(draft, *key)).collect();
     if !fail_pod.is_empty() {
         let sidecars = made.iter().map(|key| name_in(draft, *key)).collect();
+        let fail_pod = fail_pod.clone();
         record(draft, &SidecarRecord { method: Method::Native, sidecars, fail_pod, ignore_errors: Vec::new() });
     }
-    moved
+    Made { moved, fail_pod }
+}
+
+/// The native sidecars of a pod that has others, too.
+struct Natives<'m> {
+    marks: &'m [Mark],
+    fail_pod: Vec<String>,
 }
 
 /// Wraps commands, or leaves the end to the manager.
-fn strictly(draft: &mut Draft<'_>, marks: &[Mark], native: &[Mark], policy: &str, means: &Means) {
+fn strictly(draft: &mut Draft<'_>, marks: &[Mark], native: Natives<'_>, policy: &str, means: &Means) {
     let sidecars: Vec<String> = marks.iter().map(|mark| name_in(draft, mark.key)).collect();
     let is_variable = |mark: &Mark| mark.mode.is_none();
     let obstacle = if marks.iter().all(is_variable) {
@@ -344,24 +381,20 @@ fn strictly(draft: &mut Draft<'_>, marks: &[Mark], native: &[Mark], policy: &str
     };
     let method = match obstacle {
         None => {
-            say_mode(draft, marks, "Strict", "pillion-wrap runs all commands of the pod: all rules of KEP-0008 hold");
-            wrap::make(draft, marks, native, policy, means.wrap_image.as_deref().unwrap_or_default());
+            say_mode(draft, marks, "Strict", BY_WRAPPER);
+            wrap::make(draft, marks, native.marks, policy, means.wrap_image.as_deref().unwrap_or_default());
             Method::Wrap
         }
         Some(obstacle) => {
-            let why = format!(
-                "the manager writes the pod's terminal phase, because {obstacle}: all rules of KEP-0008 hold but the reason Completed"
-            );
+            let why = format!("{BY_PHASE}, because {obstacle}: {KEPT_BY_PHASE}");
             say_mode(draft, marks, "Strict", &why);
             Method::Phase
         }
     };
-    // Native sidecars of the same pod may fail it, too.
-    let before = draft.annotation(names::SIDECAR_RECORD).and_then(|text| text.parse::<SidecarRecord>().ok());
-    let fail_pod = before.map(|before| before.fail_pod).filter(|_| !native.is_empty()).unwrap_or_default();
     let ignoring = marks.iter().filter(|mark| draft.container(mark.key).is_some_and(ignores_errors));
     let ignore_errors = ignoring.map(|mark| name_in(draft, mark.key)).collect();
-    record(draft, &SidecarRecord { method, sidecars, fail_pod, ignore_errors });
+    // Native sidecars of the same pod may fail it, too.
+    record(draft, &SidecarRecord { method, sidecars, fail_pod: native.fail_pod, ignore_errors });
 }
 
 fn record(draft: &mut Draft<'_>, record: &SidecarRecord) {

@@ -1,14 +1,13 @@
 //! What each way to end marked sidecars keeps of KEP-0008, for documents and explanations.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
-/// The rules of KEP-0008, in short.
-pub const RULES: [&str; 6] = [
+/// The rules of KEP-0008, in short; R5 is [`ROWS`].
+pub const RULES: [&str; 5] = [
     "R1 ordinary containers: start with the work, same restart policy",
     "R2 the end of all work, for good, ends them",
     "R3 TERM to all at once, grace period, KILL",
     "R4 the reason is Completed",
-    "R5 the pod's phase (rows 1 to 5)",
     "R6 Jobs need no change",
 ];
 
@@ -21,33 +20,58 @@ pub const ROWS: [&str; 5] = [
     "main 1: Failed",
 ];
 
+/// What a mode keeps of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// All of it.
+    Yes,
+    /// This much.
+    Partly(&'static str),
+    /// Nothing: what it does instead.
+    No(&'static str),
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kept::Yes => f.write_str("yes"),
+            Kept::Partly(words) => f.write_str(words),
+            Kept::No(words) => write!(f, "no: {words}"),
+        }
+    }
+}
+
 /// One way to end marked sidecars.
 #[derive(Clone, Copy, Debug)]
 pub struct Mode {
     /// Its name.
     pub name: &'static str,
-    /// What it keeps of each of [`RULES`] but R5.
-    pub rules: [&'static str; 5],
+    /// What it keeps of each of [`RULES`].
+    pub rules: [Kept; 5],
     /// Which of [`ROWS`] it keeps under `restartPolicy: Never`.
     pub rows: [bool; 5],
 }
 
 /// All of them.
 pub const MODES: [Mode; 4] = [
-    Mode { name: "field (embedded)", rules: ["yes", "yes", "yes", "yes", "yes"], rows: [true; 5] },
+    Mode { name: "field (embedded)", rules: [Kept::Yes; 5], rows: [true; 5] },
     Mode {
         name: "Native",
         rules: [
-            "no: starts first, restarted always",
-            "yes",
-            "one after the other, one grace period",
-            "only if it exits with 0",
-            "yes",
+            Kept::No("starts first, restarted always"),
+            Kept::Yes,
+            Kept::Partly("one after the other, one grace period"),
+            Kept::Partly("only if it exits with 0"),
+            Kept::Yes,
         ],
         rows: [true, true, true, false, true],
     },
-    Mode { name: "Strict, wrapped", rules: ["yes", "yes", "yes", "yes", "yes"], rows: [true; 5] },
-    Mode { name: "Strict, by phase", rules: ["yes", "yes", "yes", "no: as it ended", "yes"], rows: [true; 5] },
+    Mode { name: "Strict, wrapped", rules: [Kept::Yes; 5], rows: [true; 5] },
+    Mode {
+        name: "Strict, by phase",
+        rules: [Kept::Yes, Kept::Yes, Kept::Yes, Kept::No("as it ended"), Kept::Yes],
+        rows: [true; 5],
+    },
 ];
 
 /// The table of docs/lifecycle.md.
@@ -59,10 +83,9 @@ pub fn table() -> String {
     };
     cells(&mut text, &mut MODES.iter().map(|mode| mode.name.to_owned()));
     let _ = writeln!(text, "|---|{}", "---|".repeat(MODES.len()));
-    for (index, rule) in RULES.iter().enumerate().filter(|(_, rule)| !rule.starts_with("R5")) {
-        let index = if index > 4 { index - 1 } else { index };
+    for (index, rule) in RULES.iter().enumerate() {
         let _ = write!(text, "| {rule} | ");
-        cells(&mut text, &mut MODES.iter().map(|mode| mode.rules.get(index).copied().unwrap_or_default().to_owned()));
+        cells(&mut text, &mut MODES.iter().filter_map(|mode| mode.rules.get(index)).map(ToString::to_string));
     }
     for (index, row) in ROWS.iter().enumerate() {
         let _ = write!(text, "| R5 row {}: {row} | ", index + 1);
@@ -78,54 +101,71 @@ pub fn table() -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
-    use crate::simulation::{Behaviour, Simulation, container, exits, serves, stubborn};
+    use crate::simulation::{Behaviour, Simulation, exits, serves, stubborn};
+
+    fn ends_with(code: i32) -> Behaviour {
+        Behaviour { exits_on_term: Some((0, code)), ..serves() }
+    }
 
     /// What main and the sidecar do in each row, and the phase that follows.
     fn rows() -> [(Behaviour, Vec<Behaviour>, &'static str); 5] {
-        let ends_with = |code| vec![Behaviour { exits_on_term: Some((0, code)), ..serves() }];
         [
-            (exits(10, 0), ends_with(0), "Succeeded"),
-            (exits(10, 0), ends_with(143), "Succeeded"),
+            (exits(10, 0), vec![ends_with(0)], "Succeeded"),
+            (exits(10, 0), vec![ends_with(143)], "Succeeded"),
             (exits(10, 0), vec![exits(5, 0), serves()], "Succeeded"),
             (exits(10, 0), vec![exits(5, 1), serves()], "Failed"),
             (exits(10, 1), vec![stubborn()], "Failed"),
         ]
     }
 
-    fn kept(spec: &Value) -> [bool; 5] {
-        rows().map(|(main, side, expected)| {
-            let mut simulation = Simulation::new(spec.clone(), [("main", vec![main]), ("side", side)]);
-            simulation.run_to(100);
-            simulation.phases.last().is_some_and(|phase| phase.ends_with(expected))
-        })
-    }
-
     #[test]
     fn the_rows_are_those_of_the_simulation() {
-        let side = json!({"name": "side", "image": "i", "sidecar": true});
-        let field = json!({"restartPolicy": "Never", "containers": [container("main"), side]});
-        assert_eq!(kept(&field), MODES[0].rows);
-        let side = json!({"name": "side", "image": "i", "restartPolicy": "Always"});
-        let native = json!({"restartPolicy": "Never", "initContainers": [side], "containers": [container("main")]});
-        assert_eq!(kept(&native), MODES[1].rows);
+        for (mode, expected) in MODES.iter().enumerate() {
+            let kept = rows().map(|(main, side, phase)| {
+                let mut simulation = Simulation::in_mode(mode, "Never", 30, [("main", vec![main]), ("side", side)]);
+                simulation.run_to(100);
+                simulation.phases.last().is_some_and(|last| last.ends_with(phase))
+            });
+            assert_eq!(kept, expected.rows, "{}", expected.name);
+        }
+    }
+
+    /// A run of main, which ends after ten seconds, and two sidecars with a grace period of five.
+    fn run(mode: usize, one: Vec<Behaviour>, two: Vec<Behaviour>) -> Simulation {
+        let behaviours = [("main", vec![exits(10, 0)]), ("one", one), ("two", two)];
+        let mut simulation = Simulation::in_mode(mode, "Never", 5, behaviours);
+        simulation.run_to(100);
+        simulation
+    }
+
+    /// When something was done to the sidecars.
+    fn seconds(simulation: &Simulation, what: &str) -> Vec<i64> {
+        let lines = simulation.log.iter().filter(|line| line.contains(what) && !line.contains("main"));
+        lines.map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect()
+    }
+
+    /// Whether R1 to R4 are kept, as far as a simulation shows.
+    fn kept(mode: usize) -> [bool; 4] {
+        // A restart policy of Never is one for sidecars, too.
+        let early = run(mode, vec![exits(5, 0), serves()], vec![serves()]);
+        let as_ordinary = seconds(&early, " starts") == [0, 0];
+        let obedient = run(mode, vec![ends_with(143)], vec![serves()]);
+        let ends = seconds(&obedient, " TERM") == [10, 10] && obedient.phases.last().unwrap().ends_with("Succeeded");
+        let stubborn = run(mode, vec![stubborn()], vec![stubborn()]);
+        let at_once = seconds(&stubborn, " TERM") == [10, 10] && seconds(&stubborn, " KILL") == [15, 15];
+        let told = |simulation: &Simulation, name: &str| {
+            simulation.told.iter().rfind(|line| line.contains(&format!(" {name} "))).unwrap().contains("Completed")
+        };
+        let completed = told(&obedient, "one") && told(&stubborn, "one");
+        [as_ordinary, ends, at_once, completed]
     }
 
     #[test]
-    fn a_wrapped_sidecar_ends_with_0_and_so_an_ordinary_pod_keeps_every_row() {
-        // The wrapper makes 0 of every end after the work, and passes on what came before.
-        let side = |side: &[Behaviour]| match side[0].exits {
-            Some(_) => side.to_vec(),
-            None => vec![exits(10, 0)],
-        };
-        let spec = json!({"restartPolicy": "Never", "containers": [container("main"), container("side")]});
-        let kept = rows().map(|(main, behaviours, expected)| {
-            let mut simulation = Simulation::new(spec.clone(), [("main", vec![main]), ("side", side(&behaviours))]);
-            simulation.run_to(100);
-            simulation.phases.last().is_some_and(|phase| phase.ends_with(expected))
-        });
-        assert_eq!(kept, MODES[2].rows);
+    fn the_rules_are_those_of_the_simulation() {
+        for (mode, expected) in MODES.iter().enumerate() {
+            let [one, two, three, four, _jobs] = expected.rules.map(|kept| kept == Kept::Yes);
+            assert_eq!(kept(mode), [one, two, three, four], "{}", expected.name);
+        }
     }
 }

@@ -20,6 +20,12 @@ pub(crate) fn by_policy(container: &Container, pod_policy: Option<&str>, code: i
     }
 }
 
+/// Whether the rules of a container restart the whole pod after it exited with `code`, on kubelets that do so (1.36; behind a gate in 1.35).
+pub(crate) fn restarts_all(view: &View<'_>, code: i32) -> bool {
+    let rule = view.spec.filter(|spec| spec.restart_policy.is_some()).and_then(|spec| matching_rule(spec, code));
+    rule.is_some_and(|rule| rule.action == "RestartAllContainers")
+}
+
 /// The first rule that knows the exit code, whatever it asks for.
 fn matching_rule(container: &Container, code: i32) -> Option<&ContainerRestartRule> {
     container.restart_policy_rules.iter().flatten().find(|rule| {

@@ -1,10 +1,13 @@
 //! A simulated node for tests: it carries out plans in no time, and its containers behave as the test says.
 
+pub(crate) mod by_mode;
+
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use pillion_api::record::sidecars::SidecarRecord;
 use serde_json::{Value, json};
 
 use crate::{
@@ -51,6 +54,7 @@ enum Event {
     Sick(Unhealthy),
     PostStart(bool),
     PreStop,
+    KilledByWrapper,
 }
 
 pub(crate) struct Simulation {
@@ -62,6 +66,9 @@ pub(crate) struct Simulation {
     pub(crate) now: Timestamp,
     pub(crate) behaviours: BTreeMap<String, Vec<Behaviour>>,
     events: Vec<(Timestamp, String, u32, Event)>,
+    /// The record of the pod, if a manager looks after it.
+    record: Option<SidecarRecord>,
+    wrappers_know: bool,
     /// What was done and what happened, each with the second.
     pub(crate) log: Vec<String>,
     pub(crate) notes: Vec<Note>,
@@ -136,6 +143,8 @@ impl Simulation {
             now: Timestamp::UNIX_EPOCH,
             behaviours: behaviours.into_iter().map(|(name, list)| (name.to_owned(), list)).collect(),
             events: Vec::new(),
+            record: None,
+            wrappers_know: false,
             log: Vec::new(),
             notes: Vec::new(),
             phases: Vec::new(),
@@ -194,7 +203,7 @@ impl Simulation {
             let again = self.look();
             assert_eq!(again.actions, [], "asked for twice at {}", self.second());
             assert_eq!(again.notes, [], "reported twice at {}", self.second());
-            if plan.actions.is_empty() && !self.is_due() {
+            if plan.actions.is_empty() && !self.manage() && !self.is_due() {
                 assert!(plan.wake_at.is_none_or(|at| at > self.now), "woken for nothing at {}", self.second());
                 return plan;
             }
@@ -324,6 +333,13 @@ impl Simulation {
         for (at, name, number, event) in due {
             let current = self.facts.get_mut(&name).unwrap().current.as_mut().filter(|now| now.number == number);
             let Some(attempt) = current else { continue };
+            let event = match event {
+                Event::KilledByWrapper => {
+                    self.log.push(format!("{} {name} KILL", now.as_second()));
+                    Event::Exit(0)
+                }
+                event => event,
+            };
             match (event, &mut attempt.state) {
                 (Event::Exit(code), State::Running { since, .. }) => {
                     let reason = if code == 0 { "Completed" } else { "Error" };

@@ -9,7 +9,7 @@ use crate::role::Role;
 use crate::view::{Subject, View, after, seconds_between};
 
 /// Every process has so many seconds after the stop signal, whatever is left of the grace period.
-const MINIMUM: i64 = 2;
+pub(crate) const MINIMUM: i64 = 2;
 
 /// The grace period of a pod that is ended from outside: the shortest that anyone asks for, and at least a second.
 pub(crate) fn pod_grace(subject: &Subject<'_>) -> i64 {

@@ -153,15 +153,13 @@ fn ends_by_itself(events: &[(i64, Event)]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
-    use crate::simulation::{Simulation, container, exits, serves, stubborn};
+    use crate::simulation::{Simulation, exits, serves, stubborn};
 
     /// What happened, as the simulation writes it.
-    fn simulated(spec: Value) -> (Vec<String>, Vec<String>) {
+    fn simulated(mode: usize) -> (Vec<String>, Vec<String>) {
         let behaviours = [("main", vec![exits(10, 0)]), ("proxy", vec![serves()]), ("stubborn", vec![stubborn()])];
-        let mut simulation = Simulation::new(spec, behaviours);
+        let mut simulation = Simulation::in_mode(mode, "Never", 5, behaviours);
         simulation.run_to(100);
         let short = |line: &String| line.split(' ').take(3).collect::<Vec<_>>().join(" ").replace(',', "");
         let mut log: Vec<String> = simulation.log.iter().map(short).collect();
@@ -185,26 +183,11 @@ mod tests {
     }
 
     #[test]
-    fn the_pictures_of_the_field_and_of_native_sidecars_are_those_of_the_simulation() {
-        let side = |name: &str, more: Value| {
-            let mut side = container(name);
-            side.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            side
-        };
-        let sides = |more: Value| ["proxy", "stubborn"].map(|name| side(name, more.clone()));
-        let [proxy, stubborn] = sides(json!({"sidecar": true}));
-        let field = json!({
-            "restartPolicy": "Never", "terminationGracePeriodSeconds": 5, "containers": [container("main"), proxy, stubborn],
-        });
-        let (log, phases) = simulated(field);
-        assert_eq!(drawn(&TIMELINES[0]).0, log);
-        assert_eq!(phases.last(), drawn(&TIMELINES[0]).1.last());
-        let native = json!({
-            "restartPolicy": "Never", "terminationGracePeriodSeconds": 5, "initContainers": sides(json!({"restartPolicy": "Always"})),
-            "containers": [container("main")],
-        });
-        let (log, phases) = simulated(native);
-        assert_eq!(drawn(&TIMELINES[1]).0, log);
-        assert_eq!(phases.last(), drawn(&TIMELINES[1]).1.last());
+    fn the_pictures_are_those_of_the_simulation() {
+        for (mode, timeline) in TIMELINES.iter().enumerate() {
+            let ((log, phases), (lines, drawn)) = (simulated(mode), drawn(timeline));
+            assert_eq!(lines, log, "{}", timeline.title);
+            assert_eq!(drawn.last(), phases.last(), "{}", timeline.title);
+        }
     }
 }

@@ -7,8 +7,9 @@ use pillion_api::record::sidecars::{Method, SidecarRecord};
 use crate::ending;
 use crate::facts::{NodeFacts, Snapshot, State};
 use crate::observed::observed;
+use crate::restart;
 use crate::role::{Marked, Role};
-use crate::view::{Latest, Subject};
+use crate::view::{Latest, Subject, View};
 use crate::work;
 
 /// What the manager has to do about a pod.
@@ -43,6 +44,12 @@ pub fn verdict(pod: &Pod, record: &SidecarRecord) -> Verdict {
         let message = format!("sidecar {name:?} ended with an error before the work was done");
         return Verdict::End { phase: "Failed", message };
     }
+    // A newer kubelet than the one that this crate follows may run all containers again.
+    let restarts_all =
+        |view: &View<'_>| matches!(view.latest(), Latest::Exited(_, code) if restart::restarts_all(view, code));
+    if subject.of(&[Role::Work]).any(restarts_all) {
+        return Verdict::Wait;
+    }
     let Some(done_at) = work::done_at(&subject) else { return Verdict::Wait };
     if record.method == Method::Wrap && !waits_in_vain(pod, &marked) {
         return Verdict::Wait;
@@ -50,7 +57,10 @@ pub fn verdict(pod: &Pod, record: &SidecarRecord) -> Verdict {
     let failed = subject.of(&[Role::Work]).find(|view| !matches!(view.latest(), Latest::Exited(_, 0)));
     let early = subject
         .of(&[Role::MarkedSidecar])
-        .find(|view| ending::failed_early(view, done_at) && !record.ignore_errors.iter().any(|name| name == view.name));
+        .filter(|view| !record.ignore_errors.iter().any(|name| name == view.name))
+        .find(|view| {
+            ending::failed_early(view, done_at) || (record.method == Method::Wrap && repeats_error(view, done_at))
+        });
     let (phase, message) = match (failed, early) {
         (Some(view), _) => {
             ("Failed", format!("container {:?} ended with an error; its sidecars are stopped", view.name))
@@ -84,6 +94,14 @@ fn failed_native(subject: &Subject<'_>, name: &str) -> bool {
         State::Exited { code, at, .. } => code != 0 && (works || at.zip(last).is_some_and(|(at, last)| at < last)),
         _ => false,
     })
+}
+
+/// Whether `pillion-wrap` was started after the work and ended with an error: with that it reports that the sidecar had failed before, because 0
+/// would end a container under OnFailure.
+fn repeats_error(view: &View<'_>, done_at: Timestamp) -> bool {
+    let Latest::Exited(attempt, code) = view.latest() else { return false };
+    let State::Exited { since, .. } = attempt.state else { return false };
+    code != 0 && since.is_some_and(|since| since >= done_at)
 }
 
 /// Whether no sidecar runs and one waits for a start that may never come: `pillion-wrap` has no say in that.
@@ -165,6 +183,98 @@ mod tests {
         }
     }
 
+    fn restarted(state: Value, last: Value) -> Value {
+        let mut status = status("side", state);
+        status["lastState"] = last;
+        status["restartCount"] = json!(1);
+        status
+    }
+
+    /// The verdict about a pod by phase; `statuses` are those of its containers, and the sidecars end with 1 without harm if they are `ignored`.
+    fn by_phase(policy: &str, phase: &str, statuses: &[Value], sidecars: &[&str], ignored: &[&str]) -> String {
+        let containers: Vec<Value> = statuses.iter().map(|status| json!({"name": status["name"]})).collect();
+        let pod = serde_json::from_value(json!({
+            "spec": {"restartPolicy": policy, "containers": containers},
+            "status": {"phase": phase, "containerStatuses": statuses},
+        }))
+        .unwrap();
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let record = SidecarRecord {
+            method: Method::Phase,
+            sidecars: names(sidecars),
+            fail_pod: Vec::new(),
+            ignore_errors: names(ignored),
+        };
+        match verdict(&pod, &record) {
+            Verdict::Wait => "wait".to_owned(),
+            Verdict::End { phase, .. } => phase.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_sidecar_whose_errors_are_ignored_fails_no_pod_and_others_do() {
+        let main = || status("main", ended(0, 10));
+        let early = |name: &str| status(name, ended(1, 5));
+        let of = |statuses: &[Value], sidecars: &[&str], ignored: &[&str]| {
+            by_phase("Never", "Running", statuses, sidecars, ignored)
+        };
+        assert_eq!(of(&[main(), early("side")], &["side"], &[]), "Failed");
+        assert_eq!(of(&[main(), early("side")], &["side"], &["side"]), "Succeeded");
+        let two = [main(), early("side"), early("other")];
+        assert_eq!(of(&two, &["side", "other"], &["side"]), "Failed");
+        assert_eq!(of(&two, &["side", "other"], &["side", "other"]), "Succeeded");
+        // The work's own errors count always.
+        assert_eq!(of(&[status("main", ended(1, 10)), early("side")], &["side"], &["side"]), "Failed");
+    }
+
+    #[test]
+    fn where_kruise_is_stuck_the_pod_ends() {
+        let main = || status("main", ended(0, 10));
+        // Under OnFailure a sidecar that was stopped with an error is restarted.
+        let again = restarted(waiting("CrashLoopBackOff"), ended(143, 12));
+        assert_eq!(by_phase("OnFailure", "Running", &[main(), again], &["side"], &[]), "Succeeded");
+        let runs = restarted(running(), ended(143, 12));
+        assert_eq!(by_phase("OnFailure", "Running", &[main(), runs], &["side"], &[]), "Succeeded");
+        // One sidecar with and one without the variable for its errors.
+        let both = [main(), status("side", running()), status("other", running())];
+        assert_eq!(by_phase("Never", "Running", &both, &["side", "other"], &["other"]), "Succeeded");
+        // A sidecar that never started leaves the pod Pending.
+        let never = [main(), status("side", waiting("ImagePullBackOff"))];
+        assert_eq!(by_phase("Never", "Pending", &never, &["side"], &[]), "Succeeded");
+    }
+
+    #[test]
+    fn work_that_will_run_again_is_waited_for() {
+        // CrashLoopBackOff after an error.
+        let mut main = restarted(waiting("CrashLoopBackOff"), ended(1, 8));
+        main["name"] = json!("main");
+        let side = || status("side", running());
+        assert_eq!(by_phase("OnFailure", "Running", &[main, side()], &["side"], &[]), "wait");
+        let other_works = [status("main", ended(0, 10)), status("second", running()), side()];
+        assert_eq!(by_phase("OnFailure", "Running", &other_works, &["side"], &[]), "wait");
+    }
+
+    #[test]
+    fn the_rules_of_a_container_say_whether_the_work_is_done() {
+        let of = |action: &str, code: i32| {
+            let rule = json!({"action": action, "exitCodes": {"operator": "In", "values": [42]}});
+            let main = json!({"name": "main", "restartPolicy": "Never", "restartPolicyRules": [rule]});
+            let pod = serde_json::from_value(json!({
+                "spec": {"restartPolicy": "Never", "containers": [main, {"name": "side"}]},
+                "status": {"phase": "Running", "containerStatuses": [status("main", ended(code, 10)), status("side", running())]},
+            }))
+            .unwrap();
+            let (sidecars, fail_pod, ignore_errors) = (vec!["side".to_owned()], Vec::new(), Vec::new());
+            match verdict(&pod, &SidecarRecord { method: Method::Phase, sidecars, fail_pod, ignore_errors }) {
+                Verdict::Wait => "wait",
+                Verdict::End { phase, .. } => phase,
+            }
+        };
+        for action in ["Restart", "RestartAllContainers"] {
+            assert_eq!((of(action, 42), of(action, 1), of(action, 0)), ("wait", "Failed", "Succeeded"), "{action}");
+        }
+    }
+
     #[test]
     fn where_commands_are_wrapped_only_a_sidecar_that_cannot_start_is_ended() {
         let main = || Some(ended(0, 10));
@@ -172,6 +282,31 @@ mod tests {
         assert_eq!(of("Never", Method::Wrap, main(), Some(waiting("ContainerCreating"))), "wait");
         assert_eq!(of("Never", Method::Wrap, main(), Some(waiting("ImagePullBackOff"))), "Succeeded");
         assert_eq!(of("OnFailure", Method::Wrap, Some(running()), Some(waiting("ImagePullBackOff"))), "wait");
+    }
+
+    /// Whether the manager looks before or after the next attempt of the sidecar makes no difference.
+    #[test]
+    fn a_wrapped_sidecar_that_waits_for_its_next_start_fails_the_pod_if_it_had_failed_before_the_end_of_the_work() {
+        let of = |started: i64, at: i64| {
+            let mut last = ended(1, at);
+            last["terminated"]["startedAt"] = json!(format!("2026-01-01T00:00:{started:02}Z"));
+            let pod = serde_json::from_value(json!({
+                "spec": {"restartPolicy": "OnFailure", "containers": [{"name": "main"}, {"name": "side"}]},
+                "status": {"phase": "Running", "containerStatuses": [
+                    status("main", ended(0, 10)), restarted(waiting("CrashLoopBackOff"), last),
+                ]},
+            }))
+            .unwrap();
+            let sidecars = vec!["side".to_owned()];
+            let (fail_pod, ignore_errors) = (Vec::new(), Vec::new());
+            match verdict(&pod, &SidecarRecord { method: Method::Wrap, sidecars, fail_pod, ignore_errors }) {
+                Verdict::Wait => "wait",
+                Verdict::End { phase, .. } => phase,
+            }
+        };
+        assert_eq!(of(4, 5), "Failed", "it failed before");
+        assert_eq!(of(14, 14), "Failed", "it failed before, and repeats its error");
+        assert_eq!(of(4, 12), "Succeeded", "it was killed after the work");
     }
 
     #[test]

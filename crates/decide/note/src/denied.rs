@@ -9,7 +9,7 @@ pub enum Denied {
     Revision {
         /// The set.
         set: String,
-        /// What is missing, and how to mend it.
+        /// What is missing, and how to fix it.
         reason: String,
     },
     /// An annotation cannot be merged.
@@ -24,7 +24,7 @@ pub enum Denied {
     },
     /// A record of an earlier injection cannot be read.
     #[error(
-        "pod {pod:?}: annotation {key:?} is not a record of injected SidecarSets: {reason}; remove the annotation or mend it"
+        "pod {pod:?}: annotation {key:?} is not a record of injected SidecarSets: {reason}; remove the annotation or correct it"
     )]
     Record {
         /// Namespace and name of the pod.
@@ -57,7 +57,7 @@ pub enum Denied {
     Mark {
         /// The field of the pod.
         path: String,
-        /// What is wrong, and how to mend it.
+        /// What is wrong, and how to fix it.
         reason: String,
     },
     /// No container has a name that the policy is about.

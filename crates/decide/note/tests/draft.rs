@@ -223,7 +223,10 @@ fn any_pod() -> impl Strategy<Value = Value> {
     let secrets =
         prop_oneof![Just(None), Just(Some(json!([{"name": "s1"}, {"name": "s2", "future": 1}, {"name": "s1"}])))];
     let annotations = prop_oneof![Just(None), Just(Some(Value::Null)), Just(Some(json!({"a": "1", "kept": "yes"})))];
-    (containers(), containers(), secrets, annotations, 0..4_u8).prop_map(|(init, app, secrets, annotations, shape)| {
+    let shared = prop::option::of(any::<bool>().prop_map(Value::Bool));
+    let volumes = prop_oneof![Just(None), Just(Some(Value::Null)), Just(Some(json!([{"name": "data", "future": 1}])))];
+    let parts = (containers(), containers(), secrets, shared, volumes);
+    (parts, annotations, 0..4_u8).prop_map(|((init, app, secrets, shared, volumes), annotations, shape)| {
         let mut pod = json!({"apiVersion": "v1", "future": {"y": 1}});
         if shape != 0 {
             pod["metadata"] = json!({"name": "p", "labels": {"app": "a"}});
@@ -233,7 +236,13 @@ fn any_pod() -> impl Strategy<Value = Value> {
         }
         if shape != 1 {
             pod["spec"] = json!({"nodeName": "n", "future": [{"z": 1}]});
-            for (name, value) in [("initContainers", init), ("containers", app), ("imagePullSecrets", secrets)] {
+            for (name, value) in [
+                ("initContainers", init),
+                ("containers", app),
+                ("imagePullSecrets", secrets),
+                ("shareProcessNamespace", shared),
+                ("volumes", volumes),
+            ] {
                 if let Some(value) = value {
                     pod["spec"][name] = value;
                 }

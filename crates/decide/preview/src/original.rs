@@ -45,6 +45,8 @@ pub(crate) fn is_record(key: &str) -> bool {
         || key == names::INJECTED_LIST
         || key == names::WORKING_HOT_UPGRADE_CONTAINER
         || key == names::IN_PLACE_STATE
+        || key == names::SIDECAR_RECORD
+        || key == names::WORK_DONE
         || prefixes.iter().any(|prefix| key.starts_with(prefix))
 }
 
@@ -113,7 +115,9 @@ mod tests {
         });
         let mut running = injected(&pod);
         running["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        running["metadata"]["annotations"][names::IN_PLACE_STATE] = json!("{}");
+        for record in [names::IN_PLACE_STATE, names::SIDECAR_RECORD, names::WORK_DONE] {
+            running["metadata"]["annotations"][record] = json!("{}");
+        }
         running["status"] = json!({"phase": "Failed"});
         assert_eq!(before_injection(&running), pod);
         assert_eq!(before_injection(&pod), pod, "a pod without sidecars stays as it is");

@@ -52,7 +52,7 @@ pub struct Next {
     pub evict: Vec<usize>,
     /// When to look again, if nothing changes before.
     pub again: Option<Timestamp>,
-    /// How many pods are left alone because evicting their predecessors had no effect.
+    /// How many pods are not evicted because evicting their predecessors had no effect.
     pub in_vain: usize,
 }
 
@@ -61,8 +61,8 @@ pub struct Next {
 pub struct Evictions {
     /// Those of the last minute.
     recent: VecDeque<Timestamp>,
-    /// The pods that a controller had when the first of them was evicted, by UID. What comes in their place and is missed again shows that
-    /// evicting has no effect.
+    /// The missed pods that a controller had when the first of them was evicted, by UID. What comes in their place and is missed again shows
+    /// that evicting has no effect. Forgotten as soon as the controller has a new pod with the sidecars.
     evicted: HashMap<Controller, HashSet<Text>>,
     /// Pods that could not be evicted, by UID, and when to try them again.
     blocked: HashMap<Text, Timestamp>,
@@ -115,6 +115,13 @@ impl Evictions {
         }
     }
 
+    /// A new pod has the sidecars. If pods of its controller were evicted before, that had an effect: those that are missed later, because the
+    /// webhook is down once more, may be evicted again. Returns whether that is so.
+    pub fn injected(&mut self, pod: &PodView) -> bool {
+        !self.evicted.is_empty()
+            && Candidate::new(pod).controller().is_some_and(|controller| self.evicted.remove(&controller).is_some())
+    }
+
     /// A pod could not be evicted.
     pub fn blocked(&mut self, pod: &Candidate, now: Timestamp) {
         self.blocked.insert(pod.uid.clone(), now.checked_add(BLOCKED).unwrap_or(now));
@@ -128,6 +135,8 @@ impl Evictions {
 
 #[cfg(test)]
 mod tests {
+    use pillion_api::pod::Pod;
+    use pillion_rollout::Texts;
     use pillion_testkit::{mk_container, mk_set};
     use serde_json::json;
 
@@ -150,6 +159,14 @@ mod tests {
             uid: name.into(),
             owner: Some(("ReplicaSet".into(), "web".into())),
         }
+    }
+
+    /// A pod of a ReplicaSet.
+    fn view(name: &str, owner: &str) -> PodView {
+        let owner = json!({"kind": "ReplicaSet", "name": owner, "uid": "1", "controller": true});
+        let metadata = json!({"name": name, "namespace": "default", "ownerReferences": [owner]});
+        let pod = Pod::new(json!({"metadata": metadata, "spec": {"containers": [{"name": "app"}]}})).unwrap();
+        PodView::new(&pod, &mut Texts::default())
     }
 
     /// Evicts what is to be evicted.
@@ -196,6 +213,23 @@ mod tests {
         new.metadata.annotations = None;
         new.spec.containers[0].container.insert("image".to_owned(), json!("proxy:2"));
         assert_eq!(step(&mut evictions, &new, &[pod("b")], 300).evict, [0]);
+    }
+
+    #[test]
+    fn evicting_that_had_an_effect_is_repeated_after_the_next_outage() {
+        let (set, mut evictions) = (set("Evict", 10), Evictions::default());
+        assert_eq!(step(&mut evictions, &set, &[pod("a")], 100).evict, [0]);
+        assert_eq!(step(&mut evictions, &set, &[pod("c")], 110).in_vain, 1, "nothing shows an effect yet");
+        let mut of_another = view("db-0", "db");
+        assert!(!evictions.injected(&of_another));
+        of_another.namespace = "other".into();
+        of_another.owner = view("web-0", "web").owner;
+        assert!(!evictions.injected(&of_another));
+        assert_eq!(step(&mut evictions, &set, &[pod("c")], 120).in_vain, 1);
+        assert!(evictions.injected(&view("b", "web")));
+        let next = step(&mut evictions, &set, &[pod("c")], 130);
+        assert_eq!((next.evict, next.in_vain), (vec![0], 0));
+        assert_eq!(step(&mut evictions, &set, &[pod("d")], 140).in_vain, 1, "not twice in a row without effect");
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Target {
         };
         match &update.step {
             Step::Update { revision, .. } => self.update(revision, pod, &view, injected, now),
-            Step::Reset { .. } => self.reset(pod, &view, injected, now),
+            Step::Reset { .. } => self.reset(pod, &view, injected),
             Step::SetUpgradable(is_upgradable) => {
                 let is_right = *is_upgradable == (self.is_updated(injected) || self.is_upgradable(&view, injected));
                 let condition = if is_right { self.condition(*is_upgradable, pod, now) } else { None };
@@ -97,7 +97,7 @@ impl Target {
         Change { patch: guarded(&draft, pod), condition: self.condition(true, pod, now), notes }
     }
 
-    fn reset(&self, pod: &Pod, view: &PodView, injected: &InjectedSet, _now: Timestamp) -> Change {
+    fn reset(&self, pod: &Pod, view: &PodView, injected: &InjectedSet) -> Change {
         let (images, pairs) = images::reset(self, view, injected.in_place.as_deref());
         if images.is_empty() {
             return Change::default();
@@ -125,6 +125,7 @@ impl Target {
             let before = Before {
                 image_id: container.image_id.as_deref().unwrap_or_default(),
                 superseded: (!is_done).then_some(change.from.as_str()),
+                restarts: Some(container.restarts),
             };
             updates.change(self.name(), &change.container, before);
         }

@@ -52,14 +52,15 @@ pub(crate) fn is_same(wanted: &str, reported: &str) -> bool {
         }
 }
 
-/// Whether `image_id`, as the kubelet reports it, is the digest that `wanted` asks for; `None` if one of them has no repository with a digest.
+/// Whether `image_id`, as the kubelet reports it, is the digest that `wanted` asks for; `None` if that cannot be said: one of them has no
+/// repository with a digest, or the runtime reports another repository that has the same image.
 pub(crate) fn has_digest(wanted: &str, image_id: &str) -> Option<bool> {
     let image_id = image_id.split_once("://").map_or(image_id, |(_, id)| id);
     if !wanted.contains('@') || !image_id.contains('@') {
         return None;
     }
     let (wanted, reported) = (Reference::parse(wanted), Reference::parse(image_id));
-    Some(wanted.repository() == reported.repository() && wanted.digest == reported.digest)
+    (wanted.repository() == reported.repository()).then(|| wanted.digest == reported.digest)
 }
 
 #[cfg(test)]
@@ -95,5 +96,6 @@ mod tests {
         assert_eq!(has_digest("nginx@sha256:1", "docker.io/library/nginx@sha256:2"), Some(false));
         assert_eq!(has_digest("nginx@sha256:1", "sha256:1"), None, "the ID of a configuration");
         assert_eq!(has_digest("nginx:1", "nginx@sha256:1"), None);
+        assert_eq!(has_digest("nginx@sha256:1", "mirror.test/nginx@sha256:1"), None);
     }
 }

@@ -104,6 +104,9 @@ pub struct Places {
     /// Pods without a place that have not been seen, and when they were admitted; only for a percentage.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     passed: BTreeMap<String, Timestamp>,
+    /// Revisions that were pinned before, and when the last place of each was granted.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    before: BTreeMap<String, Timestamp>,
 }
 
 /// A place whose pod has not been seen.
@@ -194,7 +197,27 @@ impl Places {
             version: 0,
             granted: BTreeMap::new(),
             passed: BTreeMap::new(),
+            before: BTreeMap::new(),
         }
+    }
+
+    /// The places of another revision, which is pinned instead. Pods may still come with the one before.
+    pub fn repinned(&self, revision: &str, now: Timestamp) -> Places {
+        let all = self.before.keys().chain([&self.revision]);
+        let before = all.filter_map(|before| Some((before.clone(), self.last_grant(before, now)?))).collect();
+        Places { before, ..Places::new(revision) }
+    }
+
+    /// Whether a pod may be on its way with a revision, pinned or not.
+    pub fn uses(&self, revision: &str, now: Timestamp) -> bool {
+        self.last_grant(revision, now).is_some()
+    }
+
+    /// When the last place of a revision was granted, if its pod may still come.
+    fn last_grant(&self, revision: &str, now: Timestamp) -> Option<Timestamp> {
+        let granted = self.granted.values().map(|granted| granted.at).filter(|_| self.revision == revision);
+        let last = granted.chain(self.before.get(revision).copied()).max()?;
+        (now.duration_since(last) <= Places::LIFETIME).then_some(last)
     }
 
     /// Reads the stored text.
@@ -205,7 +228,7 @@ impl Places {
         Ok(serde_json::from_str(text)?)
     }
 
-    /// The revision that the places are of. When the set pins another, they start anew.
+    /// The revision that the places are of. When the set pins another, they are [`repinned`](Places::repinned).
     pub fn revision(&self) -> &str {
         &self.revision
     }
@@ -343,6 +366,24 @@ mod tests {
         assert_eq!(places.taken(), Some(2), "takes no place");
         places.give_back("a");
         assert_eq!(places.grant("b", None, &Limit::Number(2), at(0)), Grant::Place);
+    }
+
+    #[test]
+    fn a_revision_is_in_use_until_no_pod_can_come_with_it() {
+        let mut places = Places::new("mesh-1");
+        places.observe(&counted(0, &[], 1, 0));
+        assert!(!places.uses("mesh-1", at(0)), "no place was granted");
+        places.grant("a", None, &Limit::Number(2), at(0));
+        places.grant("b", None, &Limit::Number(2), at(50));
+        let again = places.repinned("mesh-2", at(60));
+        assert_eq!((again.revision(), again.taken()), ("mesh-2", None));
+        let third = again.repinned("mesh-3", at(60));
+        for places in [&places, &again, &third, &Places::parse(&third.to_string()).unwrap()] {
+            let uses: Vec<bool> = [60, 170, 171].map(|second| places.uses("mesh-1", at(second))).to_vec();
+            assert_eq!((uses, places.uses("mesh-2", at(60))), (vec![true, true, false], false), "{places}");
+        }
+        assert_eq!(third.repinned("mesh-4", at(171)), Places::new("mesh-4"));
+        assert!(third.repinned("mesh-1", at(60)).repinned("mesh-2", at(60)).uses("mesh-1", at(170)));
     }
 
     #[test]

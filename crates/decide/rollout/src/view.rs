@@ -126,6 +126,8 @@ pub struct BeforeView {
     pub image_id: Text,
     /// An image that was replaced before its container had started.
     pub superseded: Option<Text>,
+    /// How often the container had been restarted, if that is recorded.
+    pub restarts: Option<u32>,
 }
 
 impl InPlaceView {
@@ -235,6 +237,7 @@ fn in_place_view(update: InPlaceUpdate<'_>, texts: &mut Texts) -> InPlaceView {
         container: texts.get(container),
         image_id: texts.get(before.image_id),
         superseded: before.superseded.map(|image| texts.get(image)),
+        restarts: before.restarts,
     });
     let before = before.collect();
     InPlaceView {

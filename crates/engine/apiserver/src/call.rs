@@ -35,7 +35,7 @@ impl Warnings {
         }
     }
 
-    pub(crate) fn take(&self) -> Vec<String> {
+    pub(crate) fn drain(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

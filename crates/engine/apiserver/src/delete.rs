@@ -150,7 +150,7 @@ async fn run(call: &Call<'_>, name: &str, options: &DeleteOptions, admission: Ad
                     return Ok(Outcome { gone: true, shown });
                 }
                 let version = meta::resource_version(&shown).unwrap_or(0);
-                if let Some(removed) = take(call, &key, version, shown.clone()).await? {
+                if let Some(removed) = remove_from_store(call, &key, version, shown.clone()).await? {
                     return Ok(Outcome { gone: true, shown: deleted(call, name, removed) });
                 }
                 ours = Some(shown);
@@ -159,7 +159,7 @@ async fn run(call: &Call<'_>, name: &str, options: &DeleteOptions, admission: Ad
                 let removed = if options.dry_run {
                     Some(object)
                 } else {
-                    take(call, &key, stored.resource_version, object).await?
+                    remove_from_store(call, &key, stored.resource_version, object).await?
                 };
                 if let Some(removed) = removed {
                     return Ok(Outcome { gone: true, shown: deleted(call, name, removed) });
@@ -399,7 +399,7 @@ async fn mark(call: &Call<'_>, key: &Key, stored: &Stored, mut marked: Value, dr
 }
 
 /// Takes the object out of the store. `None` when another was faster.
-async fn take(call: &Call<'_>, key: &Key, expected: u64, mut object: Value) -> Result<Option<Value>> {
+async fn remove_from_store(call: &Call<'_>, key: &Key, expected: u64, mut object: Value) -> Result<Option<Value>> {
     match call.inner().store.write(Write::Delete { key: key.clone(), expected }).await {
         Ok(committed) => {
             meta::set(&mut object, "resourceVersion", Some(committed.resource_version().to_string().into()));

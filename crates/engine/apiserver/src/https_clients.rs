@@ -61,7 +61,11 @@ impl Trust {
             let name = ServerName::try_from(service.clone()).map_err(|error| error.to_string())?;
             builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
         }
-        let connector = builder.enable_http1().build();
+        let mut http = HttpConnector::new();
+        // A review that is larger than a segment is not held back until its first part has been acknowledged.
+        http.set_nodelay(true);
+        http.enforce_http(false);
+        let connector = builder.enable_http1().wrap_connector(http);
         let mut client = Client::builder(TokioExecutor::new());
         Ok(client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).build(connector))
     }

@@ -74,13 +74,13 @@ pub(crate) struct Document {
 /// The documents that were asked for.
 #[derive(Debug, Default)]
 pub(crate) struct OpenApi {
-    documents: Mutex<HashMap<String, Kept>>,
+    documents: Mutex<HashMap<String, CachedDocument>>,
     /// Containers have the field `sidecar`.
     sidecar_field: bool,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct CachedDocument {
     /// Of what definitions it was built, and in which of their generations.
     built_of: Vec<(String, i64)>,
     document: Arc<Document>,
@@ -128,11 +128,11 @@ impl OpenApi {
         let resources: Vec<(Served, Map<String, Value>)> =
             own.chain(brought.filter(|(served, _)| is_served(&served))).collect();
         let document = Arc::new(Document::new(&resources, self.sidecar_field)?);
-        self.documents().insert(path, Kept { built_of, document: Arc::clone(&document) });
+        self.documents().insert(path, CachedDocument { built_of, document: Arc::clone(&document) });
         Some(document)
     }
 
-    fn documents(&self) -> std::sync::MutexGuard<'_, HashMap<String, Kept>> {
+    fn documents(&self) -> std::sync::MutexGuard<'_, HashMap<String, CachedDocument>> {
         // The map is whole after every change, so a panic elsewhere does not spoil it.
         self.documents.lock().unwrap_or_else(PoisonError::into_inner)
     }

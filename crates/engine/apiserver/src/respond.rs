@@ -241,7 +241,7 @@ pub(crate) fn content_type(response: &mut Response, kind: &'static str) {
 
 /// Adds the warnings as headers: `299 - "text"`.
 pub(crate) fn with_warnings(mut response: Response, warnings: &Warnings) -> Response {
-    for text in warnings.take() {
+    for text in warnings.drain() {
         let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
         let printable: String = escaped.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{printable}\"").as_bytes()) {

@@ -25,7 +25,7 @@ pub(crate) enum Fact {
 }
 
 /// Takes a fact in. What is about another attempt than the current one comes too late, and is dropped.
-pub(crate) fn take(facts: &mut ContainerFacts, number: u32, fact: Fact, now: Timestamp) {
+pub(crate) fn record(facts: &mut ContainerFacts, number: u32, fact: Fact, now: Timestamp) {
     let Some(attempt) = facts.current.as_mut().filter(|attempt| attempt.number == number) else { return };
     match (fact, &mut attempt.state) {
         (Fact::Started(started, resources), state) => {

@@ -320,6 +320,6 @@ pub struct LogOptions {
 pub struct Refusal {
     /// A reason as Kubernetes has them: `CreateContainerError`, `RunContainerError`, `FailedCreatePodSandBox`.
     pub reason: String,
-    /// What is wrong and how to mend it.
+    /// What is wrong and how to fix it.
     pub message: String,
 }

@@ -117,7 +117,7 @@ impl<R: Runtime> Worker<R> {
             self.exited(exit);
         }
         for news in batch {
-            self.take(news);
+            self.on_news(news);
         }
         self.look();
     }
@@ -154,7 +154,7 @@ impl<R: Runtime> Worker<R> {
         }
     }
 
-    fn take(&mut self, news: News) {
+    fn on_news(&mut self, news: News) {
         let now = self.inner.config.clock.now();
         match news {
             News::Pod(pod, marked) => self.changed(*pod, Some(marked), now),
@@ -267,7 +267,7 @@ impl<R: Runtime> Worker<R> {
         let mut pods = self.inner.pods();
         let known = pods.get_mut(&id.pod_uid).and_then(|record| record.facts.get_mut(&id.container));
         if let Some(container) = known {
-            facts::take(container, id.attempt, fact, now);
+            facts::record(container, id.attempt, fact, now);
             drop(pods);
             self.dirty.insert(id.pod_uid.clone());
         }
@@ -284,7 +284,7 @@ impl<R: Runtime> Worker<R> {
         let spec = crate::container::find(&pod, &id.container).and_then(|container| kind.spec(container));
         let verdict = spec.and_then(|spec| probe::finish(probe, spec, passed, R::SIMULATED, now));
         if let Some((facts, verdict)) = record.facts.get_mut(&id.container).zip(verdict) {
-            facts::take(facts, id.attempt, Fact::Probed(verdict), now);
+            facts::record(facts, id.attempt, Fact::Probed(verdict), now);
         }
         drop(pods);
         self.dirty.insert(id.pod_uid.clone());

@@ -10,6 +10,9 @@ use crate::log::Log;
 use crate::objects::Objects;
 use crate::{Event, Expired, Key, Options, Snapshot, Stored};
 
+/// The version of a store in which nothing was ever written. Not 0, which clients use for "any".
+pub(crate) const FIRST_VERSION: u64 = 1;
+
 /// The newest version of the store.
 #[derive(Clone)]
 pub(crate) struct Newest(Arc<AtomicU64>);

@@ -6,26 +6,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::durable::{self, Committer};
-use crate::state::State;
+use crate::options::Options;
+use crate::state::{FIRST_VERSION, State};
 use crate::write::Draft;
 use crate::{Event, Expired, Key, ListAtError, OpenError, Snapshot, Stored, Watch, Write, WriteError};
-
-/// How much of the past is kept for watches and old lists: per resource, and whichever bound comes first. The newest
-/// event is always kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// How many events.
-    pub history: usize,
-    /// How many bytes of objects.
-    pub history_bytes: usize,
-}
-
-impl Default for Options {
-    /// 10,000 events, as many as a burst of a few minutes makes on one machine; 64 MiB.
-    fn default() -> Options {
-        Options { history: 10_000, history_bytes: 64 << 20 }
-    }
-}
 
 /// The objects, versions and watch log of one API server. A clone is the same store.
 #[derive(Clone)]
@@ -45,12 +29,9 @@ enum Writer {
 }
 
 impl Store {
-    /// The version of a store in which nothing was ever written. Not 0, which clients use for "any".
-    pub(crate) const FIRST_VERSION: u64 = 1;
-
     /// An empty store that lives as long as this process.
     pub fn memory(options: Options) -> Store {
-        let state = Arc::new(State::new(Store::FIRST_VERSION, HashMap::new(), options));
+        let state = Arc::new(State::new(FIRST_VERSION, HashMap::new(), options));
         Store { inner: Arc::new(Inner { state, writer: Writer::Memory(Mutex::new(())) }) }
     }
 

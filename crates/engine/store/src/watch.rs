@@ -43,7 +43,7 @@ impl Watch {
             if self.expired {
                 return None;
             }
-            if let Some(next) = self.take() {
+            if let Some(next) = self.try_next() {
                 return Some(next);
             }
             self.resource.changed().await.ok()?;
@@ -60,7 +60,7 @@ impl Watch {
         }
     }
 
-    fn take(&mut self) -> Option<Result<Arc<Event>, Expired>> {
+    fn try_next(&mut self) -> Option<Result<Arc<Event>, Expired>> {
         let resource = self.resource.borrow_and_update();
         loop {
             match resource.log.at(self.position) {

@@ -46,7 +46,7 @@ pub(crate) async fn run(context: Context) {
 
 /// An event that can be deleted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Kept {
+struct ExpiringEvent {
     namespace: String,
     name: String,
     uid: String,
@@ -56,7 +56,7 @@ struct Kept {
 #[derive(Default)]
 struct Expiry {
     by_uid: HashMap<String, Timestamp>,
-    in_order: BTreeSet<(Timestamp, Kept)>,
+    in_order: BTreeSet<(Timestamp, ExpiringEvent)>,
 }
 
 impl Expiry {
@@ -89,7 +89,7 @@ impl Expiry {
     }
 
     /// Removes those whose time is over, and returns them.
-    fn remove_expired(&mut self, now: Timestamp) -> Vec<Kept> {
+    fn remove_expired(&mut self, now: Timestamp) -> Vec<ExpiringEvent> {
         let mut over = Vec::new();
         while self.next().is_some_and(|at| at <= now) {
             if let Some((_, kept)) = self.in_order.pop_first() {
@@ -101,8 +101,8 @@ impl Expiry {
     }
 }
 
-fn kept(event: &Event) -> Kept {
-    Kept {
+fn kept(event: &Event) -> ExpiringEvent {
+    ExpiringEvent {
         namespace: event.namespace().unwrap_or_default(),
         name: event.name_any(),
         uid: event.uid().unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! What is wrong with an expression, where, and how to mend it.
+//! What is wrong with an expression, where, and how to fix it.
 
 use std::fmt;
 
@@ -133,7 +133,7 @@ impl Fault {
     }
 }
 
-/// A text that is no expression: the reason, the place, and often the mend.
+/// A text that is no expression: the reason, the place, and often the fix.
 ///
 /// `Display` is one line; [`render`](Self::render) shows the place in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,7 +180,7 @@ impl ExprError {
         self.0.column
     }
 
-    /// How to mend it, where that is known.
+    /// How to fix it, where that is known.
     pub fn help(&self) -> Option<&str> {
         self.0.help.as_deref()
     }

@@ -54,12 +54,12 @@ impl JsonPath {
     }
 
     fn follow<'a>(&self, from: Found<'a>) -> Result<Found<'a>, Mismatch> {
-        self.steps.iter().try_fold(from, |values, step| step.take(values))
+        self.steps.iter().try_fold(from, |values, step| step.apply(values))
     }
 }
 
 impl Step {
-    fn take<'a>(&self, values: Found<'a>) -> Result<Found<'a>, Mismatch> {
+    fn apply<'a>(&self, values: Found<'a>) -> Result<Found<'a>, Mismatch> {
         let mut found = Vec::new();
         match self {
             Step::Word => return Err(Mismatch),

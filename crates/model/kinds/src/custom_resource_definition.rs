@@ -6,7 +6,7 @@ use crate::field::{Error, Path};
 use crate::format::{dns_subdomain, dns1035_label};
 use crate::metadata::{self, subdomain_name, validate_immutable};
 use crate::rules::{Rules, WITH_STATUS};
-use crate::value::{fill, fill_text, has, is_empty, list, object_mut, pointer_mut, same, set, take, text};
+use crate::value::{copy_fields, fill, fill_text, has, is_empty, list, object_mut, pointer_mut, same, set, text};
 use crate::webhook_client;
 use crate::workload::{count_spec_changes, first_generation};
 
@@ -73,7 +73,7 @@ fn prepare_create(definition: &mut Value) {
 }
 
 fn prepare_update(new: &mut Value, old: &Value) {
-    take(new, old, &["status"]);
+    copy_fields(new, old, &["status"]);
     count_spec_changes(new, old);
     add_storage_version(new, false);
 }

@@ -138,7 +138,7 @@ pub struct Error {
     pub path: Path,
     /// What sort.
     pub kind: ErrorKind,
-    /// Why, and how to mend it. May be empty.
+    /// Why, and how to fix it. May be empty.
     pub detail: String,
 }
 

@@ -155,10 +155,24 @@ fn validate_no_new_finalizers(new: &Value, old: &Value, path: &Path, errors: &mu
 
 /// Checks annotations: keys are label keys but for their case, and all together are bounded.
 pub(crate) fn validate_annotations(annotations: &Value, path: &Path, errors: &mut Vec<Error>) {
+    let entries = annotations.as_object().into_iter().flatten();
+    validate_annotation_entries(
+        entries.map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default())),
+        path,
+        errors,
+    );
+}
+
+/// Annotations of an object or of a template.
+pub fn validate_annotation_entries<'a>(
+    annotations: impl IntoIterator<Item = (&'a str, &'a str)>,
+    path: &Path,
+    errors: &mut Vec<Error>,
+) {
     let mut size = 0_usize;
-    for (key, value) in annotations.as_object().into_iter().flatten() {
+    for (key, value) in annotations {
         check(qualified_name(&key.to_lowercase()), key, path, errors);
-        size = size.saturating_add(key.len()).saturating_add(value.as_str().unwrap_or_default().len());
+        size = size.saturating_add(key.len()).saturating_add(value.len());
     }
     if size > ANNOTATIONS_LIMIT {
         errors.push(Error::too_long(path, ANNOTATIONS_LIMIT));

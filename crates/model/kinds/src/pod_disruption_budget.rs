@@ -7,7 +7,7 @@ use crate::field::{Error, Path};
 use crate::int_or_percent;
 use crate::rules::{Rules, WITH_STATUS};
 use crate::selector;
-use crate::value::{has, list, set, take};
+use crate::value::{copy_fields, has, list, set};
 use crate::workload::{self, count_spec_changes, first_generation};
 
 const EVICTION_POLICIES: [&str; 2] = ["AlwaysAllow", "IfHealthyBudget"];
@@ -16,7 +16,7 @@ pub(crate) const RULES: Rules = Rules {
     prepare_create,
     validate,
     prepare_update: |new, old| {
-        take(new, old, &["status"]);
+        copy_fields(new, old, &["status"]);
         count_spec_changes(new, old);
     },
     validate_update: |new, _| validate(new),

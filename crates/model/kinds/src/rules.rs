@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::field;
-use crate::value::{set, take};
+use crate::value::{copy_fields, set};
 
 /// What the API server does with objects of a resource. Every function takes the whole object.
 #[derive(Clone, Copy, Debug)]
@@ -61,8 +61,8 @@ pub(crate) const STORED: Rules = Rules {
 /// Rules of a kind with a spec and a status that only `/status` writes.
 pub(crate) const WITH_STATUS: Rules = Rules {
     prepare_create: |object| set(object, "status", json!({})),
-    prepare_update: |new, old| take(new, old, &["status"]),
-    prepare_status: |new, old| take(new, old, &["spec"]),
+    prepare_update: |new, old| copy_fields(new, old, &["status"]),
+    prepare_status: |new, old| copy_fields(new, old, &["spec"]),
     reset_on_main: &[&["status"]],
     reset_on_status: &[&["spec"]],
     ..STORED

@@ -90,7 +90,7 @@ pub(crate) fn remove(object: &mut Value, field: &str) {
 }
 
 /// Makes fields equal to those of `old`, absence included.
-pub(crate) fn take(new: &mut Value, old: &Value, fields: &[&str]) {
+pub(crate) fn copy_fields(new: &mut Value, old: &Value, fields: &[&str]) {
     for &field in fields {
         match old.get(field) {
             Some(value) => set(new, field, value.clone()),

@@ -6,7 +6,7 @@ use crate::field::{Error, Path};
 use crate::format::{dns_label, non_negative};
 use crate::pod;
 use crate::selector;
-use crate::value::{has, int, object_mut, pointer_mut, same, set, sorted, take, text};
+use crate::value::{copy_fields, has, int, object_mut, pointer_mut, same, set, sorted, text};
 
 /// Fills in the defaults of the pod template in a spec.
 pub(crate) fn default_template(spec: &mut Value) {
@@ -29,7 +29,7 @@ pub(crate) fn prepare_create_replicas(object: &mut Value) {
 
 /// The status stays, and changes of the spec count.
 pub(crate) fn prepare_update(new: &mut Value, old: &Value) {
-    take(new, old, &["status"]);
+    copy_fields(new, old, &["status"]);
     prepare_template(new);
     count_spec_changes(new, old);
 }

@@ -38,7 +38,7 @@ pub mod decode;
 pub mod field_selector;
 pub mod json;
 pub mod label_selector;
-pub mod name;
+mod name;
 pub mod partial;
 pub mod print;
 #[cfg(test)]

@@ -7,7 +7,7 @@ const NAME_RULE: &str =
 ///
 /// # Errors
 /// What is wrong with it, in the words of the API server.
-pub fn qualified_name(key: &str) -> Result<(), String> {
+pub(crate) fn qualified_name(key: &str) -> Result<(), String> {
     let (prefix, name) = match key.split_once('/') {
         None => (None, key),
         Some((_, rest)) if rest.contains('/') => {
@@ -33,7 +33,7 @@ pub fn qualified_name(key: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// What is wrong with it, in the words of the API server.
-pub fn label_value(value: &str) -> Result<(), String> {
+pub(crate) fn label_value(value: &str) -> Result<(), String> {
     if value.len() > 63 {
         Err("must be no more than 63 bytes".into())
     } else if value.is_empty() || is_name(value) {
@@ -47,7 +47,7 @@ pub fn label_value(value: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// What is wrong with it, in the words of the API server.
-pub fn dns_subdomain(name: &str) -> Result<(), String> {
+fn dns_subdomain(name: &str) -> Result<(), String> {
     if name.len() > 253 {
         return Err("must be no more than 253 bytes".into());
     }

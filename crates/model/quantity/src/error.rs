@@ -1,4 +1,4 @@
-//! What can be wrong with the text of a quantity, where, and how to mend it.
+//! What can be wrong with the text of a quantity, where, and how to fix it.
 
 use std::fmt;
 
@@ -73,7 +73,7 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// How to mend an unknown suffix.
+/// How to fix an unknown suffix.
 struct Mend<'a>(&'a str);
 
 impl fmt::Display for Mend<'_> {

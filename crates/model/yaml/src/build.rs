@@ -69,7 +69,7 @@ impl<'b> Builder<'b> {
     }
 
     /// Takes the next event; the last one of the document gives its root.
-    pub(crate) fn take(&mut self, event: Event<'_>, position: Position) -> Result<Option<Node>, Mistake> {
+    pub(crate) fn on_event(&mut self, event: Event<'_>, position: Position) -> Result<Option<Node>, Mistake> {
         let mistake = |problem: Problem| Mistake { position, problem };
         match event {
             Event::DocumentEnd => return Ok(self.root.take()),

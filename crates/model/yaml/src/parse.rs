@@ -130,7 +130,7 @@ impl Trees<'_> {
                 Mistake::new(origin.place(error.marker().line(), error.marker().col()), error.info())
             })?;
             let position = origin.place(span.start.line(), span.start.col());
-            if let Some(root) = builder.take(event, position)? {
+            if let Some(root) = builder.on_event(event, position)? {
                 return Ok(Some(root));
             }
         }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::net::TcpListener;
@@ -49,6 +50,7 @@ pub async fn run(arguments: Arguments, registry: Registry) -> Result<(), String>
     };
     tokio::select! {
         () = publisher.run(&*api) => {}
+        () = manager.follow_secrets() => {}
         ended = configure(&manager, &*api, &arguments.config) => return ended,
         stopped = stopped => stopped.map_err(|error| error.to_string())?,
     }
@@ -91,6 +93,9 @@ async fn configure(manager: &Arc<Manager>, api: &dyn Api, source: &Source) -> Re
     }
 }
 
+/// How soon an address that could not be had is asked for again.
+const LISTEN_AGAIN: Duration = Duration::from_secs(5);
+
 struct Server {
     manager: Arc<Manager>,
     listening: Option<(String, tokio::task::JoinHandle<()>)>,
@@ -118,17 +123,29 @@ impl Server {
             task.abort();
             let _ = task.await;
         }
-        match listen(&security.listen).await {
-            Ok(listener) => {
-                if let Ok(address) = listener.local_addr() {
-                    log::line(format_args!("listening on {address}"));
-                }
-                let service = Arc::new(Endpoint { manager: Arc::clone(&self.manager) });
-                self.listening = Some((security.listen, tokio::spawn(http::serve(listener, service))));
-            }
-            Err(error) => log::line(format_args!("cannot listen on {}: {error}", security.listen)),
-        }
+        let task = tokio::spawn(serve(Arc::clone(&self.manager), security.listen.clone()));
+        self.listening = Some((security.listen, task));
     }
+}
+
+/// Serves the local endpoint. An address that another process still has is asked for again.
+async fn serve(manager: Arc<Manager>, address: String) {
+    let listener = loop {
+        match listen(&address).await {
+            Ok(listener) => break listener,
+            Err(error) => {
+                let problem = format!("cannot listen on {address}: {error}");
+                log::line(&problem);
+                manager.set_unreachable(Some(problem));
+            }
+        }
+        tokio::time::sleep(LISTEN_AGAIN).await;
+    };
+    if let Ok(address) = listener.local_addr() {
+        log::line(format_args!("listening on {address}"));
+    }
+    manager.set_unreachable(None);
+    http::serve(listener, Arc::new(Endpoint { manager })).await;
 }
 
 /// `:5000` is every address, as in Go.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// A future that can be kept in a trait object.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -84,6 +85,10 @@ pub(crate) fn data(object: &Value) -> BTreeMap<String, String> {
     entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
+/// Between two looks at a ConfigMap that cannot be read or watched.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+
 /// Sends the data of a ConfigMap now and whenever it changes, `None` while it does not exist; until the receiver is dropped.
 pub(crate) async fn follow_config_map(
     api: &dyn Api,
@@ -92,7 +97,7 @@ pub(crate) async fn follow_config_map(
     changes: mpsc::Sender<Option<BTreeMap<String, String>>>,
 ) {
     let list = format!("/api/v1/namespaces/{namespace}/configmaps");
-    let mut pause = Duration::from_secs(1);
+    let mut pause = FIRST_PAUSE;
     let mut last: Option<Option<BTreeMap<String, String>>> = None;
     loop {
         let (found, version) = match get(api, format!("{list}/{name}")).await {
@@ -107,11 +112,10 @@ pub(crate) async fn follow_config_map(
             Err(error) => {
                 crate::log::line(format_args!("the ConfigMap {namespace}/{name} cannot be read: {error}"));
                 tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(Duration::from_mins(1));
+                pause = (pause * 2).min(LONGEST_PAUSE);
                 continue;
             }
             Ok(data) => {
-                pause = Duration::from_secs(1);
                 if last.as_ref() != Some(&data) {
                     last = Some(data.clone());
                     if changes.send(data).await.is_err() {
@@ -123,16 +127,72 @@ pub(crate) async fn follow_config_map(
         // Named by a field, so that a Role with its resourceName allows it.
         let query =
             format!("watch=true&timeoutSeconds=290&fieldSelector=metadata.name%3D{name}&resourceVersion={version}");
-        if let Ok(mut lines) = api.watch(format!("{list}?{query}")).await {
+        let began = Instant::now();
+        let line = match api.watch(format!("{list}?{query}")).await {
             // Whatever happens to it, it is read again: a watch is only an alarm clock. One that says nothing for too long is dead.
-            let line = tokio::time::timeout(Duration::from_mins(6), lines.recv()).await;
-            if matches!(line, Ok(Some(_))) {
-                continue;
+            Ok(mut lines) => tokio::time::timeout(Duration::from_mins(6), lines.recv()).await.ok().flatten(),
+            Err(error) => {
+                crate::log::line(format_args!("the ConfigMap {namespace}/{name} cannot be watched: {error}"));
+                None
             }
-        }
+        };
         if changes.is_closed() {
             return;
         }
+        if line.is_some_and(|line| line["type"] != "ERROR") {
+            pause = FIRST_PAUSE;
+            continue;
+        }
+        if began.elapsed() > LONGEST_PAUSE {
+            pause = FIRST_PAUSE;
+        }
+        // Without a watch it is still followed, only more slowly.
         tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Answers every GET with the same object, and every watch with one error, or none at all.
+    struct NoWatch {
+        reads: Mutex<u32>,
+        error: bool,
+    }
+
+    impl Api for NoWatch {
+        fn send(&self, _request: Request) -> BoxFuture<'_, Result<Response, String>> {
+            *self.reads.lock().unwrap() += 1;
+            Box::pin(async { Ok(Response { status: 200, body: r#"{"data": {"a": "b"}}"#.into() }) })
+        }
+
+        fn watch(&self, _path: String) -> BoxFuture<'_, Result<mpsc::Receiver<Value>, String>> {
+            Box::pin(async move {
+                if !self.error {
+                    return Err("403 Forbidden".to_owned());
+                }
+                let (sender, lines) = mpsc::channel(1);
+                let _ = sender.send(serde_json::json!({"type": "ERROR", "object": {"code": 410}})).await;
+                Ok(lines)
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_config_map_that_cannot_be_watched_is_read_ever_more_slowly() {
+        for error in [false, true] {
+            let api = NoWatch { reads: Mutex::default(), error };
+            let (sender, mut changes) = mpsc::channel(1);
+            let following = follow_config_map(&api, "default", "update", sender);
+            assert!(tokio::time::timeout(Duration::from_hours(1), following).await.is_err());
+            let reads = *api.reads.lock().unwrap();
+            assert!((50..70).contains(&reads), "{reads} reads in an hour, error {error}");
+            assert_eq!(changes.recv().await.unwrap().unwrap()["a"], "b");
+            assert!(changes.recv().await.is_none(), "and nothing has changed");
+        }
     }
 }

@@ -8,6 +8,7 @@
 //!  plugin ─▶ {"type": "store", "failed": "connection refused"}   a failure
 //!  plugin ─▶ {"type": "status", "message": "…"}
 //!  plugin ─▶ {"type": "log", "message": "…"}
+//!  plugin ─▶ {"type": "error", "message": "…"}                   it has failed, and is restarted as the policy says
 //!  agent ─▶ {"type": "stop"}                                      it has ten seconds to end
 //! ```
 

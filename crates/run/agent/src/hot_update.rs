@@ -15,6 +15,7 @@ mod updater;
 mod zip;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -170,8 +171,13 @@ impl Plugin for HotUpdate {
     fn start(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             let host = self.updater.host()?;
-            self.recover().await;
+            // Beside the others: what cannot be fetched must not keep away a request that can. An update takes up the journal by itself.
+            let recovering = async {
+                self.recover().await;
+                std::future::pending::<Infallible>().await
+            };
             tokio::select! {
+                never = recovering => match never {},
                 () = self.follow(&host) => Err("the ConfigMap is not followed any more".to_owned()),
                 ended = self.pick_up() => ended,
             }

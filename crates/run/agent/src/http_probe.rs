@@ -81,7 +81,7 @@ async fn probe(endpoint: &Endpoint, index: usize, host: &Host, counts: impl Fn(&
     let source = format!("{index:04}");
     loop {
         tokio::time::sleep_until(due).await;
-        let state = host.prober.look(&endpoint.ask, &host.secrets, endpoint.timeout).await;
+        let state = host.prober.look(&endpoint.ask, &host.secrets(), endpoint.timeout).await;
         if let Some(state) = streak.add(state, endpoint) {
             counts(&state);
             host.store_as(&source, &endpoint.storage, &state);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -11,8 +12,9 @@ use pillion_assist::{
 };
 use serde::Serialize;
 use serde_json::Value;
+use tokio::sync::Notify;
 
-use crate::api::{self, Api};
+use crate::api::{self, Api, ReadError};
 use crate::external::External;
 use crate::hot_update::{HotUpdate, Updater};
 use crate::http_probe::HttpProbe;
@@ -20,12 +22,16 @@ use crate::log;
 use crate::plugin::{Host, Plugin, PluginStatus};
 use crate::pod::Pod;
 use crate::pod_probe::{self, PodProbe};
-use crate::prober::{Prober, Secrets};
+use crate::prober::{CurrentSecrets, Prober, Secrets};
 use crate::publisher::Publisher;
 use crate::supervise::Running;
 
 /// Makes plugins that were built in by somebody else, by name.
 pub type Registry = BTreeMap<String, fn() -> Box<dyn Plugin>>;
+
+/// How soon a Secret that is missing is looked for again, and how often all are.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+const SLOWEST_LOOK: Duration = Duration::from_mins(1);
 
 /// What the agent works with.
 #[derive(Clone)]
@@ -50,6 +56,9 @@ pub struct World {
 pub struct Manager {
     world: World,
     inner: Mutex<Inner>,
+    secrets: CurrentSecrets,
+    /// A configuration was loaded: its Secrets may be others.
+    loaded: Notify,
     /// One change at a time.
     changing: tokio::sync::Mutex<()>,
 }
@@ -58,9 +67,10 @@ pub struct Manager {
 struct Inner {
     config: Option<Config>,
     plugins: Vec<Entry>,
-    secrets: Arc<Secrets>,
     /// Why the newest configuration is not in use.
     rejected: Option<String>,
+    /// Why the local endpoint cannot be reached.
+    unreachable: Option<String>,
     updater: Option<Arc<Updater>>,
 }
 
@@ -84,7 +94,8 @@ pub struct Status {
 impl Manager {
     /// Without plugins yet.
     pub fn new(world: World) -> Arc<Manager> {
-        Arc::new(Manager { world, inner: Mutex::default(), changing: tokio::sync::Mutex::default() })
+        let (secrets, loaded) = (CurrentSecrets::default(), Notify::new());
+        Arc::new(Manager { world, inner: Mutex::default(), secrets, loaded, changing: tokio::sync::Mutex::default() })
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -113,16 +124,15 @@ impl Manager {
         for warning in &config.warnings {
             log::line(format_args!("config.yaml:{warning}"));
         }
-        let secrets = self.read_secrets(&config).await;
-        let (before, same_secrets) = {
+        self.read_secrets(&config).await;
+        let before = {
             let mut inner = self.inner();
             inner.rejected = None;
-            let same = *inner.secrets == secrets;
-            inner.secrets = Arc::new(secrets);
-            (inner.config.replace(config.clone()), same)
+            inner.config.replace(config.clone())
         };
+        self.loaded.notify_one();
         let shared = |config: &Config| (config.security.clone(), config.restart_policy);
-        let all = !same_secrets || before.as_ref().is_none_or(|before| shared(before) != shared(&config));
+        let all = before.as_ref().is_none_or(|before| shared(before) != shared(&config));
         let gone: Vec<String> = {
             let inner = self.inner();
             let kept = |entry: &Entry| !all && entry.running.is_ok() && config.plugins.contains(&entry.config);
@@ -209,6 +219,7 @@ impl Manager {
                 .iter()
                 .flat_map(|config| config.warnings.iter().map(|warning| format!("config.yaml:{warning}"))),
         );
+        problems.extend(inner.unreachable.clone());
         problems.extend(self.world.publisher.problems());
         Status { version: self.version().to_owned(), plugins, problems }
     }
@@ -234,6 +245,19 @@ impl Manager {
         self.world.publisher.metrics()
     }
 
+    /// Reports why the local endpoint cannot be reached, or that it can.
+    pub(crate) fn set_unreachable(&self, problem: Option<String>) {
+        let changed = {
+            let mut inner = self.inner();
+            let changed = inner.unreachable != problem;
+            inner.unreachable = problem;
+            changed
+        };
+        if changed {
+            self.report();
+        }
+    }
+
     /// What takes updates, if the plugin is there. While the plugin is being replaced, this waits for the new one.
     pub(crate) async fn updater(&self) -> Option<Arc<Updater>> {
         let present = self.inner().updater.clone();
@@ -244,16 +268,44 @@ impl Manager {
         self.inner().updater.clone()
     }
 
+    /// The token that a request must carry, as the Secret has it now.
+    pub fn token(&self) -> Option<String> {
+        self.security().1
+    }
+
     /// What the configuration trusts, and the token that a POST must carry.
     pub(crate) fn security(&self) -> (Security, Option<String>) {
         let inner = self.inner();
         let security = inner.config.as_ref().map(|config| config.security.clone()).unwrap_or_default();
-        let token = security.token.as_ref().and_then(|key| inner.secrets.get(key).cloned());
+        let token = security.token.as_ref().and_then(|key| self.secrets.get().get(key).cloned());
         (security, token)
     }
 
-    async fn read_secrets(&self, config: &Config) -> Secrets {
+    /// Reads Secrets again for ever: soon where one is missing, and otherwise often enough for one that is rotated. The account has no right
+    /// to watch them, which would be a right to list them.
+    pub async fn follow_secrets(&self) {
+        let mut pause = FIRST_LOOK;
+        loop {
+            let wanted = self.inner().config.as_ref().is_some_and(|config| !config.secrets().is_empty());
+            tokio::select! {
+                () = self.loaded.notified() => {
+                    pause = FIRST_LOOK;
+                    continue;
+                }
+                () = tokio::time::sleep(pause), if wanted => {}
+            }
+            let config = self.inner().config.clone();
+            let Some(config) = config else { continue };
+            let complete = self.read_secrets(&config).await;
+            pause = if complete { SLOWEST_LOOK } else { (pause * 2).min(SLOWEST_LOOK) };
+        }
+    }
+
+    /// Reads the Secrets of a configuration, and returns whether all were there. One that cannot be read now is what it was before.
+    async fn read_secrets(&self, config: &Config) -> bool {
+        let before = self.secrets.get();
         let mut secrets = Secrets::new();
+        let mut complete = true;
         for key in config.secrets() {
             let path = format!("/api/v1/namespaces/{}/secrets/{}", self.world.pod.name.namespace, key.name);
             match api::get(&*self.world.api, path).await {
@@ -261,13 +313,24 @@ impl Manager {
                     let value = secret["data"][&key.key].as_str().and_then(|text| BASE64.decode(text).ok());
                     match value.and_then(|value| String::from_utf8(value).ok()) {
                         Some(value) => drop(secrets.insert(key.clone(), value.trim().to_owned())),
-                        None => log::line(format_args!("the Secret {} has no key {}", key.name, key.key)),
+                        None => {
+                            complete = false;
+                            log::line(format_args!("the Secret {} has no key {}", key.name, key.key));
+                        }
                     }
                 }
-                Err(error) => log::line(format_args!("the Secret {} cannot be read: {error}", key.name)),
+                Err(error) => {
+                    complete = false;
+                    log::line(format_args!("the Secret {} cannot be read: {error}", key.name));
+                    // A Secret that was deleted is revoked; an API server that does not answer revokes nothing.
+                    if let (ReadError::Other(_), Some(value)) = (error, before.get(key)) {
+                        secrets.insert(key.clone(), value.clone());
+                    }
+                }
             }
         }
-        secrets
+        self.secrets.set(secrets);
+        complete
     }
 
     fn add_pod_probe(self: &Arc<Self>, policy: RestartPolicy) {
@@ -315,21 +378,17 @@ impl Manager {
             Kind::HotUpdate(update) => (Value::Null, update.storage.clone()),
             Kind::HttpProbe(_) => (Value::Null, Storage::default()),
         };
-        let (security, secrets) = {
-            let inner = self.inner();
-            let security = inner.config.as_ref().map(|config| config.security.clone()).unwrap_or_default();
-            (Arc::new(security), Arc::clone(&inner.secrets))
-        };
+        let security = self.inner().config.as_ref().map(|config| config.security.clone()).unwrap_or_default();
         let host = Host {
             plugin: config.name.clone(),
             pod: Arc::clone(&self.world.pod),
             api: Arc::clone(&self.world.api),
             prober: Arc::clone(&self.world.prober),
             publisher: self.world.publisher.clone(),
-            store: Arc::new(self.world.publisher.clone()),
+            store: plugin.store().unwrap_or_else(|| Arc::new(self.world.publisher.clone())),
             storage,
-            secrets,
-            security,
+            secrets: self.secrets.clone(),
+            security: Arc::new(security),
         };
         plugin.init(&settings, host)?;
         let manager = Arc::downgrade(self);
@@ -366,9 +425,10 @@ impl Manager {
         let Some(name) = self.inner().config.as_ref().and_then(|config| config.status_condition.clone()) else {
             return;
         };
-        let (plugins, rejected) = {
-            let status = self.status();
-            (status.plugins, self.inner().rejected.is_some())
+        let plugins = self.status().plugins;
+        let (rejected, unreachable) = {
+            let inner = self.inner();
+            (inner.rejected.is_some(), inner.unreachable.clone())
         };
         let down: Vec<String> = plugins
             .iter()
@@ -377,6 +437,8 @@ impl Manager {
             .collect();
         let (status, reason, message) = if rejected {
             ("False", "ConfigurationRejected", "the newest configuration is wrong; see the agent's status".to_owned())
+        } else if let Some(problem) = unreachable.filter(|_| down.is_empty()) {
+            ("False", "NotListening", problem)
         } else if down.is_empty() {
             let names: Vec<&str> = plugins.iter().map(|plugin| plugin.name.as_str()).collect();
             ("True", "PluginsRunning", names.join(", "))

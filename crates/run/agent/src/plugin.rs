@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::api::{Api, BoxFuture};
 use crate::pod::Pod;
-use crate::prober::{Prober, Secrets};
+use crate::prober::{CurrentSecrets, Prober, Secrets};
 use crate::publisher::Publisher;
 
 /// A plugin, as the proposal's table has it.
@@ -64,6 +64,11 @@ pub trait Plugin: Send + Sync {
     fn config_type(&self) -> &'static str {
         "object"
     }
+
+    /// Where its results go, if not to where `storageConfig` says; asked before [`Plugin::init`].
+    fn store(&self) -> Option<Arc<dyn Store>> {
+        None
+    }
 }
 
 /// Where a plugin's results go, unless it brings its own.
@@ -88,7 +93,7 @@ pub struct Host {
     pub(crate) publisher: Publisher,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) storage: Storage,
-    pub(crate) secrets: Arc<Secrets>,
+    pub(crate) secrets: CurrentSecrets,
     pub(crate) security: Arc<Security>,
 }
 
@@ -108,6 +113,11 @@ impl Host {
         self.publisher.set(&format!("{}/{source}", self.plugin), desired);
     }
 
+    /// The values of Secrets as they were read last.
+    pub(crate) fn secrets(&self) -> Arc<Secrets> {
+        self.secrets.get()
+    }
+
     /// The pod that the agent runs in.
     pub fn pod(&self) -> &Pod {
         &self.pod
@@ -122,6 +132,8 @@ pub struct PluginStatus {
     pub name: String,
     /// Its version.
     pub version: String,
+    /// What its configuration is made of.
+    pub config_type: String,
     /// Whether it runs.
     pub running: bool,
     /// `Running`, `Waiting` before a restart, `Ended` or `Failed`.

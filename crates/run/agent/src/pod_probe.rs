@@ -1,5 +1,6 @@
 //! `pod_probe`: the probes of PodProbeMarkers, which Kruise writes into an annotation of the pod.
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -47,31 +48,40 @@ impl Plugin for PodProbe {
             let Some(host) = &self.host else { return Err("it was not set up".to_owned()) };
             let failed = |error: std::io::Error| format!("{}: {error}", self.directory.display());
             let changes = Changes::of(&self.directory).map_err(failed)?;
-            let mut last = None;
-            loop {
+            let read = async || {
                 let text = tokio::fs::read_to_string(self.directory.join("annotations")).await.map_err(failed)?;
-                let annotation = downward(&text, POD_PROBE);
-                if annotation == last {
-                    changes.next().await.map_err(failed)?;
-                    continue;
-                }
-                last.clone_from(&annotation);
-                let probes = annotation.map_or(Ok(Vec::new()), |text| pod_probes(&text, &host.pod.ip));
+                Ok::<_, String>(downward(&text, POD_PROBE))
+            };
+            let mut annotation = read().await?;
+            loop {
+                // The file changes with every annotation of the pod, also with those that the agent writes itself.
+                let changed = async {
+                    loop {
+                        changes.next().await.map_err(failed)?;
+                        let now = read().await?;
+                        if now != annotation {
+                            return Ok::<_, String>(now);
+                        }
+                    }
+                };
+                self.say(String::new());
+                let probes = annotation.as_deref().map_or(Ok(Vec::new()), |text| pod_probes(text, &host.pod.ip));
                 let probes = probes.unwrap_or_else(|problem| {
                     self.say(problem);
                     Vec::new()
                 });
-                if probes.is_empty() {
-                    host.publisher.retire(&format!("{NAME}/"));
-                    continue;
-                }
-                let mut prober = HttpProbe::new(NAME, probes);
-                prober.init(&Value::Null, host.clone())?;
-                tokio::select! {
-                    ended = prober.start() => return ended,
-                    changed = changes.next() => changed.map_err(failed)?,
-                    () = self.report(&prober) => {}
-                }
+                host.publisher.retire(&format!("{NAME}/"));
+                annotation = if probes.is_empty() {
+                    changed.await?
+                } else {
+                    let mut prober = HttpProbe::new(NAME, probes);
+                    prober.init(&Value::Null, host.clone())?;
+                    tokio::select! {
+                        ended = prober.start() => return ended,
+                        now = changed => now?,
+                        never = self.report(&prober) => match never {},
+                    }
+                };
             }
         })
     }
@@ -83,7 +93,7 @@ impl Plugin for PodProbe {
 
 impl PodProbe {
     /// Keeps the sentence of the status up to date, once a minute.
-    async fn report(&self, prober: &HttpProbe) {
+    async fn report(&self, prober: &HttpProbe) -> Infallible {
         loop {
             self.say(prober.status());
             tokio::time::sleep(std::time::Duration::from_mins(1)).await;

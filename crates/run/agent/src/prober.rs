@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +14,20 @@ use crate::api::BoxFuture;
 
 /// The values of Secrets that probes need.
 pub type Secrets = BTreeMap<SecretKey, String>;
+
+/// The same, which change when the Secrets do; copies are one and the same.
+#[derive(Clone, Default)]
+pub(crate) struct CurrentSecrets(Arc<Mutex<Arc<Secrets>>>);
+
+impl CurrentSecrets {
+    pub(crate) fn get(&self) -> Arc<Secrets> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn set(&self, secrets: Secrets) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(secrets);
+    }
+}
 
 /// Makes probes, on the network or in a test's script.
 pub trait Prober: Send + Sync + 'static {

@@ -24,7 +24,7 @@ pub struct Publisher {
 struct Shared {
     ledger: Mutex<Ledger>,
     changed: Notify,
-    /// What the API server refused last, by path.
+    /// What the API server refused last, by what it changes.
     refused: Mutex<BTreeMap<String, String>>,
     clock: Clock,
 }
@@ -62,7 +62,7 @@ impl Publisher {
     /// What cannot be written, each a sentence.
     pub fn problems(&self) -> Vec<String> {
         let refused = self.shared.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut problems: Vec<String> = refused.iter().map(|(path, why)| format!("PATCH {path}: {why}")).collect();
+        let mut problems: Vec<String> = refused.iter().map(|(what, why)| format!("PATCH {what}: {why}")).collect();
         problems.extend(self.ledger().problems().map(|(source, problem)| format!("{source}: {problem}")));
         problems
     }
@@ -116,10 +116,15 @@ impl Publisher {
         };
         let mut refused = self.shared.refused.lock().unwrap_or_else(PoisonError::into_inner);
         match problem {
-            None => drop(refused.remove(&write.path)),
+            None => drop(refused.remove(&write.subject())),
             Some(problem) => {
-                crate::log::line(format_args!("PATCH {}: {problem}", write.path));
-                refused.insert(write.path.clone(), problem);
+                crate::log::line(format_args!("PATCH {}: {problem}", write.subject()));
+                if sent == Sent::Refused && write.is_divisible() {
+                    // Its parts are sent next, and which of them are refused is known then.
+                    refused.remove(&write.subject());
+                } else {
+                    refused.insert(write.subject(), problem);
+                }
             }
         }
         sent
@@ -135,7 +140,9 @@ async fn patch(api: &dyn Api, write: &Write) -> Result<Response, String> {
 async fn create(api: &dyn Api, write: &Write) -> Option<Result<Response, String>> {
     let (list, name) = write.path.rsplit_once('/')?;
     let data: &Value = write.body.get("data").filter(|_| list.ends_with("/configmaps"))?;
-    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});
+    // With the label by which the manager finds results to prune.
+    let metadata = json!({"name": name, "labels": {"pillion.dev/agent": "result"}});
+    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data});
     let body = Bytes::from(body.to_string());
     Some(api.send(Request { method: "POST", path: list.to_owned(), media: "application/json", body }).await)
 }

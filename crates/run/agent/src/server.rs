@@ -52,6 +52,7 @@ impl Endpoint {
         // A caller that hangs up does not stop an update half way.
         let update = tokio::spawn(async move { updater.update(trigger).await });
         match update.await {
+            // Word for word what the Go agent answers.
             Ok(Ok(_)) => Answer::text(200, "File downloaded and update successfully"),
             Ok(Err(error)) => Answer::text(500, format!("{error}\n")),
             Err(_) => Answer::text(500, "the update ended unexpectedly\n"),

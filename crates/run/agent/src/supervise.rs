@@ -50,6 +50,7 @@ impl Running {
         PluginStatus {
             name: self.plugin.name().to_owned(),
             version: self.plugin.version(),
+            config_type: self.plugin.config_type().to_owned(),
             running: state.running,
             health: state.health.to_owned(),
             message: if state.running || state.message.is_empty() { own } else { state.message },

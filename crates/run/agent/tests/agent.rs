@@ -264,8 +264,13 @@ async fn probes_of_a_pod_probe_marker_are_made_as_the_node_would() {
     cluster.until(POD, |pod| condition(pod, "game.io/idle")["status"] == "True").await;
     let pod = cluster.until(POD, |pod| condition(pod, "game.io/sh")["status"] == "Unknown").await;
     assert!(condition(&pod, "game.io/sh")["message"].as_str().unwrap().contains("cannot be run from inside the pod"));
+    // The kubelet writes the file for every annotation of the pod; the probes go on.
+    let other = line(&probe).replace("a=\"b\"", "a=\"c\"");
+    std::fs::write(agent.folder.path().join("annotations"), other).unwrap();
     site.set("/idle", 404, "");
     cluster.until(POD, |pod| condition(pod, "game.io/idle")["status"] == "False").await;
+    site.set("/idle", 200, "");
+    cluster.until(POD, |pod| condition(pod, "game.io/idle")["status"] == "True").await;
     // The kubelet changes the file when the annotation changes.
     std::fs::write(agent.folder.path().join("annotations"), "a=\"b\"\n").unwrap();
     cluster.until(POD, |pod| condition(pod, "game.io/idle")["reason"] == "PluginRemoved").await;
@@ -366,6 +371,87 @@ async fn a_new_pod_gets_what_its_workload_runs_and_a_rollback_stays() {
     let agent = Agent::start_in(agent.into_folder(), &cluster, &config, "");
     agent.until(|status| status["plugins"][0]["message"] == "v1: Update success").await;
     assert_eq!(site.seen.lock().unwrap().len(), seen);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_entry_that_cannot_be_fetched_does_not_keep_other_updates_away() {
+    let (cluster, site) = (Cluster::start().await, Site::start().await);
+    // As with a presigned URL: the entry has no query, and the ConfigMap has all of it.
+    site.set("/signed", 403, "");
+    site.set("/good", 200, "new");
+    let entry = json!({
+        "workload": "web", "version": "v1", "url": site.url("/signed"), "file": "app.conf", "sha256": sha256(b"new"), "size": 3,
+        "result": "", "time": "2026-01-01T00:00:00Z",
+    });
+    let map = |name: &str, data: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data});
+    let maps = "/api/v1/namespaces/default/configmaps";
+    cluster.create(maps, map("sidecar-result", json!({"web-1": entry.to_string()}))).await;
+    let folder = tempfile::tempdir().unwrap();
+    let config = proposal(4, &site, &folder.path().join("files"))
+        .replace("        loadPatchType", "        configMap: update\n        loadPatchType");
+    let agent = Agent::start_in(folder, &cluster, &config, "");
+    let failed = || agent.log.lock().unwrap().contains("Failed to download the file");
+    eventually(async || failed().then_some(())).await.expect("the entry is tried");
+    let update = json!({"version": "v1", "url": site.url("/good"), "file": "app.conf", "sha256": sha256(b"new")});
+    cluster.create(maps, map("update", update)).await;
+    cluster.entry(|entry| entry["version"] == "v1").await;
+    assert_eq!(std::fs::read_to_string(agent.files().join("app.conf")).unwrap(), "new");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_new_pod_waits_for_no_main_process() {
+    for reload in ["signal", "request"] {
+        let (cluster, site) = (Cluster::start().await, Site::start().await);
+        let entry = json!({
+            "workload": "web", "version": "v1", "url": site.url("/v1"), "file": "app.conf", "sha256": sha256(b"one"), "size": 3,
+            "result": "", "time": "2026-01-01T00:00:00Z",
+        });
+        site.set("/v1", 200, "one");
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "sidecar-result"}, "data": {"web-1": entry.to_string()}});
+        cluster.create("/api/v1/namespaces/default/configmaps", map).await;
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("alone"), "").unwrap();
+        let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+        let config = proposal(4, &site, &folder.path().join("files")).replace(
+            "        loadPatchType: signal",
+            &format!("        reloadTimeoutSeconds: 1\n        request: {{address: 127.0.0.1, port: {closed}, path: /}}\n        loadPatchType: {reload}"),
+        );
+        let agent = Agent::start_in(folder, &cluster, &config, "");
+        cluster.entry(|entry| entry["result"] == "v1: Update success").await;
+        assert_eq!(std::fs::read_to_string(agent.files().join("app.conf")).unwrap(), "one", "{reload}");
+        let status = agent.status().await;
+        assert_eq!(
+            (&status["plugins"][0]["health"], &status["plugins"][0]["restarts"]),
+            (&json!("Running"), &json!(0)),
+            "{reload}"
+        );
+        // An update that somebody asks for is one that somebody wants to know of.
+        let form = format!("version=v2&url={}&file=app.conf&sha256={}", site.url("/v1"), sha256(b"one"));
+        assert_eq!(agent.post(&form).await.0, 500, "{reload}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_that_comes_late_and_an_address_that_is_taken_are_waited_for() {
+    let cluster = Cluster::start().await;
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let config = format!("listen: 127.0.0.1:{port}\ntokenSecretRef: {{name: agent, key: token}}\nplugins: []\n");
+    let mut agent = Agent::spawn(tempfile::tempdir().unwrap(), &cluster, &config, "");
+    agent.port = port;
+    let condition = |pod: &Value, reason: &str| {
+        let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|condition| condition["type"] == "pillion.dev/Agent" && condition["reason"] == reason)
+    };
+    cluster.until(POD, |pod| condition(pod, "NotListening")).await;
+    drop(taken);
+    cluster.until(POD, |pod| condition(pod, "PluginsRunning")).await;
+    let status = async |token: &str| agent.request("GET", "/status", "", "", Some(token)).await.0;
+    assert_eq!(status("s3cret").await, 401, "the Secret is not there yet");
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "agent"}, "stringData": {"token": "s3cret"}});
+    cluster.create("/api/v1/namespaces/default/secrets", secret).await;
+    eventually(async || (status("s3cret").await == 200).then_some(())).await.expect("the Secret is read");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -245,8 +245,7 @@ async fn only_the_token_of_the_secret_opens() {
     let agent = Agent::start_in(folder, &cluster, &config, "");
     let form = format!("version=v1&url={}&sha256={}", site.url("/app.conf"), sha256(b"new"));
     let media = "application/x-www-form-urlencoded";
-    for token in [None, Some(""), Some("wrong"), Some("s3cre"), Some("s3cret ")] {
-        let token = token.filter(|token| !token.ends_with(' '));
+    for token in [None, Some(""), Some("wrong"), Some("s3cre"), Some("s3cret x"), Some("s3cret,")] {
         assert_eq!(agent.request("POST", "/hot-update", media, &form, token).await.0, 401, "{token:?}");
     }
     assert_eq!(agent.get("/status").await.0, 401);
@@ -260,10 +259,22 @@ async fn a_poisoned_result_is_not_followed() {
     let scene = Scene::new("").await;
     let poisoned = serde_json::json!({
         "workload": "web", "version": "v999", "url": "http://evil.example.com/x", "file": "app.conf",
-        "sha256": sha256(b"evil"), "size": 4, "result": "", "time": "2099-01-01T00:00:00Z",
+        "sha256": sha256(b"evil"), "size": 4, "result": "", "time": jiff::Timestamp::now() + jiff::SignedDuration::from_mins(1),
     });
+    let other = |url: String, time: &str| {
+        let mut entry = poisoned.clone();
+        (entry["url"], entry["time"]) = (url.into(), time.into());
+        entry.to_string()
+    };
+    let soon = poisoned["time"].as_str().unwrap();
+    scene.site.set("/evil", 200, "evil");
+    let evil = scene.site.url("/evil");
     scene.cluster.entry(|entry| entry["version"] == "v1").await;
-    let data = serde_json::json!({"data": {"web-1": poisoned.to_string(), "web-2": "[".repeat(100_000)}});
+    let data = serde_json::json!({"data": {
+        "web-1": poisoned.to_string(), "web-2": "[".repeat(100_000),
+        // What is allowed to be fetched, but comes from another workload or from the future.
+        "db-0": other(evil.clone(), soon), "web-3": other(evil, "2099-01-01T00:00:00Z"),
+    }});
     scene.cluster.merge(support::RESULTS, data).await;
     // A new pod of the workload: its directory is empty.
     let (cluster, config) =
@@ -273,21 +284,52 @@ async fn a_poisoned_result_is_not_followed() {
     let agent = Agent::start_in(folder, &cluster, &config, "");
     let is_refused = || agent.log.lock().unwrap().contains("evil.example.com is not allowed");
     eventually(async || is_refused().then_some(())).await.expect("it is refused");
-    assert!(!agent.files().join("app.conf").exists());
+    // What the workload runs is followed all the same.
+    let file = || std::fs::read_to_string(agent.files().join("app.conf")).ok();
+    eventually(async || file().filter(|text| text == "old")).await.expect("the entry that is allowed is followed");
+    assert!(!scene.site.seen.lock().unwrap().iter().any(|path| path == "/evil"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stranger_with_the_same_name_is_not_signalled() {
-    // The same name, but in a process namespace below the pod's: another pod's, as the node would see it.
+    // It is visible to the agent, with the same command line, but in a process namespace below the agent's: another pod's.
     let scene = Scene::new("").await;
-    let folder = scene.agent.folder.path().join("stranger");
-    std::fs::create_dir(&folder).unwrap();
-    // The counter of another agent is in another namespace: whatever this agent does, it does not hear of it.
-    let other = Scene::new("").await;
+    let stranger = || std::fs::read_to_string(scene.agent.folder.path().join("stranger")).unwrap_or_default();
+    assert_eq!(stranger(), "up\n", "it is there");
     scene.site.set("/app.conf", 200, "new");
     assert_eq!(scene.post("v2", "/app.conf", b"new", "").await.0, 200);
     scene.agent.hups_reach(2).await;
-    assert_eq!((scene.agent.hups(), other.agent.hups()), (2, 1));
+    assert_eq!(stranger(), "up\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forged_journal_leads_nowhere() {
+    let scene = Scene::new("").await;
+    let (cluster, config) =
+        (scene.cluster.clone(), std::fs::read_to_string(scene.agent.folder.path().join("config.yaml")).unwrap());
+    let mut folder = scene.agent.into_folder();
+    let good = serde_json::json!({
+        "version": "v2", "url": scene.site.url("/app.conf"), "file": "app.conf", "sha256": null, "size": null,
+        "new": sha256(b"precious"), "old": null, "staged": "incoming", "failed": "forged", "attempts": 0,
+    });
+    for (key, value) in [("file", "../evil"), ("staged", "../../evil"), ("staged", ".."), ("file", ".pillion-agent")] {
+        // A directory with a file, which a recursive removal would take, and the file that the digest names.
+        let evil = folder.path().join("evil");
+        std::fs::write(&evil, "precious").unwrap();
+        let mut journal = good.clone();
+        journal[key] = value.into();
+        if key == "staged" {
+            std::fs::write(folder.path().join("files/app.conf"), "precious").unwrap();
+        }
+        std::fs::write(folder.path().join("files/.pillion-agent/journal.json"), journal.to_string()).unwrap();
+        let agent = Agent::start_in(folder, &cluster, &config, "");
+        let refused = || agent.log.lock().unwrap().contains("the journal of an update was not followed");
+        eventually(async || refused().then_some(())).await.expect("it is refused");
+        assert_eq!(std::fs::read_to_string(&evil).unwrap(), "precious", "{key} {value}");
+        assert!(agent.files().join("app.conf").exists(), "{key} {value}");
+        assert!(!agent.files().join(".pillion-agent/journal.json").exists(), "{key} {value}");
+        folder = agent.into_folder();
+    }
 }
 
 /// One entry of a zip archive: its name, the mode that a Unix gives it, its contents, and the size that is written for it.

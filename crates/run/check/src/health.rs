@@ -22,6 +22,7 @@ pub(crate) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
         Ok(separate) => findings.extend(separate.iter().map(|live| replicas(live, name(live), &snapshot.namespace))),
         Err(why) => findings.push(Finding::unread("deployment", why)),
     }
+    findings.extend(caches(snapshot));
     findings.push(registration("MutatingWebhookConfiguration", &snapshot.mutating, &MUTATING));
     findings.push(registration("ValidatingWebhookConfiguration", &snapshot.validating, &VALIDATING));
     findings.extend(conversion(snapshot));
@@ -68,6 +69,25 @@ fn replicas(live: &Value, deployment: &str, namespace: &str) -> Finding {
         "see `kubectl --namespace={namespace} describe pods` and `kubectl --namespace={namespace} logs deployment/{deployment}`"
     );
     Finding::error(CHECK, message, remedy)
+}
+
+/// Each replica knows best whether its caches are synced and their watches work.
+fn caches(snapshot: &Snapshot) -> Vec<Finding> {
+    const CHECK: &str = "caches";
+    let replicas = match &snapshot.replicas {
+        Ok(replicas) => replicas,
+        Err(why) => return vec![Finding::unread(CHECK, why)],
+    };
+    let finding = |(name, answer): &(String, Result<String, String>)| match answer {
+        Ok(answer) if answer == "ok" => Finding::ok(CHECK, format!("the caches of replica {name} are synced")),
+        Ok(answer) => Finding::warning(CHECK, format!("replica {name}: {answer}")),
+        Err(why) => {
+            let remedy = format!("see `kubectl --namespace={} logs {name}`", snapshot.namespace);
+            Finding::warning(CHECK, format!("replica {name} is not ready, or cannot be asked: {why}"))
+                .with_remedy(remedy)
+        }
+    };
+    replicas.iter().map(finding).collect()
 }
 
 fn registration(kind: &str, configurations: &Result<Vec<Value>, String>, wanted: &[&str]) -> Finding {
@@ -249,6 +269,24 @@ mod tests {
         error    the controller recommender has no leader: Lease pillion-system/pillion-recommender is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
         error    the controller updater has no leader: Lease pillion-system/pillion-updater is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
         "#);
+    }
+
+    #[test]
+    fn each_replica_is_asked_whether_its_caches_are_synced() {
+        let answer = |name: &str, answer: Result<&str, &str>| {
+            (name.to_owned(), answer.map(str::to_owned).map_err(str::to_owned))
+        };
+        let replicas = vec![
+            answer("pillion-manager-a", Ok("ok")),
+            answer("pillion-manager-b", Err("the watch of SidecarSets has failed for 70 s: forbidden")),
+            answer("pillion-manager-c", Ok("ok, but standing by: OpenKruise serves SidecarSets")),
+        ];
+        let found = caches(&Snapshot { replicas: Ok(replicas), ..healthy() });
+        insta::assert_snapshot!(found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"), @"
+        ok       the caches of replica pillion-manager-a are synced
+        warning  replica pillion-manager-b is not ready, or cannot be asked: the watch of SidecarSets has failed for 70 s: forbidden; see `kubectl --namespace=pillion-system logs pillion-manager-b`
+        warning  replica pillion-manager-c: ok, but standing by: OpenKruise serves SidecarSets
+        ");
     }
 
     #[test]

@@ -2,19 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use pillion_manager::Standing;
+use pillion_manager::{Peer, Standing};
 use serde_json::Value;
 
 use crate::finding::Finding;
-use crate::snapshot::{Snapshot, is_renewed, name};
+use crate::snapshot::Snapshot;
 
 /// The first minor version of Kubernetes 1 that is supported.
 const SUPPORTED: u32 = 33;
 /// The first one that starts native sidecars by default.
 const NATIVE_SIDECARS: u32 = 29;
-
-/// The webhook configuration of the VerticalPodAutoscaler.
-const VPA_WEBHOOK: &str = "vpa-webhook-config";
 
 pub(crate) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     let mut findings = vec![version(&snapshot.version)];
@@ -63,7 +60,11 @@ fn rights(snapshot: &Snapshot) -> Vec<Finding> {
         missing.entry(right.object()).or_default().push(right.verb);
     }
     if missing.is_empty() {
-        return vec![Finding::ok(CHECK, format!("you have the {} rights that an installation needs", rights.len()))];
+        let rights = match rights.len() {
+            1 => "the right".to_owned(),
+            count => format!("the {count} rights"),
+        };
+        return vec![Finding::ok(CHECK, format!("you have {rights} that an installation needs"))];
     }
     let remedy = "install with an account that may, such as a cluster administrator; `pillion install --print` prints the objects";
     let missing = missing.into_iter();
@@ -110,24 +111,25 @@ fn kruise(snapshot: &Snapshot) -> Finding {
     }
 }
 
-fn vpa(snapshot: &Snapshot) -> Option<Finding> {
+/// A component that runs, or that has left its webhook, is a warning: the same part of ours waits, and nothing is broken.
+fn vpa(snapshot: &Snapshot) -> Vec<Finding> {
     const CHECK: &str = "vpa";
-    let leases = match &snapshot.vpa_leases {
-        Ok(leases) => leases,
-        Err(why) => return Some(Finding::unread(CHECK, why)),
+    let found = match &snapshot.vpa {
+        Ok(found) => found,
+        Err(why) => return vec![Finding::unread(CHECK, why)],
     };
-    let running = leases.iter().filter(|(_, lease)| is_renewed(lease, snapshot.now));
-    let mut signs: Vec<String> = running.map(|(name, _)| format!("Lease {name} is renewed")).collect();
-    if snapshot.mutating.iter().flatten().any(|configuration| name(configuration) == VPA_WEBHOOK) {
-        signs.push(format!("MutatingWebhookConfiguration {VPA_WEBHOOK} is registered"));
-    }
-    let message = "the VerticalPodAutoscaler project serves autoscalers; the same parts of Pillion wait until its parts have stopped";
-    (!signs.is_empty()).then(|| Finding::ok(CHECK, message).with_details(signs))
+    let may_take_over = snapshot.takes_over(Peer::Vpa);
+    let obstacles = found.iter().filter_map(|peer| peer.obstacle_and_remedy(may_take_over));
+    let finding = |(obstacle, remedy): (String, String)| {
+        let message = format!("{obstacle}: the same part of Pillion waits");
+        Finding::warning(CHECK, message).with_remedy(remedy)
+    };
+    obstacles.map(finding).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use pillion_install::Right;
+    use pillion_install::{Options, Right, manifests};
     use pillion_manager::Kruise;
     use serde_json::json;
 
@@ -169,7 +171,7 @@ mod tests {
         insta::assert_snapshot!(found, @"error    you may not create, patch deployments.apps in namespace pillion-system; install with an account that may, such as a cluster administrator; `pillion install --print` prints the objects");
         assert_eq!(
             rights_of(vec![right("get", "deployments", true)]),
-            "ok       you have the 1 rights that an installation needs"
+            "ok       you have the right that an installation needs"
         );
     }
 
@@ -192,12 +194,24 @@ mod tests {
     }
 
     #[test]
-    fn a_vertical_pod_autoscaler_is_found_by_its_leases_and_its_webhook() {
-        assert_eq!(vpa(&snapshot()), None);
-        let lease = json!({"metadata": {}, "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2025-12-31T23:59:50.000000Z"}});
-        let leases = BTreeMap::from([("vpa-updater".to_owned(), serde_json::from_value(lease).unwrap())]);
-        let mutating = vec![json!({"metadata": {"name": VPA_WEBHOOK}})];
-        let found = vpa(&Snapshot { vpa_leases: Ok(leases), mutating: Ok(mutating), ..snapshot() }).unwrap();
-        insta::assert_snapshot!(found, @"ok       the VerticalPodAutoscaler project serves autoscalers; the same parts of Pillion wait until its parts have stopped: Lease vpa-updater is renewed, MutatingWebhookConfiguration vpa-webhook-config is registered");
+    fn each_part_of_a_vertical_pod_autoscaler_that_is_in_the_way_is_reported_with_the_remedy() {
+        use pillion_rightsizer::{Peer, PeerPart, Standing};
+        assert_eq!(vpa(&snapshot()), []);
+        let of = |part, standing| Peer { part, standing };
+        let peers = vec![
+            of(PeerPart::Recommender, Standing::Absent),
+            of(PeerPart::Updater, Standing::Serving),
+            of(PeerPart::Admission, Standing::Stopped),
+        ];
+        let text = |snapshot: &Snapshot| vpa(snapshot).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        let mut snapshot = Snapshot { vpa: Ok(peers), ..snapshot() };
+        insta::assert_snapshot!(text(&snapshot), @"
+        warning  vpa-updater of the VerticalPodAutoscaler project runs: the same part of Pillion waits; stop it (`kubectl --namespace=kube-system scale deployment vpa-updater --replicas=0`), then start with --take-over=vpa
+        warning  vpa-admission-controller of the VerticalPodAutoscaler project is installed, but does not run: the same part of Pillion waits; delete it, or start with --take-over=vpa
+        ");
+        let options = Options { take_over: "vpa".to_owned(), ..Options::default() };
+        let deployment = manifests(&options).into_iter().find(|object| object["kind"] == "Deployment");
+        snapshot.deployment = Ok(deployment);
+        insta::assert_snapshot!(text(&snapshot), @"warning  vpa-updater of the VerticalPodAutoscaler project still runs: the same part of Pillion waits; stop it: `kubectl --namespace=kube-system scale deployment vpa-updater --replicas=0`");
     }
 }

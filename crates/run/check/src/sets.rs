@@ -36,7 +36,7 @@ fn conditions(snapshot: &Snapshot) -> Vec<Finding> {
         }
     }
     if findings.is_empty() {
-        findings.push(Finding::ok(CHECK, format!("SidecarSets report no problem; there are {}", sets.len())));
+        findings.push(Finding::ok(CHECK, format!("SidecarSets report no problem; checked: {}", sets.len())));
     }
     findings
 }
@@ -51,7 +51,7 @@ fn pods(snapshot: &Snapshot) -> Vec<Finding> {
         Err(why) => return vec![Finding::unread(CHECK, why)],
     };
     if missed.by_set.is_empty() {
-        return vec![Finding::ok(CHECK, format!("no pod lacks its sidecars; {} were checked", missed.seen))];
+        return vec![Finding::ok(CHECK, format!("no pod lacks its sidecars; checked: {}", missed.seen))];
     }
     let sets = missed.by_set.iter();
     sets.map(|(set, missed)| {
@@ -108,7 +108,7 @@ mod tests {
         insta::assert_snapshot!(text(&snapshot(&[])), @r#"
         error    SidecarSet "mesh" has the condition PodsInjected=False: 3 pods; recreate the pods, or set spec.injectionStrategy.repair.policy to Evict
         error    SidecarSet "mesh" has the condition FailurePolicyEnforced=False: there are too many; set failurePolicy to Ignore on SidecarSets that do not need Fail
-        ok       no pod lacks its sidecars; 100 were checked
+        ok       no pod lacks its sidecars; checked: 100
         "#);
     }
 

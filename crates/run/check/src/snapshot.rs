@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use pillion_api::sidecarset::SidecarSet;
 use pillion_install::Right;
-use pillion_manager::{Kruise, NAMESPACE};
+use pillion_manager::{Kruise, NAMESPACE, Peer};
 use serde_json::Value;
 
 use crate::missed::MissedPods;
@@ -32,14 +32,16 @@ pub struct Snapshot {
     pub validating: Answer<Vec<Value>>,
     /// The OpenKruise of the cluster.
     pub kruise: Answer<Kruise>,
-    /// The Leases of the VerticalPodAutoscaler, by name.
-    pub vpa_leases: Answer<BTreeMap<String, Lease>>,
+    /// The components of the VerticalPodAutoscaler project.
+    pub vpa: Answer<Vec<pillion_rightsizer::Peer>>,
     /// The definition of SidecarSet.
     pub definition: Answer<Option<Value>>,
     /// The Deployment of the manager.
     pub deployment: Answer<Option<Value>>,
     /// The Deployments of the parts that run apart.
     pub separate: Answer<Vec<Value>>,
+    /// The replicas of the manager, by name, with what each answers to `/readyz`.
+    pub replicas: Answer<Vec<(String, Answer<String>)>>,
     /// The Secret of the webhooks' certificate.
     pub secret: Answer<Option<Value>>,
     /// The manager's Leases, by name.
@@ -63,10 +65,11 @@ impl Snapshot {
             mutating: Ok(Vec::new()),
             validating: Ok(Vec::new()),
             kruise: Ok(Kruise::registered(&Value::Null, &Value::Null, "kruise-system")),
-            vpa_leases: Ok(BTreeMap::new()),
+            vpa: Ok(Vec::new()),
             definition: Ok(None),
             deployment: Ok(None),
             separate: Ok(Vec::new()),
+            replicas: Ok(Vec::new()),
             secret: Ok(None),
             leases: Ok(BTreeMap::new()),
             sets: Ok(Vec::new()),
@@ -82,6 +85,16 @@ impl Snapshot {
 
     pub(crate) fn has_deployment(&self) -> bool {
         matches!(&self.deployment, Ok(Some(_)))
+    }
+
+    /// Whether the manager runs with `--take-over` of `peer`.
+    pub(crate) fn takes_over(&self, peer: Peer) -> bool {
+        let deployment = self.deployment.as_ref().ok().and_then(Option::as_ref);
+        let arguments = deployment.and_then(|live| live.pointer("/spec/template/spec/containers/0/args"));
+        let mut arguments = arguments.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+        let mut given =
+            arguments.find_map(|argument| argument.strip_prefix("--take-over=")).unwrap_or_default().split(',');
+        given.any(|name| name == peer.name())
     }
 
     /// Our entries of the `MutatingWebhookConfigurations`.

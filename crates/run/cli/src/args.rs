@@ -302,7 +302,10 @@ pub struct ManagerArgs {
     /// The namespace of the ControllerRevisions of SidecarSets and of the ConfigMap kruise-configuration
     #[arg(long, value_name = "NAME", default_value = pillion_api::names::DEFAULT_SYSTEM_NAMESPACE)]
     pub revisions_namespace: String,
-    /// What this process does, so that controllers can run in processes and with accounts of their own [default: all]
+    /// What this process does, so that controllers can run in processes and with accounts of their own
+    ///
+    /// The controllers are webhook, rollout, repair, lifecycle, recommender, updater and agents. By default all of them run; `pillion install`
+    /// leaves agents out unless it is named.
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = Part::ALL, hide_default_value = true)]
     pub controllers: Vec<Part>,
     /// Where the webhooks' certificates come from: self, or a folder

@@ -16,9 +16,10 @@ use kube::core::ApiResource;
 use pillion_api::names;
 use pillion_check::{Answer, Finding, MissedPods, Severity, Snapshot, certificate_secret, findings};
 use pillion_gates::Gates;
-use pillion_install::{MANAGER, Options, Part, Right, rights};
+use pillion_install::{HEALTH_PORT, MANAGER, Options, Part, REPLICAS, Right, rights};
 use pillion_manager::Kruise;
 use pillion_note::Draw;
+use pillion_rightsizer::PeerPart;
 use serde_json::{Value, json};
 
 use crate::args::{ClusterArgs, ClusterCheckArgs, Output};
@@ -26,9 +27,6 @@ use crate::cluster::known::{Known, Wanted};
 use crate::cluster::read::{Parts, Reader};
 use crate::connect::connect;
 use crate::{Failure, block_on, chain, print, print_text, rendered};
-
-/// The Leases of the VerticalPodAutoscaler, in kube-system.
-const VPA_LEASES: [&str; 3] = ["vpa-recommender", "vpa-recommender-lease", "vpa-updater"];
 
 /// How many questions about rights are on their way at once.
 const AT_ONCE: usize = 8;
@@ -77,7 +75,7 @@ async fn read(
         mutating: list::<MutatingWebhookConfiguration>(reader).await,
         validating: list::<ValidatingWebhookConfiguration>(reader).await,
         kruise: Kruise::find(&client, revisions_namespace).await.map_err(|error| chain(&error)),
-        vpa_leases: leases(reader, "kube-system", &VPA_LEASES).await,
+        vpa: vpa(&client, now).await,
         definition: get::<CustomResourceDefinition>(reader, None, &format!("sidecarsets.{}", names::GROUP)).await,
         deployment: get::<Deployment>(reader, Some(namespace), MANAGER).await,
         ..Snapshot::empty(now)
@@ -86,6 +84,7 @@ async fn read(
         let deployment = snapshot.deployment.as_ref().ok().and_then(Option::as_ref);
         let secret = get::<Secret>(reader, Some(namespace), certificate_secret(deployment)).await;
         snapshot.secret = secret;
+        snapshot.replicas = replicas(&client, namespace).await;
         snapshot.separate = separate(reader, namespace).await;
         snapshot.leases = leases(reader, namespace, &Part::ALL.map(Part::lease)).await;
         sidecar_sets(reader, revisions_namespace, &mut snapshot).await;
@@ -98,6 +97,37 @@ async fn read(
         snapshot.rights = reviewed(&client, rights(&options)).await;
     }
     Ok(snapshot)
+}
+
+/// The components of the VerticalPodAutoscaler project.
+async fn vpa(client: &Client, now: Timestamp) -> Answer<Vec<pillion_rightsizer::Peer>> {
+    let mut found = Vec::new();
+    for part in PeerPart::ALL {
+        found.push(pillion_rightsizer::Peer::find(client, part, now).await.map_err(|error| chain(&error))?);
+    }
+    Ok(found)
+}
+
+/// The replicas that serve webhooks, and what they answer to `/readyz` through the API server.
+async fn replicas(client: &Client, namespace: &str) -> Answer<Vec<(String, Answer<String>)>> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let of_manager = ListParams::default().labels(REPLICAS);
+    let found = pods.list_metadata(&of_manager).await.map_err(|error| chain(&error))?;
+    let mut replicas = Vec::new();
+    for pod in found.items.iter().filter_map(|pod| pod.metadata.name.clone()) {
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}:{HEALTH_PORT}/proxy/readyz");
+        let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+        let answer = client.request_text(request).await;
+        replicas.push((
+            pod,
+            answer.map_err(|error| match error {
+                // What the replica says, or why it is not asked.
+                kube::Error::Api(status) => status.message,
+                error => chain(&error),
+            }),
+        ));
+    }
+    Ok(replicas)
 }
 
 /// The Deployments of parts that run apart.
@@ -164,7 +194,8 @@ async fn reviewed(client: &Client, rights: Vec<Right>) -> Answer<Vec<(Right, boo
 
 /// SidecarSets, and the pods that should have their sidecars.
 async fn sidecar_sets(reader: &Reader, revisions_namespace: &str, snapshot: &mut Snapshot) {
-    let wanted = Wanted { namespace: None, revisions_namespace, gates: Gates::default(), draw: Draw::default() };
+    let (gates, draw) = (Gates::default(), Draw::default());
+    let wanted = Wanted { namespace: None, revisions_namespace, gates, wrap_image: None, draw };
     let known = match Known::read(reader, wanted).await {
         Ok(known) => known,
         Err(error) => {
@@ -240,7 +271,7 @@ mod tests {
         let cluster = TestCluster::managed().await;
         cluster.create(SIDECARSETS, sidecarset("mesh", json!([proxy("envoy:1")]))).await;
         cluster.create("/api/v1/namespaces/default/pods", pod("web-0")).await;
-        assert!(checked(&cluster, &[]).await.contains("ok       no pod lacks its sidecars; 1 were checked"));
+        assert!(checked(&cluster, &[]).await.contains("ok       no pod lacks its sidecars; checked: 1"));
         cluster.delete(&format!("{CONFIGURATIONS}/pillion")).await;
         cluster.create("/api/v1/namespaces/default/pods", pod("web-1")).await;
         cluster.create(CONFIGURATIONS, json!({"metadata": {"name": "pillion"}, "webhooks": [{
@@ -258,7 +289,7 @@ mod tests {
         ok       ValidatingWebhookConfiguration "pillion" has the manager's webhooks
         ok       SidecarSets are converted between versions by the manager
         warning  not checked: cannot get secrets "pillion-webhook-certificate" in namespace "pillion-system": the right to get secrets is missing: pillion-webhook-certificate is forbidden: User "jane" cannot list resource "pillion-webhook-certificate"
-        ok       SidecarSets report no problem; there are 1
+        ok       SidecarSets report no problem; checked: 1
         error    1 pod lacks the sidecars of SidecarSet "mesh": default/web-1; recreate the pods, or set spec.injectionStrategy.repair.policy to Evict
         "#);
     }

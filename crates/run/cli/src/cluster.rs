@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!  Reader (get, list in pages) ─┬─▶ Known: SidecarSets, Namespaces, LimitRanges, what the webhook is called for ─▶ admission::Offline
+//!                               │     └─ marking: whether and how marked sidecars end in this cluster
 //!                               ├─▶ fleet: workloads and running pods ─▶ pillion-preview
 //!                               └─▶ target: the object that the user names, or what may have been meant
 //! ```
 
 pub(crate) mod fleet;
 pub(crate) mod known;
+mod marking;
 pub(crate) mod read;
 pub(crate) mod target;
 #[cfg(test)]

@@ -63,8 +63,12 @@ fn agent_objects(file: &Path, options: &AgentOptions) -> Result<Vec<Value>, Fail
 pub(crate) fn uninstall(args: &UninstallArgs) -> Result<(), Failure> {
     if args.all && !args.yes {
         // What users have written cannot be brought back.
-        let question = "Delete every SidecarSet of the cluster, with all revisions?";
-        confirm(question, "--all deletes every SidecarSet of the cluster: confirm it with --yes")?;
+        let question =
+            "Delete every SidecarSet and VerticalPodAutoscaler of the cluster, with all revisions and checkpoints?";
+        confirm(
+            question,
+            "--all deletes every SidecarSet and VerticalPodAutoscaler of the cluster: confirm it with --yes",
+        )?;
     }
     with_client(&args.cluster, async |client| {
         let timeout = Duration::from_secs(args.timeout);
@@ -73,9 +77,9 @@ pub(crate) fn uninstall(args: &UninstallArgs) -> Result<(), Failure> {
         }
         pillion_install::uninstall(client, args.all, timeout, &say).await?;
         say(if args.all {
-            "Pillion is uninstalled, with all SidecarSets"
+            "Pillion is uninstalled, with all SidecarSets and VerticalPodAutoscalers that it has defined"
         } else {
-            "Pillion is uninstalled; SidecarSets, their revisions and their definition stay"
+            "Pillion is uninstalled; SidecarSets and VerticalPodAutoscalers, their revisions, checkpoints and definitions stay"
         });
         Ok(())
     })

@@ -303,9 +303,10 @@ fn run_preview(args: &PreviewArgs) -> Result<(), Failure> {
 }
 
 /// What to read of a cluster.
-fn wanted<'a>(namespace: Option<&'a str>, revisions_namespace: &'a str, decision: &DecisionArgs) -> Wanted<'a> {
+fn wanted<'a>(namespace: Option<&'a str>, revisions_namespace: &'a str, decision: &'a DecisionArgs) -> Wanted<'a> {
     let draw = Draw { random: decision.draw, ..Draw::default() };
-    Wanted { namespace, revisions_namespace, gates: decision.gates.gates(), draw }
+    let wrap_image = decision.wrap_image.as_deref();
+    Wanted { namespace, revisions_namespace, gates: decision.gates.gates(), wrap_image, draw }
 }
 
 /// Runs what talks to a cluster.

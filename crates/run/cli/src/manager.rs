@@ -12,7 +12,10 @@ use kube::client::ClientBuilder;
 use pillion_manager::{Certificates, Config, Manager, Metrics, Part, WebhookAddress};
 use pillion_serve::Server;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::args::{ClusterArgs, LogFormat, ManagerArgs};
 use crate::{Failure, chain, connect};
@@ -35,17 +38,30 @@ pub(crate) fn run(args: &ManagerArgs) -> Result<(), Failure> {
 }
 
 fn log(args: &ManagerArgs) -> Result<(), Failure> {
-    let filter = EnvFilter::try_new(&args.log_level)
-        .map_err(|error| Failure::misuse(format!("--log-level {}: {error}", args.log_level)))?;
-    // stderr that is gone must not end the manager.
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).log_internal_errors(false);
-    let log = log.with_ansi(io::stderr().is_terminal());
+    let log = logger(&args.log_level, args.log_format, io::stderr().is_terminal(), io::stderr)?;
     // An error means that there is a subscriber already, as in tests.
-    let _ = match args.log_format {
-        LogFormat::Text => log.try_init(),
-        LogFormat::Json => log.json().try_init(),
-    };
+    let _ = log.try_init();
     Ok(())
+}
+
+/// Writes what is at least as important as `level` says, for each module.
+fn logger<W>(
+    level: &str,
+    format: LogFormat,
+    is_coloured: bool,
+    writer: W,
+) -> Result<Box<dyn Subscriber + Send + Sync>, Failure>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
+    let filter = EnvFilter::try_new(level).map_err(|error| Failure::misuse(format!("--log-level {level}: {error}")))?;
+    // stderr that is gone must not end the manager.
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).log_internal_errors(false);
+    let log = log.with_ansi(is_coloured);
+    Ok(match format {
+        LogFormat::Text => Box::new(log.finish()),
+        LogFormat::Json => Box::new(log.json().finish()),
+    })
 }
 
 async fn manage(args: &ManagerArgs) -> Result<(), Failure> {
@@ -133,4 +149,52 @@ async fn config(args: &ManagerArgs, metrics: Metrics) -> Result<Config, Failure>
 fn bind(flag: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address)
         .map_err(|error| Failure::misuse(format!("{flag} {address}: cannot listen: {}", crate::io_reason(&error))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// What is logged, in memory.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn every_module_has_its_level_and_lines_are_json_where_that_is_asked_for() {
+        let logged = |format| {
+            let lines = Lines::default();
+            let writer = lines.clone();
+            let log = logger("warn,pillion_lease=debug", format, false, move || writer.clone()).unwrap();
+            tracing::subscriber::with_default(log, || {
+                tracing::debug!(target: "pillion_lease", lease = "pillion-repair", "renewed");
+                tracing::info!(target: "pillion_manager", "not shown");
+                tracing::warn!(target: "pillion_manager", "shown");
+            });
+            let bytes = lines.0.lock().unwrap().clone();
+            String::from_utf8(bytes).unwrap()
+        };
+        let json = logged(LogFormat::Json);
+        let lines: Vec<serde_json::Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), 2, "{json}");
+        assert_eq!((&lines[0]["level"], &lines[0]["target"]), (&"DEBUG".into(), &"pillion_lease".into()));
+        assert_eq!(lines[0]["fields"]["lease"], "pillion-repair");
+        assert_eq!(lines[1]["fields"]["message"], "shown");
+        let text = logged(LogFormat::Text);
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(text.contains("DEBUG pillion_lease: renewed lease=\"pillion-repair\""), "{text}");
+        assert!(logger("pillion_lease=loud", LogFormat::Text, false, io::stderr).is_err());
+    }
 }

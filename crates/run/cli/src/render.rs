@@ -8,6 +8,8 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
+use crate::terminal;
+
 /// One object as YAML that readers of YAML 1.1 and 1.2 understand alike: keys in their order, text of several lines in
 /// block style, quotes where something else than a string would be read.
 pub fn yaml(value: &Value) -> Result<String, serde_saphyr::ser::Error> {
@@ -138,7 +140,7 @@ pub(crate) fn diff_between(
 
 fn push_line(text: &mut String, style: Style, line: &str) {
     // Writing to a String cannot fail.
-    let _ = writeln!(text, "{style}{line}{style:#}");
+    let _ = writeln!(text, "{style}{}{style:#}", terminal::clean(line));
 }
 
 /// A value whose texts are quoted with more care: JSON (Kruise keeps some in annotations) is in single quotes, without
@@ -180,6 +182,15 @@ mod tests {
 
     use super::*;
     use crate::manifest;
+
+    #[test]
+    fn a_difference_has_nothing_that_a_terminal_would_act_on() {
+        let text =
+            diff("a \u{1b}[2J", &json!({"a": 1}), &json!({"a": "\u{1b}]0;\u{7}", "\u{9b}2J": "\u{7f}"})).unwrap();
+        let own = ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[36m"];
+        let rest = own.into_iter().fold(text, |text, colour| text.replace(colour, ""));
+        assert!(!rest.contains(|letter: char| letter.is_control() && letter != '\n'), "{rest:?}");
+    }
 
     fn read_back(text: &str) -> Vec<Value> {
         let (documents, broken) = manifest::parse(&"rendered.yaml".into(), text);

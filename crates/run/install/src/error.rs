@@ -25,9 +25,9 @@ pub enum Error {
         /// Whether the definition of SidecarSet is among them.
         has_definition: bool,
     },
-    /// An OpenKruise serves SidecarSets, or has left its webhooks. Nothing was changed.
+    /// An OpenKruise or a VerticalPodAutoscaler serves the same objects, or has left its webhooks. Nothing was changed.
     #[error("nothing was changed: {why}")]
-    Kruise {
+    InTheWay {
         /// What is in the way, and what to do about it.
         why: String,
     },

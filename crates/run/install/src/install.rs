@@ -23,7 +23,10 @@ use crate::{check, ready, take_over};
 pub async fn install(client: &Client, options: &Options, timeout: Duration, say: Say<'_>) -> Result<(), Error> {
     let wanted = manifests(options);
     let used_as_they_are = check_what_is_there(client, options, &wanted).await?;
+    // Whatever refuses comes before anything is deleted.
+    take_over::vpa_has_stopped(client, options).await?;
     take_over::kruise(client, options, say).await?;
+    take_over::vpa(client, options, say).await?;
     for manifest in &wanted {
         let place = Place::of(manifest);
         if !used_as_they_are.contains(&place) {

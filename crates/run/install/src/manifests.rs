@@ -21,6 +21,11 @@ pub const CERTIFICATE_SECRET: &str = "pillion-webhook-certificate";
 /// The name of both webhook configurations, in which the manager registers its webhooks.
 pub const CONFIGURATION: &str = "pillion";
 
+/// The port of `/healthz`, `/readyz` and `/metrics`.
+pub const HEALTH_PORT: u16 = 8080;
+/// Finds the pods that serve webhooks.
+pub const REPLICAS: &str = "app.kubernetes.io/name=pillion,app.kubernetes.io/component=manager";
+
 /// The value of `app.kubernetes.io/managed-by` on everything that is installed.
 pub(crate) const OURS: &str = "pillion";
 /// Finds everything that is installed.

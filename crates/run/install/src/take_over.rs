@@ -1,7 +1,10 @@
-//! From OpenKruise to us, with the rights of whoever installs: the manager's account may not delete what is not its own.
+//! From OpenKruise and the VerticalPodAutoscaler project to us, with the rights of whoever installs: the manager's account may not delete what
+//! is not its own.
 
+use jiff::Timestamp;
 use kube::Client;
 use pillion_manager::{Kruise, Peer, Standing};
+use pillion_rightsizer::PeerPart;
 
 use crate::error::Error;
 use crate::objects::{Place, Say};
@@ -33,5 +36,30 @@ pub(crate) async fn kruise(client: &Client, options: &Options, say: Say<'_>) -> 
         }
         return Ok(());
     }
-    found.obstacle(standing, may_take_over).map_or(Ok(()), |why| Err(Error::Kruise { why }))
+    found.obstacle(standing, may_take_over).map_or(Ok(()), |why| Err(Error::InTheWay { why }))
+}
+
+/// Refuses to take a VerticalPodAutoscaler over while a component of it runs. Without the take-over each part of ours waits for its own.
+pub(crate) async fn vpa_has_stopped(client: &Client, options: &Options) -> Result<(), Error> {
+    if !options.takes_over(Peer::Vpa) {
+        return Ok(());
+    }
+    for part in PeerPart::ALL {
+        let found = pillion_rightsizer::Peer::find(client, part, Timestamp::now()).await;
+        let found = found.map_err(Error::api(format!("read whether {} runs", part.deployment())))?;
+        if let Some(why) = found.obstacle(true) {
+            return Err(Error::InTheWay { why });
+        }
+    }
+    Ok(())
+}
+
+/// Deletes the webhook configuration that a stopped VerticalPodAutoscaler has left, if it is taken over: pods would be sent to nobody.
+pub(crate) async fn vpa(client: &Client, options: &Options, say: Say<'_>) -> Result<(), Error> {
+    if !options.takes_over(Peer::Vpa) {
+        return Ok(());
+    }
+    let configuration =
+        Place::new("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", None, PeerPart::CONFIGURATION);
+    configuration.delete(client, say).await
 }

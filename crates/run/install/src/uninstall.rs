@@ -1,17 +1,18 @@
 //! Taking an installation away.
 //!
 //! ```text
-//!  configurations ─▶ SidecarSets in one stored version ─▶ manager ─▶ conversion ─▶ the rest ─▶ (all: SidecarSets, revisions, definition)
+//!  configurations ─▶ SidecarSets in one stored version ─▶ manager ─▶ conversion ─▶ the rest ─▶ (all: users' objects, definitions)
 //! ```
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
-use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Client, ResourceExt as _};
 use pillion_api::names;
 use pillion_manager::Part;
+use pillion_rightsizer::{PeerPart, admission_lease};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -20,8 +21,10 @@ use crate::manifests::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER, REVISIONS};
 use crate::objects::{Manager, Place, Say, TICK, installed, manager_of};
 use crate::{check, migrate, ready};
 
-/// Removes an installation. With `all`, SidecarSets, their revisions and their definition go too; otherwise they stay, readable and
-/// editable without the manager.
+const LEASES: &str = "coordination.k8s.io/v1";
+
+/// Removes an installation. With `all`, SidecarSets and VerticalPodAutoscalers, their revisions, checkpoints and definitions go too; otherwise
+/// they stay, readable and editable without the manager. Definitions of somebody else stay with what they define.
 ///
 /// What is not there needs no removal: an uninstallation that was interrupted is completed by the next one.
 ///
@@ -51,9 +54,13 @@ pub async fn uninstall(client: &Client, all: bool, timeout: Duration, say: Say<'
         // The manager made these itself.
         Place::new("v1", "Secret", Some(home), CERTIFICATE_SECRET).delete(client, say).await?;
         for controller in Part::ALL {
-            Place::new("coordination.k8s.io/v1", "Lease", Some(home), controller.lease()).delete(client, say).await?;
+            Place::new(LEASES, "Lease", Some(home), controller.lease()).delete(client, say).await?;
+        }
+        for places in places_of_partitions(client, home).await? {
+            places.delete(client, say).await?;
         }
     }
+    give_back_admission_lease(client, say).await?;
     if let Some(definition) = &definition {
         migrate::without_webhook(client, definition, say).await?;
     }
@@ -131,14 +138,60 @@ async fn holds_revisions(client: &Client, place: &Place) -> Result<bool, Error> 
     Ok(labels.get("app.kubernetes.io/component").is_some_and(|component| component == REVISIONS))
 }
 
-/// SidecarSets, their revisions, their definition, and the namespace of the revisions. A definition of somebody else stays, with what it
-/// defines.
+/// The ConfigMaps in which the places of partitions are counted. In a namespace that is not ours they do not go with it.
+async fn places_of_partitions(client: &Client, home: &str) -> Result<Vec<Place>, Error> {
+    let place = |name: &str| Place::new("v1", "ConfigMap", Some(home), name);
+    let of_sets = ListParams::default().labels(names::REVISION_OWNER);
+    let found = place("").api(client).list_metadata(&of_sets).await;
+    let found = found.map_err(Error::api("list the ConfigMaps with places of partitions"))?.items;
+    Ok(found.iter().filter_map(|map| map.metadata.name.as_deref()).map(place).collect())
+}
+
+/// The Lease by which updaters know that an admission controller is alive. It has upstream's name, and may be upstream's.
+async fn give_back_admission_lease(client: &Client, say: Say<'_>) -> Result<(), Error> {
+    let lease = Place::new(LEASES, "Lease", Some(admission_lease::NAMESPACE), PeerPart::Admission.lease());
+    let live = lease.get(client).await?;
+    let holder = live.as_ref().and_then(|live| live.data["spec"]["holderIdentity"].as_str()).unwrap_or_default();
+    if admission_lease::is_ours(holder) {
+        lease.delete(client, say).await?;
+    }
+    Ok(())
+}
+
+/// The VerticalPodAutoscalers, or the checkpoints, that go with their definition.
+async fn say_what_goes_with(client: &Client, definition: &Place, say: Say<'_>) -> Result<(), Error> {
+    let Some(live) = definition.get(client).await? else { return Ok(()) };
+    let kind = live.data["spec"]["names"]["kind"].as_str().unwrap_or_default();
+    let all = Place::new(&format!("{}/v1", names::AUTOSCALING_GROUP), kind, None, "").api(client);
+    let found = all.list_metadata(&ListParams::default()).await.map_err(Error::api(format!("list every {kind}")))?;
+    say(&format!("{} deleted", counted(found.items.len(), kind)));
+    Ok(())
+}
+
+/// The configurations that were mirrored for in-pod agents. Pods that run have read them.
+async fn delete_mirrors(client: &Client, say: Say<'_>) -> Result<(), Error> {
+    let labels = ListParams::default().labels(&format!("{}=config", names::agent::LABEL));
+    let all = Place::new("v1", "ConfigMap", None, "").api(client);
+    let found = all.list_metadata(&labels).await.map_err(Error::api("list the configurations of agents"))?;
+    for map in found.items.iter().filter(|map| map.annotations().contains_key(names::agent::MIRROR_OF)) {
+        Place::new("v1", "ConfigMap", map.namespace().as_deref(), &map.name_any()).delete(client, say).await?;
+    }
+    Ok(())
+}
+
+fn counted(count: usize, kind: &str) -> String {
+    format!("{count} {kind}{}", if count == 1 { "" } else { "s" })
+}
+
+/// SidecarSets, VerticalPodAutoscalers, their revisions and checkpoints, their definitions, the namespace of the revisions, and the
+/// configurations that were mirrored for agents. A definition of somebody else stays, with what it defines.
 async fn remove_what_users_have(
     client: &Client,
     kept: &[&Place],
     timeout: Duration,
     say: Say<'_>,
 ) -> Result<(), Error> {
+    delete_mirrors(client, say).await?;
     let definitions = || kept.iter().filter(|place| place.is("CustomResourceDefinition"));
     let of_sets = |place: &&&Place| place.name == migrate::definition_name();
     for place in definitions() {
@@ -146,7 +199,10 @@ async fn remove_what_users_have(
             && let Some(definition) = migrate::definition(client).await?
         {
             let deleted = migrate::delete_all(client, &definition).await?;
-            say(&format!("{deleted} SidecarSets deleted"));
+            say(&format!("{} deleted", counted(deleted, "SidecarSet")));
+        }
+        if place.name.ends_with(names::AUTOSCALING_GROUP) {
+            say_what_goes_with(client, place, say).await?;
         }
         place.delete(client, say).await?;
         place.is_gone(client, timeout).await?;
@@ -178,7 +234,7 @@ async fn delete_revisions(client: &Client, say: Say<'_>) -> Result<(), Error> {
         }
     }
     if !found.items.is_empty() {
-        say(&format!("{} revisions of SidecarSets deleted", found.items.len()));
+        say(&format!("{} of SidecarSets deleted", counted(found.items.len(), "revision")));
     }
     Ok(())
 }

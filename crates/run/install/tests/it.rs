@@ -85,8 +85,14 @@ impl Cluster {
             .map(|object| (object["apiVersion"].as_str().unwrap().into(), object["kind"].as_str().unwrap().into()))
             .collect();
         kinds.extend(
-            [("v1", "Pod"), ("v1", "Secret"), ("coordination.k8s.io/v1", "Lease"), ("apps/v1", "ControllerRevision")]
-                .map(|(version, kind)| (version.to_owned(), kind.to_owned())),
+            [
+                ("v1", "Pod"),
+                ("v1", "Secret"),
+                ("v1", "ConfigMap"),
+                ("coordination.k8s.io/v1", "Lease"),
+                ("apps/v1", "ControllerRevision"),
+            ]
+            .map(|(version, kind)| (version.to_owned(), kind.to_owned())),
         );
         for (version, name) in kinds {
             let (api, _) = kind(&self.client(), &version, &name);
@@ -251,10 +257,129 @@ async fn uninstalling_all_leaves_nothing_and_can_be_repeated() {
         cluster.uninstall(true).await.unwrap();
         assert_eq!(cluster.everything().await.into_keys().collect::<Vec<_>>(), before);
     }
-    assert!(cluster.said().iter().any(|line| line == "1 SidecarSets deleted"), "{:?}", cluster.said());
+    assert!(cluster.said().iter().any(|line| line == "1 SidecarSet deleted"), "{:?}", cluster.said());
+}
+
+/// Creates an object as its text says.
+async fn create(client: &Client, object: Value) {
+    let (version, name) = (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
+    let (all, resource) = kind(client, version, name);
+    let api = match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => all,
+    };
+    api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn uninstalling_all_takes_what_the_manager_has_written_outside_of_its_own_namespaces() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client();
+    // A namespace that is used as it is, and stays.
+    for name in ["pillion-system", "shop"] {
+        create(&client, json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).await;
+    }
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let before: Vec<String> = cluster.everything().await.into_keys().collect();
+    let manager = cluster.manager();
+    cluster.install(&Options::default()).await.unwrap();
+    sets(&client, "v1beta1").create(&PostParams::default(), &set("v1beta1", "mesh")).await.unwrap();
+    let places = json!({"name": "pillion-places-1", "namespace": "pillion-system", "labels": {"kruise.io/sidecarset-name": "mesh"}});
+    create(&client, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": places})).await;
+    let lease = |holder: &str| {
+        json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": "vpa-admission-controller", "namespace": "kube-system"}, "spec": {"holderIdentity": holder},
+        })
+    };
+    create(&client, lease("pillion_pod-1")).await;
+    let mirror = json!({
+        "name": "sidecar-config", "namespace": "shop", "labels": {"pillion.dev/agent": "config"},
+        "annotations": {"pillion.dev/mirror-of": "pillion-system/agents"},
+    });
+    create(&client, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": mirror})).await;
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+    create(
+        &client,
+        json!({
+            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+            "metadata": {"name": "web", "namespace": "shop"}, "spec": {"targetRef": target},
+        }),
+    )
+    .await;
+    manager.abort();
+    cluster.uninstall(true).await.unwrap();
+    assert_eq!(cluster.everything().await.into_keys().collect::<Vec<_>>(), before);
+    let said = cluster.said();
+    assert!(said.iter().any(|line| line == "1 VerticalPodAutoscaler deleted"), "{said:?}");
+
+    // What belongs to upstream stays.
+    create(&client, lease("vpa-admission-controller-6f")).await;
+    cluster.uninstall(true).await.unwrap();
+    let left = cluster.everything().await;
+    assert!(left.contains_key("Lease kube-system vpa-admission-controller"), "{left:?}");
 }
 
 const ADMISSION: &str = "admissionregistration.k8s.io/v1";
+
+#[tokio::test(start_paused = true)]
+async fn a_vertical_pod_autoscaler_is_taken_over_once_it_has_stopped_and_its_definition_stays_as_it_is() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client();
+    let definition = manifests(&Options::default()).into_iter().find(|object| {
+        object["kind"] == "CustomResourceDefinition"
+            && object["metadata"]["name"] == "verticalpodautoscalers.autoscaling.k8s.io"
+    });
+    let mut definition = definition.unwrap();
+    definition["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "vpa"});
+    create(&client, definition).await;
+    let updater = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "vpa-updater", "namespace": "kube-system"},
+        "spec": {
+            "replicas": 1, "selector": {"matchLabels": {"app": "vpa-updater"}},
+            "template": {"metadata": {"labels": {"app": "vpa-updater"}}, "spec": {"containers": [{"name": "updater", "image": "vpa-updater"}]}},
+        },
+    });
+    create(&client, updater).await;
+    let configuration = json!({
+        "apiVersion": ADMISSION, "kind": "MutatingWebhookConfiguration", "metadata": {"name": "vpa-webhook-config"},
+        "webhooks": [{
+            "name": "vpa.k8s.io", "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Ignore",
+            "clientConfig": {"service": {"namespace": "kube-system", "name": "vpa-webhook"}},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
+        }],
+    });
+    create(&client, configuration).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let has_webhook = async || {
+        let all = kind(&client, ADMISSION, "MutatingWebhookConfiguration").0;
+        all.get_opt("vpa-webhook-config").await.unwrap().is_some()
+    };
+    let options = Options { take_over: "vpa".to_owned(), ..Options::default() };
+    let before = cluster.everything().await;
+    let error = cluster.install(&options).await.unwrap_err().to_string();
+    assert!(
+        error.starts_with("nothing was changed: vpa-updater of the VerticalPodAutoscaler project still runs"),
+        "{error}"
+    );
+    assert_eq!(cluster.everything().await, before);
+
+    let deployments = kind(&client, "apps/v1", "Deployment").1;
+    let deployments: Api<DynamicObject> = Api::namespaced_with(client.clone(), "kube-system", &deployments);
+    let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
+    deployments.patch("vpa-updater", &PatchParams::default(), &none).await.unwrap();
+    let manager = cluster.manager();
+    cluster.install(&Options::default()).await.unwrap();
+    assert!(has_webhook().await, "nobody has asked for the take-over");
+    cluster.install(&options).await.unwrap();
+    assert!(!has_webhook().await);
+    manager.abort();
+    let after = cluster.everything().await;
+    let definition = "CustomResourceDefinition  verticalpodautoscalers.autoscaling.k8s.io";
+    assert_eq!(after[definition], before[definition]);
+    cluster.uninstall(true).await.unwrap();
+    assert!(cluster.everything().await.contains_key(definition));
+}
 
 /// The traces of an OpenKruise: the definition, its Lease, and its webhook configuration.
 async fn kruise(client: &Client) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pillion_admission::Autoscalers;
 use pillion_api::vpa::{Gates, VerticalPodAutoscaler};
+use pillion_informer::{Failure, State};
 use pillion_quantity::Quantity;
 use pillion_rightsize::{Owner, Workload, is_target, workload_of};
 use pillion_rightsizer::{Cluster, Namespaces, Now, PeerPart, defined, until_alone, until_there};
@@ -79,6 +80,16 @@ impl Rightsizing {
 
     pub(crate) fn is_served(&self) -> bool {
         *self.served.borrow()
+    }
+
+    /// How far the autoscalers of new pods can be relied on; those that are not served hold nobody up.
+    pub(crate) fn state(&self) -> State {
+        if self.is_served() { self.cluster.state() } else { State::Synced }
+    }
+
+    /// The watches that fail, by what they watch.
+    pub(crate) fn failures(&self) -> Vec<(&'static str, Failure)> {
+        if self.is_served() { self.cluster.failures() } else { Vec::new() }
     }
 
     pub(crate) fn subscribe(&self) -> watch::Receiver<bool> {

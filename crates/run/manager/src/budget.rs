@@ -164,6 +164,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn only_so_many_reviews_and_conversions_are_decided_at_once() {
+        let budget = Budget::default();
+        let (mut reviews, mut conversions) = (Vec::new(), Vec::new());
+        for _ in 0..REVIEWS {
+            reviews.push(budget.review().await.unwrap());
+        }
+        for _ in 0..CONVERSIONS {
+            conversions.push(budget.conversion().await.unwrap());
+        }
+        assert_eq!(budget.review().await.unwrap_err(), Refused::Overloaded);
+        assert_eq!(budget.conversion().await.unwrap_err(), Refused::Overloaded);
+        reviews.pop();
+        conversions.pop();
+        assert!(budget.review().await.is_ok() && budget.conversion().await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn what_there_is_no_room_for_is_refused_and_told_when_to_come_back() {
         let budget = Budget::default();
         let all = budget.bytes.acquire_many(u32::try_from(BYTES).unwrap()).await.unwrap();

@@ -83,7 +83,7 @@ pub(crate) fn plan(authorities: Option<&Authorities>, now: Timestamp, lifetime: 
 }
 
 /// Takes a step.
-pub(crate) fn take(
+pub(crate) fn carry_out(
     step: Step,
     authorities: Option<Authorities>,
     now: Timestamp,
@@ -176,7 +176,7 @@ mod tests {
 
     fn step(authorities: Option<Authorities>, now: Timestamp) -> (Step, Authorities) {
         let step = plan(authorities.as_ref(), now, LIFETIME);
-        (step, take(step, authorities, now, LIFETIME).unwrap())
+        (step, carry_out(step, authorities, now, LIFETIME).unwrap())
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Keeps the serving certificate valid and trusted.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,14 +13,13 @@ use kube::core::{PartialObjectMeta, Status};
 use crate::certificate::{self, Authorities, Pair, Step};
 use crate::config::{Certificates, Config};
 use crate::error::Error;
+use crate::mounted::Mounted;
 use crate::state::{Inner, Served};
 use crate::touched::touched;
 use crate::{registration, secret};
 
 /// What failed is tried again after this time.
 const RETRY: Duration = Duration::from_secs(5);
-/// A mounted Secret is updated once a minute or so.
-const LOOK: Duration = Duration::from_secs(10);
 /// A certificate whose authority is not in every bundle yet is looked at again after this time.
 const UNTRUSTED: Duration = Duration::from_secs(1);
 
@@ -32,6 +30,8 @@ pub(crate) struct Keeper {
     authorities: Option<Authorities>,
     /// What is served, and the certificate of the authority that signed it.
     served: Option<(Pair, String)>,
+    /// What somebody else keeps.
+    mounted: Mounted,
 }
 
 impl Keeper {
@@ -61,10 +61,9 @@ impl Keeper {
         match &inner.config.certificates {
             Certificates::SelfSigned { lifetime } => self.renew_own(inner, *lifetime).await,
             Certificates::Folder(folder) => {
-                let (served, bundle) = read(folder).await?;
-                pillion_serve::tls(&served.certificate, &served.key).map_err(|source| unusable(folder, source))?;
+                let (served, bundle, pause) = self.mounted.renew(&inner.config, folder).await?;
                 publish(inner, served, &bundle);
-                Ok(LOOK)
+                Ok(pause)
             }
         }
     }
@@ -80,7 +79,8 @@ impl Keeper {
         let is_current = self.served.as_ref().is_some_and(|(_, signer)| *signer == authority.certificate);
         let is_due = self.served.as_ref().is_none_or(|(pair, _)| now >= certificate::renewal(pair, lifetime));
         // The first certificate is needed before anything can be registered. Later ones wait until they are trusted everywhere.
-        let is_trusted = is_current || self.served.is_none() || registration::is_trusted(config, authority).await?;
+        let is_trusted =
+            is_current || self.served.is_none() || registration::is_trusted(config, &authority.certificate).await?;
         if !is_trusted {
             look_again = now.saturating_add(SignedDuration::try_from(UNTRUSTED).unwrap_or_default()).unwrap_or(now);
         } else if is_due || !is_current {
@@ -142,7 +142,7 @@ async fn share(
         let lost = known.take().filter(|known| shared.is_none() && now < known.current.not_after);
         let taken = match lost {
             Some(known) => known,
-            None => certificate::take(step, shared, now, lifetime)
+            None => certificate::carry_out(step, shared, now, lifetime)
                 .map_err(|source| Error::Certificate { host: "the webhooks' authority".to_owned(), source })?,
         };
         tracing::info!(?step, not_after = %taken.current.not_after, "authority of the webhooks' certificates");
@@ -174,22 +174,4 @@ async fn create_namespace(config: &Config) -> Result<(), Error> {
         Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
         created => created.map(drop).map_err(Error::api(format!("create namespace {:?}", config.namespace))),
     }
-}
-
-/// The certificate and the bundle in a folder. Without `ca.crt` the bundle is empty.
-async fn read(folder: &Path) -> Result<(Served, String), Error> {
-    let text = async |name: &str| {
-        let file = folder.join(name);
-        tokio::fs::read_to_string(&file).await.map_err(|source| Error::File { file: file.clone(), source })
-    };
-    let served = Served { certificate: text("tls.crt").await?, key: text("tls.key").await? };
-    let bundle = match text("ca.crt").await {
-        Err(Error::File { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => String::new(),
-        bundle => bundle?,
-    };
-    Ok((served, bundle))
-}
-
-fn unusable(folder: &Path, source: pillion_serve::CertificateError) -> Error {
-    Error::Tls { place: folder.display().to_string(), source }
 }

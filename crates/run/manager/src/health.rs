@@ -1,6 +1,7 @@
 //! Whether the manager is well, and its numbers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -19,15 +20,23 @@ pub(crate) fn router(inner: Arc<Inner>) -> Router {
         .with_state(inner)
 }
 
-/// Ready while the caches are synced, their watches run, and the manager is not about to end. A manager that stands by because somebody else
+/// For how long a watch may fail. An API server that restarts is back by then, and admission with what is known is better than none.
+const GRACE: Duration = Duration::from_mins(1);
+
+/// Ready while the caches of admission are synced, their watches work, and the manager is not about to end. A manager that stands by because somebody else
 /// serves SidecarSets meanwhile still answers: API servers call it until it is not registered any more.
 async fn readyz(State(inner): State<Arc<Inner>>) -> Response {
     let not_ready = |reason: &str| (StatusCode::SERVICE_UNAVAILABLE, reason.to_owned()).into_response();
     if *inner.stopping.borrow() {
         return not_ready("shutting down");
     }
+    let failing = inner.caches.failures().chain(inner.rightsizing.failures());
+    let failing = failing.map(|(what, failure)| (failure.since.elapsed(), what, failure.error)).max();
+    if let Some((time, what, error)) = failing.filter(|(time, ..)| *time >= GRACE) {
+        return not_ready(&format!("the watch of {what} has failed for {} s: {error}", time.as_secs()));
+    }
     let (waiting, is_filled) = (inner.waiting.borrow().clone(), inner.views.borrow().is_filled);
-    match (inner.caches.state(), waiting) {
+    match (inner.caches.state().min(inner.rightsizing.state()), waiting) {
         (pillion_informer::State::Synced, None) if is_filled => "ok".into_response(),
         (pillion_informer::State::Synced, Some(obstacle)) if is_filled => {
             format!("ok, but standing by: {obstacle}").into_response()
@@ -40,5 +49,6 @@ async fn readyz(State(inner): State<Arc<Inner>>) -> Response {
 
 async fn metrics(State(inner): State<Arc<Inner>>) -> impl IntoResponse {
     inner.caches.measure(&inner.config.metrics);
+    inner.pods.measure(&inner.config.metrics);
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], inner.config.metrics.text())
 }

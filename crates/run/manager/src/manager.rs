@@ -14,6 +14,7 @@ use kube::Api;
 use kube::core::PartialObjectMeta;
 use kube::runtime::wait::{await_condition, conditions};
 use pillion_gates::Gate;
+use pillion_informer::keep_running;
 use pillion_lifecycle::marks::Means;
 use tokio::time::Instant;
 
@@ -24,12 +25,12 @@ use crate::leader::lead;
 use crate::pace::Pace;
 use crate::part::Part;
 use crate::registration::Registered;
+use crate::sidecar_field::sidecar_field_is_served;
 use crate::standing_by::StandingBy;
 use crate::state::Inner;
 use crate::touched::touched;
 use crate::{
-    agents, enforced, follow, health, lifecycle, registration, repair, rightsizing, rollout, serve, sidecar_field,
-    wait, webhook,
+    agents, enforced, follow, health, lifecycle, registration, repair, rightsizing, rollout, serve, wait, webhook,
 };
 
 /// A new definition is served within a second or two, if at all.
@@ -83,21 +84,23 @@ impl Manager {
             wait::until_alone(&self.inner).await;
         }
         let (caches, views) = (self.inner.caches.clone(), self.inner.views.clone());
-        let means = self.sidecar_means().await;
+        let means = self.sidecar_means().await?;
         let watching = caches.run(config.client.clone(), config.revisions_namespace.clone(), means, views);
         let mut watches = self.inner.watches.lock().unwrap_or_else(PoisonError::into_inner);
         watches.spawn(watching);
         if config.parts.contains(&Part::Webhook) {
-            watches.spawn(self.inner.rightsizing.clone().serve());
+            let rightsizing = self.inner.rightsizing.clone();
+            watches.spawn(keep_running("rightsizing", move || rightsizing.clone().serve()));
         }
         Ok(())
     }
 
     /// What there is to honour the marks of sidecars with.
-    async fn sidecar_means(&self) -> Means {
+    async fn sidecar_means(&self) -> Result<Means, Error> {
         let config = &self.inner.config;
-        let field = config.gates.is_enabled(Gate::SidecarField) && sidecar_field::is_served(&config.client).await;
-        Means { field, wrap_image: config.wrap_image.clone() }
+        let field = config.gates.is_enabled(Gate::SidecarField)
+            && sidecar_field_is_served(&config.client).await.map_err(Error::api("read the schema of pods"))?;
+        Ok(Means { field, wrap_image: config.wrap_image.clone() })
     }
 
     /// Has the API server call the webhooks, once. [`Manager::run`] does the same first; call this to know when it is done.
@@ -120,7 +123,21 @@ impl Manager {
     /// # Errors
     /// The port or the certificate cannot be used.
     pub async fn serve(&self, listener: TcpListener, delay: Duration, grace: Duration) -> Result<(), Error> {
-        serve::serve(listener, self.webhooks(), &self.inner, delay, grace).await
+        self.serve_as(self.webhooks(), listener, delay, grace).await
+    }
+
+    /// The same with other webhooks than its own: a front of several replicas, say, that all have the address of this one.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn serve_as(
+        &self,
+        webhooks: Router,
+        listener: TcpListener,
+        delay: Duration,
+        grace: Duration,
+    ) -> Result<(), Error> {
+        serve::serve(listener, webhooks, &self.inner, delay, grace).await
     }
 
     /// Goes on until [`Manager::stop`]: renews certificates in time, runs for leadership, and does what the leader does. Leases are given
@@ -152,6 +169,7 @@ impl Manager {
             () = others => Ok(()),
             () = inner.pods.run(&inner.config.client) => Err(Error::WatchEnded),
             () = inner.caches.stopped() => Err(Error::WatchEnded),
+            () = inner.rightsizing.cluster.stopped() => Err(Error::WatchEnded),
         }
     }
 
@@ -292,12 +310,13 @@ async fn established(config: &Config) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use pillion_apiserver::ApiServer;
+    use tokio::task::JoinHandle;
 
     use super::*;
     use crate::config::WebhookAddress;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_watch_that_ends_ends_the_manager() {
+    /// A manager that runs, and how that ends.
+    async fn running() -> (Manager, JoinHandle<Result<(), Error>>) {
         let server = ApiServer::new(pillion_apiserver::Config::in_memory());
         server.bootstrap().await.unwrap();
         let (client, clock) = (kube::Client::new(server.router(), "default"), server.clock());
@@ -311,7 +330,21 @@ mod tests {
             async move { manager.run().await }
         });
         tokio::task::yield_now().await;
+        (manager, running)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_ends_ends_the_manager() {
+        let (manager, running) = running().await;
         manager.inner.watches.lock().unwrap().abort_all();
+        assert!(matches!(running.await.unwrap(), Err(Error::WatchEnded)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_of_autoscalers_that_ends_ends_the_manager() {
+        let (manager, running) = running().await;
+        manager.inner.rightsizing.subscribe().wait_for(|served| *served).await.unwrap();
+        manager.inner.rightsizing.cluster.abort_watches();
         assert!(matches!(running.await.unwrap(), Err(Error::WatchEnded)));
     }
 }

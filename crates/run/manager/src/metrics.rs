@@ -5,6 +5,7 @@ mod api_requests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pillion_informer::Cache;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
@@ -36,6 +37,7 @@ struct Inner {
     leading: Family<PartLabels, Gauge>,
     cached: Family<KindLabels, Gauge>,
     cache_changes: Family<KindLabels, Gauge>,
+    cache_failing: Family<KindLabels, Gauge>,
     certificate_expiry: Gauge,
     missed_pods: Family<SetLabels, Gauge>,
     evictions: Family<EvictionLabels, Counter>,
@@ -188,6 +190,13 @@ impl Default for Metrics {
             Unit::Seconds,
             cache_changes.clone(),
         );
+        let cache_failing = Family::default();
+        registry.register_with_unit(
+            "cache_failing",
+            "For how long the watch of a cache has failed, by kind",
+            Unit::Seconds,
+            cache_failing.clone(),
+        );
         let certificate_expiry = Gauge::default();
         registry.register_with_unit(
             "certificate_expiry_timestamp",
@@ -224,6 +233,7 @@ impl Default for Metrics {
             leading,
             cached,
             cache_changes,
+            cache_failing,
             certificate_expiry,
             missed_pods,
             evictions,
@@ -263,11 +273,13 @@ impl Metrics {
         self.inner.leading.get_or_create(&PartLabels { controller }).set(i64::from(leads));
     }
 
-    pub(crate) fn cache(&self, kind: &'static str, objects: usize, age: Duration) {
-        let objects = i64::try_from(objects).unwrap_or(i64::MAX);
+    pub(crate) fn cache<V>(&self, kind: &'static str, cache: &Cache<V>) {
+        let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+        let objects = i64::try_from(cache.len()).unwrap_or(i64::MAX);
+        let failing = cache.failure().map(|failure| failure.since.elapsed()).unwrap_or_default();
         self.inner.cached.get_or_create(&KindLabels { kind }).set(objects);
-        let age = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
-        self.inner.cache_changes.get_or_create(&KindLabels { kind }).set(age);
+        self.inner.cache_changes.get_or_create(&KindLabels { kind }).set(seconds(cache.age()));
+        self.inner.cache_failing.get_or_create(&KindLabels { kind }).set(seconds(failing));
     }
 
     pub(crate) fn certificate_expires(&self, at: i64) {
@@ -340,6 +352,8 @@ impl Metrics {
 mod tests {
     use std::collections::BTreeSet;
 
+    use k8s_openapi::api::core::v1::Pod;
+
     use super::*;
 
     #[test]
@@ -367,7 +381,7 @@ mod tests {
         metrics.converted(Outcome::Changed);
         metrics.requested("GET".to_owned(), 200);
         metrics.leads("webhook", true);
-        metrics.cache("Pod", 1, Duration::ZERO);
+        metrics.cache("Pod", &Cache::<Pod>::new());
         metrics.missed("mesh", Some(1));
         metrics.evicted("mesh", Eviction::Evicted);
         metrics.rollout("mesh", Some(&RolloutPods { matched: 1, ..RolloutPods::default() }));

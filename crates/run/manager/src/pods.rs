@@ -11,6 +11,7 @@ use pillion_informer::Cache;
 use pillion_rollout::PodView;
 use tokio::sync::watch;
 
+use crate::metrics::Metrics;
 use crate::texts::texts;
 use crate::watched::{Keep, Kind, Watched};
 
@@ -67,13 +68,20 @@ impl Pods {
         in_use
     }
 
+    /// Reports size, age and failures, while somebody needs the pods.
+    pub(crate) fn measure(&self, metrics: &Metrics) {
+        if *self.users.borrow() > 0 {
+            metrics.cache("Pod", &self.cache);
+        }
+    }
+
     /// Watches while somebody needs it.
     pub(crate) async fn run(&self, client: &Client) {
         let mut users = self.users.subscribe();
         loop {
             // The sender is in `self`: there is no error.
             let _ = users.wait_for(|users| *users > 0).await;
-            let pods = Api::all_with(client.clone(), &ApiResource::erase::<KubePod>(&()));
+            let pods = Api::all_with(self.cache.client(client), &ApiResource::erase::<KubePod>(&()));
             let watching = self.cache.clone().run(pods, watcher::Config::default());
             tokio::select! {
                 () = watching => {}

@@ -15,7 +15,6 @@ use pillion_api::sidecarset::crd::{self, Conversion};
 use pillion_api::vpa;
 use serde_json::{Value, json};
 
-use crate::certificate::Pair;
 use crate::cluster::is_failing;
 use crate::config::{Config, WebhookAddress};
 use crate::error::Error;
@@ -245,7 +244,7 @@ pub(crate) async fn register_admission(
 }
 
 /// Whether every bundle that API servers have been given for our webhooks has this authority in it.
-pub(crate) async fn is_trusted(config: &Config, authority: &Pair) -> Result<bool, Error> {
+pub(crate) async fn is_trusted(config: &Config, authority: &str) -> Result<bool, Error> {
     let mut bundles = Vec::new();
     for configuration in [
         live::<MutatingWebhookConfiguration>(config, NAME).await?,
@@ -261,7 +260,7 @@ pub(crate) async fn is_trusted(config: &Config, authority: &Pair) -> Result<bool
     }
     let trusts = |bundle: &Value| {
         let bundle = STANDARD.decode(bundle.as_str().unwrap_or_default()).unwrap_or_default();
-        String::from_utf8_lossy(&bundle).contains(authority.certificate.trim())
+        String::from_utf8_lossy(&bundle).contains(authority.trim())
     };
     Ok(bundles.iter().all(trusts))
 }

@@ -17,11 +17,12 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, EvictParams, Preconditions};
+use pillion_admission::Snapshot;
 use pillion_api::names;
 use pillion_api::sidecarset::SidecarSet;
 use pillion_events::Recorder;
-use pillion_informer::Cache;
-use pillion_repair::{Candidate, Evictions};
+use pillion_informer::{Cache, Change};
+use pillion_repair::{Candidate, Evictions, Next};
 use serde_json::{Map, json};
 use tokio::time::Instant;
 
@@ -70,7 +71,14 @@ struct Repair<'a> {
     evictions: HashMap<String, Evictions>,
     answering: Answering,
     /// What was last written about a set.
-    reported: HashMap<String, String>,
+    reported: HashMap<String, Reported>,
+}
+
+/// What was written about a set.
+struct Reported {
+    message: String,
+    /// How many pods are not evicted because evicting had no effect.
+    in_vain: usize,
 }
 
 impl Repair<'_> {
@@ -81,7 +89,7 @@ impl Repair<'_> {
         let mut changes = changes.ready_chunks(BATCH).boxed();
         let excluded = ["kube-system", self.inner.config.namespace.as_str()];
         for change in held {
-            self.missed.follow(change, &view.snapshot, excluded);
+            self.missed.follow(&change, &view.snapshot, excluded);
         }
         let mut touched: BTreeSet<String> = self.missed.sets().map(str::to_owned).collect();
         // What an earlier leader reported may be over.
@@ -100,7 +108,7 @@ impl Repair<'_> {
             tokio::select! {
                 Some(changes) = changes.next() => {
                     for change in changes {
-                        touched.extend(self.missed.follow(change, &view.snapshot, excluded));
+                        touched.extend(self.follow(&change, &view.snapshot, excluded));
                     }
                 }
                 changed = views.changed() => if changed.is_err() { return },
@@ -110,13 +118,26 @@ impl Repair<'_> {
                 view = views.borrow_and_update().clone();
                 while let Some(Some(more)) = changes.next().now_or_never() {
                     for change in more {
-                        touched.extend(self.missed.follow(change, &view.snapshot, excluded));
+                        touched.extend(self.follow(&change, &view.snapshot, excluded));
                     }
                 }
                 touched.extend(self.missed.look_again(cache, &view.snapshot, excluded).await);
                 touched.extend(view.reported.iter().cloned());
             }
         }
+    }
+
+    /// Follows a pod. Returns the sets whose missed pods are others now, or may be evicted again.
+    fn follow(&mut self, change: &Change<CachedPod>, snapshot: &Snapshot, excluded: [&str; 2]) -> BTreeSet<String> {
+        let mut touched = self.missed.follow(change, snapshot, excluded);
+        if let (None, Some(pod)) = (&change.old, &change.new) {
+            for set in pod.0.injected.iter().filter(|set| set.is_there) {
+                if self.evictions.get_mut(&*set.name).is_some_and(|evictions| evictions.injected(&pod.0)) {
+                    touched.insert(set.name.to_string());
+                }
+            }
+        }
+        touched
     }
 
     /// Reports and repairs what has changed. Returns when to look again.
@@ -131,11 +152,13 @@ impl Repair<'_> {
                 continue;
             };
             let pods = self.missed.of(&name);
-            if let Err(error) = self.report(&set, &pods).await {
+            let evictions = self.evictions.entry(name.clone()).or_default();
+            let next = evictions.next(&set, &pods, (self.inner.config.now)());
+            if let Err(error) = self.report(&set, &pods, next.in_vain).await {
                 tracing::warn!(%error, cause = error.cause(), "missed pods are not reported; trying again");
                 sooner(Instant::now() + RETRY);
             }
-            if let Some(at) = self.evict(&set, &pods).await {
+            if let Some(at) = self.evict(&set, &pods, next).await {
                 let left = Duration::try_from(at.duration_since((self.inner.config.now)())).unwrap_or_default();
                 sooner(Instant::now() + left.max(PAUSE));
             }
@@ -144,7 +167,7 @@ impl Repair<'_> {
     }
 
     /// Status, condition, event and metric, if there is something new.
-    async fn report(&mut self, set: &SidecarSet, pods: &[Candidate]) -> Result<(), Error> {
+    async fn report(&mut self, set: &SidecarSet, pods: &[Candidate], in_vain: usize) -> Result<(), Error> {
         let metrics = &self.inner.config.metrics;
         let before = set.status.as_ref().and_then(|status| status.missed_pods);
         let count = i32::try_from(pods.len()).unwrap_or(i32::MAX);
@@ -154,9 +177,11 @@ impl Repair<'_> {
             return Ok(());
         }
         metrics.missed(set.name(), Some(pods.len()));
-        let message = message(pods);
-        let is_new =
-            before != Some(count) || self.reported.get(set.name()).is_some_and(|reported| *reported != message);
+        let message = message(pods, in_vain);
+        let reported = self.reported.get(set.name());
+        // An earlier leader has not seen what this one evicted in vain.
+        let is_new = before != Some(count) || reported.map_or(in_vain > 0, |reported| reported.message != message);
+        let more_in_vain = in_vain > reported.map_or(0, |reported| reported.in_vain);
         if !is_new {
             return Ok(());
         }
@@ -171,15 +196,17 @@ impl Repair<'_> {
                 self.recorder.warning(&pod_reference(pod), "SidecarsMissed", text);
             }
         }
-        self.reported.insert(set.name().to_owned(), message);
+        if more_in_vain {
+            self.recorder.warning(&reference::set(set), "EvictionInVain", left(in_vain));
+        }
+        self.reported.insert(set.name().to_owned(), Reported { message, in_vain });
         Ok(())
     }
 
     /// Evicts the pods that may be evicted now. Returns when to look again.
-    async fn evict(&mut self, set: &SidecarSet, pods: &[Candidate]) -> Option<Timestamp> {
+    async fn evict(&mut self, set: &SidecarSet, pods: &[Candidate], next: Next) -> Option<Timestamp> {
         let config = &self.inner.config;
         let evictions = self.evictions.entry(set.name().to_owned()).or_default();
-        let next = evictions.next(set, pods, (config.now)());
         let mut again = next.again;
         if !next.evict.is_empty() && !self.answering.has_settled(config).await {
             return (config.now)().checked_add(SETTLING).ok();
@@ -218,7 +245,16 @@ impl Repair<'_> {
     }
 }
 
-fn message(pods: &[Candidate]) -> String {
+/// What is said about pods that are not evicted any more.
+fn left(in_vain: usize) -> String {
+    let (pods, have) = if in_vain == 1 { ("pod", "has") } else { ("pods", "have") };
+    format!(
+        "{in_vain} {pods} in place of evicted ones {have} no sidecars either; no more pods of their controllers are evicted until a new one \
+         has the sidecars or the SidecarSet changes"
+    )
+}
+
+fn message(pods: &[Candidate], in_vain: usize) -> String {
     if pods.is_empty() {
         return "every pod that should have the sidecars has them".to_owned();
     }
@@ -226,7 +262,8 @@ fn message(pods: &[Candidate]) -> String {
     let more = pods.len().saturating_sub(NAMED);
     let more = if more == 0 { String::new() } else { format!(" and {more} more") };
     let (count, s) = (pods.len(), if pods.len() == 1 { "" } else { "s" });
-    format!("{count} pod{s} without the sidecars: {}{more}", named.join(", "))
+    let left = if in_vain == 0 { String::new() } else { format!("; {}", left(in_vain)) };
+    format!("{count} pod{s} without the sidecars: {}{more}{left}", named.join(", "))
 }
 
 fn pod_reference(pod: &Candidate) -> ObjectReference {
@@ -246,8 +283,8 @@ mod tests {
             owner: None,
         };
         let pods: Vec<Candidate> = (0..12).map(pod).collect();
-        assert_eq!(message(&pods[..1]), "1 pod without the sidecars: shop/web-0");
-        assert!(message(&pods).starts_with("12 pods without the sidecars: shop/web-0, shop/web-1"));
-        assert!(message(&pods).ends_with("shop/web-9 and 2 more"));
+        assert_eq!(message(&pods[..1], 0), "1 pod without the sidecars: shop/web-0");
+        assert!(message(&pods, 0).starts_with("12 pods without the sidecars: shop/web-0, shop/web-1"));
+        assert!(message(&pods, 0).ends_with("shop/web-9 and 2 more"));
     }
 }

@@ -30,7 +30,7 @@ use pillion_events::Recorder;
 use pillion_informer::Cache;
 use pillion_note::{Note, Severity};
 use pillion_patch::selector::Selector;
-use pillion_rollout::{BLOCKED, COMPLETE, PROGRESSING, Plan, Refusals, Snapshot, Target, plan};
+use pillion_rollout::{BLOCKED, COMPLETE, PROGRESSING, Places, Plan, Refusals, Snapshot, Target, plan};
 use serde_json::{Map, Value};
 
 use self::pace::{Outcome, Pace};
@@ -121,29 +121,38 @@ impl Rollout<'_> {
             return Outcome::Done { again: None };
         };
         let target = Target::new(Arc::new(set));
-        let mut plan = self.plan(&target, &[]);
-        if plan.status.not_upgradable_pods.is_some() {
-            // What differs is said in the status, and only the revisions themselves have it.
-            match self.read_revisions(name).await {
-                Ok(read) => plan = self.plan(&target, &read),
-                Err(error) => {
-                    tracing::warn!(sidecarset = name, %error, cause = error.cause(), "revisions cannot be read; trying again");
-                    return Outcome::Failed { has_progressed: false };
-                }
-            }
-        }
-        config.metrics.rollout(name, Some(&pods_of(&plan)));
-        match self.execute(&target, &plan).await {
-            Ok(outcome) => outcome,
-            Err(error) => {
-                tracing::warn!(sidecarset = name, %error, cause = error.cause(), "a rollout cannot go on; trying again");
-                Outcome::Failed { has_progressed: false }
-            }
-        }
+        let done = async {
+            let (plan, again) = self.plan_with_all(&target).await?;
+            config.metrics.rollout(name, Some(&pods_of(&plan)));
+            Ok::<_, Error>(self.execute(&target, &plan).await?.and_again(again))
+        };
+        done.await.unwrap_or_else(|error| {
+            tracing::warn!(sidecarset = name, %error, cause = error.cause(), "a rollout cannot go on; trying again");
+            Outcome::Failed { has_progressed: false }
+        })
     }
 
-    /// Plans with what is known of the set's revisions, and with those that have been read.
-    fn plan(&self, target: &Target, read: &[Value]) -> Plan {
+    /// Plans with what is in no cache as well, where the plan depends on it. Returns when to plan again if nothing changes before.
+    async fn plan_with_all(&self, target: &Target) -> Result<(Plan, Option<Duration>), Error> {
+        let set = target.set();
+        let mut plan = self.plan(target, &[], None);
+        let mut read = Vec::new();
+        if plan.status.not_upgradable_pods.is_some() {
+            // What differs is said in the status, and only the revisions themselves have it.
+            read = self.read_revisions(set.name()).await?;
+            plan = self.plan(target, &read, None);
+        }
+        // Pods may be on their way with a revision that is no longer pinned.
+        let places = if plan.trimmed.is_empty() { None } else { self.read_places(set).await? };
+        let Some(places) = places else { return Ok((plan, None)) };
+        let trimmed = plan.trimmed.len();
+        plan = self.plan(target, &read, Some(&places));
+        let again = (plan.trimmed.len() < trimmed).then_some(RETRY);
+        Ok((plan, again))
+    }
+
+    /// Plans with what is known of the set's revisions, and with the revisions and places that have been read.
+    fn plan(&self, target: &Target, read: &[Value], places: Option<&Places>) -> Plan {
         let (caches, set) = (&self.inner.caches, target.set());
         let pods = self.pods.in_group(set.name());
         let current: Value = serde_json::from_str(&revision::data(set)).unwrap_or_default();
@@ -162,9 +171,10 @@ impl Rollout<'_> {
         let foreign = lock(&self.collisions).of(set.name());
         let revisions: Vec<&Value> = stored.iter().chain(foreign.iter().map(AsRef::as_ref)).collect();
         let refusals = self.refusals_of(set.name(), &pods);
-        let is_pinned_by_another = |revision: &str| {
+        let now = (self.inner.config.now)();
+        let is_used_elsewhere = |revision: &str| {
             let mut sets = caches.sets.names_in_group(revision).into_iter();
-            sets.any(|other| *other.name != *set.name())
+            sets.any(|other| *other.name != *set.name()) || places.is_some_and(|places| places.uses(revision, now))
         };
         let scope = set.spec.namespace_selector.as_ref().map(Selector::from_label_selector);
         let is_in_scope = |namespace: &str| match &scope {
@@ -178,12 +188,12 @@ impl Rollout<'_> {
         let snapshot = Snapshot {
             target,
             revisions: &revisions,
-            is_used_elsewhere: &is_pinned_by_another,
+            is_used_elsewhere: &is_used_elsewhere,
             is_in_scope: &is_in_scope,
             refusals: &refusals,
             system_namespace: &self.inner.config.revisions_namespace,
         };
-        plan(&snapshot, pods.iter().map(|pod| &pod.0), (self.inner.config.now)())
+        plan(&snapshot, pods.iter().map(|pod| &pod.0), now)
     }
 
     /// The refusals of a set, without those of pods that are gone.

@@ -75,14 +75,14 @@ mod tests {
     use jiff::SignedDuration;
 
     use super::*;
-    use crate::certificate::{Step, take};
+    use crate::certificate::{Step, carry_out};
 
     #[test]
     fn what_is_written_is_read() {
         let (now, lifetime) = ("2026-01-01T00:00:00.5Z".parse().unwrap(), SignedDuration::from_hours(24));
         let mut authorities = None;
         for step in [Step::Make, Step::Stage, Step::Promote, Step::Stage] {
-            let taken = take(step, authorities, now, lifetime).unwrap();
+            let taken = carry_out(step, authorities, now, lifetime).unwrap();
             assert_eq!(read(&write(&taken, "pillion-system", None)).as_ref(), Some(&taken), "{step:?}");
             authorities = Some(taken);
         }
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_secret_of_somebody_elses_is_not_read() {
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
-        let made = take(Step::Make, None, now, SignedDuration::from_hours(24)).unwrap();
+        let made = carry_out(Step::Make, None, now, SignedDuration::from_hours(24)).unwrap();
         assert_eq!(read(&Secret::default()), None);
         for key in ["tls.crt", "tls.key"] {
             let mut secret = write(&made, "pillion-system", None);

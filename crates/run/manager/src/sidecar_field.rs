@@ -9,20 +9,17 @@ const DOCUMENT: &str = "/openapi/v3/api/v1";
 /// What a container is called in it.
 const CONTAINER: &str = "io.k8s.api.core.v1.Container";
 
-/// Asks the API server for its schema. One that cannot be read has no such field: then pods are changed, which works everywhere.
-pub(crate) async fn is_served(client: &Client) -> bool {
-    match read(client).await {
-        Ok(document) => document["components"]["schemas"][CONTAINER]["properties"].get("sidecar").is_some(),
-        Err(error) => {
-            tracing::warn!(%error, "the schema of pods cannot be read; containers[].sidecar is taken for unknown to the API server");
-            false
-        }
-    }
-}
-
-async fn read(client: &Client) -> kube::Result<Value> {
+/// Whether the API server has the field, as its schema says. One that publishes no such schema is too old for it.
+///
+/// # Errors
+/// The schema cannot be read.
+pub async fn sidecar_field_is_served(client: &Client) -> kube::Result<bool> {
     let request = Request::get(DOCUMENT).body(Vec::new()).map_err(kube::Error::HttpError)?;
-    client.request(request).await
+    match client.request::<Value>(request).await {
+        Ok(document) => Ok(document["components"]["schemas"][CONTAINER]["properties"].get("sidecar").is_some()),
+        Err(kube::Error::Api(answer)) if answer.code == 404 => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]
@@ -38,7 +35,11 @@ mod tests {
             let gates = Gates::default().with(&gates.parse().unwrap());
             let server = ApiServer::new(Config { gates, ..Config::in_memory() });
             server.bootstrap().await.unwrap();
-            assert_eq!(is_served(&Client::new(server.router(), "default")).await, expected);
+            assert_eq!(sidecar_field_is_served(&Client::new(server.router(), "default")).await.unwrap(), expected);
         }
+        // A failure is no answer: whoever starts with one would change pods that are the node's.
+        let failing = axum::Router::new().fallback(|| async { axum::http::StatusCode::INTERNAL_SERVER_ERROR });
+        assert!(sidecar_field_is_served(&Client::new(failing, "default")).await.is_err());
+        assert!(!sidecar_field_is_served(&Client::new(axum::Router::new(), "default")).await.unwrap_or(true));
     }
 }

@@ -40,7 +40,7 @@ pub(crate) struct Inner {
 }
 
 /// A serving certificate and its key, as PEM.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Served {
     pub(crate) certificate: String,
     pub(crate) key: String,

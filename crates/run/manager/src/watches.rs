@@ -10,7 +10,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::watcher;
 use kube::{Api, Client};
 use pillion_api::names;
-use pillion_informer::{Cache, State};
+use pillion_informer::{Cache, Failure, State};
 use pillion_lifecycle::marks::Means;
 use tokio::sync::watch;
 
@@ -63,12 +63,23 @@ impl Caches {
         }
     }
 
-    /// Reports sizes and ages.
+    /// Reports sizes, ages and failures.
     pub(crate) fn measure(&self, metrics: &Metrics) {
-        metrics.cache("SidecarSet", self.sets.len(), self.sets.age());
-        metrics.cache("Namespace", self.namespaces.len(), self.namespaces.age());
-        metrics.cache("ControllerRevision", self.revisions.len(), self.revisions.age());
-        metrics.cache("ServiceAccount", self.accounts.len(), self.accounts.age());
+        metrics.cache("SidecarSet", &self.sets);
+        metrics.cache("Namespace", &self.namespaces);
+        metrics.cache("ControllerRevision", &self.revisions);
+        metrics.cache("ServiceAccount", &self.accounts);
+    }
+
+    /// The watches that fail, by what they watch.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = (&'static str, Failure)> + use<> {
+        let all = [
+            ("SidecarSets", self.sets.failure()),
+            ("Namespaces", self.namespaces.failure()),
+            ("ControllerRevisions", self.revisions.failure()),
+            ("ServiceAccounts", self.accounts.failure()),
+        ];
+        all.into_iter().filter_map(|(what, failure)| Some((what, failure?)))
     }
 
     /// Watches, and keeps the views as the API server has the objects, until dropped. The first view is sent when all caches are synced.
@@ -83,12 +94,12 @@ impl Caches {
     ) {
         let resource = ApiResource::erase::<k8s_openapi::api::apps::v1::ControllerRevision>(&());
         let whole: Api<DynamicObject> = Api::namespaced_with(client.clone(), &revisions_namespace, &resource);
-        let revisions = Api::namespaced(client.clone(), &revisions_namespace);
+        let revisions = Api::namespaced(self.revisions.client(&client), &revisions_namespace);
         let objects = Objects::new(means, self.revisions.clone(), revisions_namespace);
         tokio::join!(
-            self.sets.clone().run(Api::all_with(client.clone(), &sidecarsets()), watcher::Config::default()),
-            self.namespaces.clone().run(Api::all(client.clone()), watcher::Config::default()),
-            self.accounts.clone().run(Api::all(client), watcher::Config::default()),
+            self.sets.clone().run(Api::all_with(self.sets.client(&client), &sidecarsets()), watcher::Config::default()),
+            self.namespaces.clone().run(Api::all(self.namespaces.client(&client)), watcher::Config::default()),
+            self.accounts.clone().run(Api::all(self.accounts.client(&client)), watcher::Config::default()),
             self.revisions.clone().run(revisions, watcher::Config::default()),
             publish(&self, objects, &whole, views),
         );

@@ -27,7 +27,7 @@ use crate::state::Inner;
 /// The API server takes objects of 3 MiB; a review may have one before and one after the change.
 const LARGEST_REVIEW: usize = 8 * 1024 * 1024;
 
-/// A list of SidecarSets is converted in one review. The API server reads them from its store by ten thousand.
+/// A list of SidecarSets is converted in one review, of at most 10,000 objects: the API server reads its store in pages of that size.
 const LARGEST_CONVERSION: usize = 128 * 1024 * 1024;
 
 /// A conversion of more than this is left to another thread.

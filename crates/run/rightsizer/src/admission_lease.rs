@@ -18,6 +18,11 @@ pub use crate::lease_name::NAMESPACE;
 /// Our holders begin with this.
 const OURS: &str = "pillion";
 
+/// Whether a holder of the Lease is one of our managers.
+pub fn is_ours(holder: &str) -> bool {
+    holder.starts_with(OURS)
+}
+
 /// Renews a Lease for ever, while there is an autoscaler.
 pub async fn keep(
     cluster: &Cluster,
@@ -40,7 +45,7 @@ pub async fn keep(
 /// Whether somebody else than us has renewed the Lease lately.
 pub(crate) fn is_held_by_others(lease: &Lease, now: Timestamp) -> bool {
     let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
-    !holder.is_empty() && !holder.starts_with(OURS) && is_valid(lease, now, VALID)
+    !holder.is_empty() && !is_ours(holder) && is_valid(lease, now, VALID)
 }
 
 /// Whether an admission controller is alive.

@@ -15,7 +15,7 @@ use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
 use kube::{Api, Client};
 use pillion_api::vpa::{ContainerResourcePolicy, Gates, VerticalPodAutoscaler};
-use pillion_informer::{Cache, State};
+use pillion_informer::{Cache, Failure, State};
 use pillion_rightsize::{
     LimitRanges, PodView, Workload, admits, is_target, sized_set, target_of, targeted_set, workload_of, workload_of_set,
 };
@@ -68,9 +68,11 @@ impl Cluster {
     pub async fn synced(&self) {
         let inner = &self.inner;
         if !inner.watches.swap(true, Ordering::Relaxed) {
-            let all: Api<DynamicObject> = Api::all_with(inner.client.clone(), &autoscalers());
+            let client = inner.autoscalers.client(&inner.client);
+            let all: Api<DynamicObject> = Api::all_with(client, &autoscalers());
             self.spawn(inner.autoscalers.clone().run(all, watcher::Config::default()));
-            let all = Api::all_with(inner.client.clone(), &ApiResource::erase::<LimitRange>(&()));
+            let client = inner.ranges.client(&inner.client);
+            let all = Api::all_with(client, &ApiResource::erase::<LimitRange>(&()));
             self.spawn(inner.ranges.clone().run(all, watcher::Config::default()));
             if !inner.watches_owners.swap(true, Ordering::Relaxed) {
                 self.spawn(inner.owners.clone().run(inner.client.clone()));
@@ -99,7 +101,7 @@ impl Cluster {
     fn watch_pods(&self) {
         let inner = &self.inner;
         if !inner.watches_pods.swap(true, Ordering::Relaxed) {
-            let all = Api::all_with(inner.client.clone(), &ApiResource::erase::<KubePod>(&()));
+            let all = Api::all_with(inner.pods.client(&inner.client), &ApiResource::erase::<KubePod>(&()));
             self.spawn(inner.pods.clone().run(all, watcher::Config::default()));
         }
     }
@@ -107,6 +109,33 @@ impl Cluster {
     /// How far what is known can be relied on, without pods.
     pub fn state(&self) -> State {
         self.inner.autoscalers.state().min(self.inner.ranges.state()).min(self.inner.owners.state())
+    }
+
+    /// Returns when a watch that was started has ended, that of pods included.
+    pub async fn stopped(&self) {
+        let inner = &self.inner;
+        tokio::select! {
+            () = inner.autoscalers.stopped() => {}
+            () = inner.ranges.stopped() => {}
+            () = inner.owners.stopped() => {}
+            () = inner.pods.stopped() => {}
+        }
+    }
+
+    /// The watches that fail, by what they watch, without pods.
+    pub fn failures(&self) -> Vec<(&'static str, Failure)> {
+        let all = [
+            ("VerticalPodAutoscalers", self.inner.autoscalers.failure()),
+            ("LimitRanges", self.inner.ranges.failure()),
+            ("controllers of pods", self.inner.owners.failure()),
+        ];
+        all.into_iter().filter_map(|(what, failure)| Some((what, failure?))).collect()
+    }
+
+    /// Ends every watch as a panic in it would.
+    #[doc(hidden)]
+    pub fn abort_watches(&self) {
+        self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
     }
 
     /// The autoscalers.

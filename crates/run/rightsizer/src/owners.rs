@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use futures::future::join_all;
+use futures::FutureExt as _;
+use futures::future::{join_all, select_all};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
@@ -12,7 +13,7 @@ use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
 use kube::{Api, Client};
 use pillion_api::names;
-use pillion_informer::{Cache, State, controller_of};
+use pillion_informer::{Cache, Failure, State, controller_of};
 use pillion_rightsize::Owner;
 use serde_json::Value;
 
@@ -72,10 +73,9 @@ impl Default for Owners {
 impl Owners {
     /// Watches, until dropped.
     pub(crate) async fn run(self, client: Client) {
-        let watches = self
-            .kinds
-            .iter()
-            .map(|(kind, cache)| cache.clone().run(Api::all_with(client.clone(), kind), watcher::Config::default()));
+        let watches = self.kinds.iter().map(|(kind, cache)| {
+            cache.clone().run(Api::all_with(cache.client(&client), kind), watcher::Config::default())
+        });
         join_all(watches).await;
     }
 
@@ -87,6 +87,16 @@ impl Owners {
 
     pub(crate) fn state(&self) -> State {
         self.kinds.iter().map(|(_, cache)| cache.state()).min().unwrap_or(State::Synced)
+    }
+
+    /// Returns when a watch has ended.
+    pub(crate) async fn stopped(&self) {
+        select_all(self.kinds.iter().map(|(_, cache)| cache.stopped().boxed())).await;
+    }
+
+    /// The watch that has failed for the longest time.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.kinds.iter().filter_map(|(_, cache)| cache.failure()).min_by_key(|failure| failure.since)
     }
 
     /// The controllers above and including `owner`, lowest first; as far as they are known.

@@ -35,6 +35,9 @@ pub enum PeerPart {
 }
 
 impl PeerPart {
+    /// All of them.
+    pub const ALL: [PeerPart; 3] = [PeerPart::Recommender, PeerPart::Updater, PeerPart::Admission];
+
     /// What its manifests and its chart name the Deployment.
     pub fn deployment(self) -> &'static str {
         match self {
@@ -109,18 +112,23 @@ impl Peer {
 
     /// Why our part must not act while it stands so, and what to do about it.
     pub fn obstacle(self, may_take_over: bool) -> Option<String> {
+        self.obstacle_and_remedy(may_take_over).map(|(obstacle, remedy)| format!("{obstacle}; {remedy}"))
+    }
+
+    /// The same, apart.
+    pub fn obstacle_and_remedy(self, may_take_over: bool) -> Option<(String, String)> {
         let name = self.part.deployment();
+        let upstream = format!("{name} of the VerticalPodAutoscaler project");
         let stop = format!("kubectl --namespace={NAMESPACE} scale deployment {name} --replicas=0");
         match (self.standing, may_take_over) {
             (Standing::Absent, _) | (Standing::Stopped, true) => None,
-            (Standing::Serving, false) => Some(format!(
-                "{name} of the VerticalPodAutoscaler project runs; stop it (`{stop}`), then start with --take-over=vpa"
-            )),
-            (Standing::Serving, true) => {
-                Some(format!("{name} of the VerticalPodAutoscaler project still runs; stop it: `{stop}`"))
+            (Standing::Serving, false) => {
+                Some((format!("{upstream} runs"), format!("stop it (`{stop}`), then start with --take-over=vpa")))
             }
-            (Standing::Stopped, false) => Some(format!(
-                "{name} of the VerticalPodAutoscaler project is installed, but does not run; delete it, or start with --take-over=vpa"
+            (Standing::Serving, true) => Some((format!("{upstream} still runs"), format!("stop it: `{stop}`"))),
+            (Standing::Stopped, false) => Some((
+                format!("{upstream} is installed, but does not run"),
+                "delete it, or start with --take-over=vpa".to_owned(),
             )),
         }
     }

@@ -74,7 +74,8 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, E
             }
             Ok(Command::Sidecar(Sidecar { run, work, policy, grace }))
         }
-        _ => Err(Error::Usage(format!("{} is no command", verb.display()))),
+        _ if verb.is_empty() => Err(Error::Usage("install, work or sidecar is missing".to_owned())),
+        _ => Err(Error::Usage(format!("{} is not understood", verb.display()))),
     }
 }
 
@@ -123,7 +124,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_the_usage() {
-        assert!(error(&[]).starts_with(" is no command; usage: pillion-wrap install FOLDER"));
+        assert!(error(&[]).starts_with("install, work or sidecar is missing; usage: pillion-wrap install FOLDER"));
+        assert!(error(&["wrok"]).starts_with("wrok is not understood; usage:"));
         assert!(error(&["work", "--nmae=a"]).starts_with("--nmae=a is not understood"));
         assert!(error(&["work", "--name=a", "--state=/s", "--"]).contains("the command is missing"));
         assert!(

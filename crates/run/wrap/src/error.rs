@@ -26,7 +26,12 @@ pub enum Error {
         source: io::Error,
     },
     /// The system refuses something that it never should.
-    System(io::Error),
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
 }
 
 impl Error {
@@ -35,12 +40,16 @@ impl Error {
         move |source| Error::File { what, path, source }
     }
 
+    pub(crate) fn system<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Error {
+        move |source| Error::System { what, source: source.into() }
+    }
+
     /// The code that shells exit with for it.
     pub(crate) fn exit_code(&self) -> Option<u8> {
         match self {
             Error::Start { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(127),
             Error::Start { .. } => Some(126),
-            Error::Usage(_) | Error::File { .. } | Error::System(_) => None,
+            Error::Usage(_) | Error::File { .. } | Error::System { .. } => None,
         }
     }
 }
@@ -55,15 +64,9 @@ impl fmt::Display for Error {
             ),
             Error::File { what, path, source } => write!(f, "cannot {what} {}: {source}", path.display()),
             Error::Start { program, source } => write!(f, "cannot run {program}: {source}"),
-            Error::System(source) => write!(f, "the system refuses: {source}"),
+            Error::System { what, source } => write!(f, "cannot {what}: {source}"),
         }
     }
 }
 
 impl std::error::Error for Error {}
-
-impl From<nix::Error> for Error {
-    fn from(error: nix::Error) -> Error {
-        Error::System(error.into())
-    }
-}

@@ -19,7 +19,8 @@
 //! # Invariants
 //! - The child gets the signals, the standard streams and the environment that the container has; its exit code is the container's, 128 plus the
 //!   signal if one ended it.
-//! - Only a sidecar that was stopped because the work is done exits with 0 instead.
+//! - Only a sidecar that was stopped because the work is done exits with 0 instead. It gets TERM once, whoever sends it first.
+//! - A sidecar that had failed, and whose next attempt comes after the end of the work, repeats its error.
 //! - The death of a wrapper ends its child, and is noticed by the lock that it held: nothing has to be written by whoever dies.
 //! - Under `OnFailure` work is done only after a recorded exit with 0; under `Never` after any end.
 //! - Orphans are reaped.

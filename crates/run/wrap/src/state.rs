@@ -1,7 +1,7 @@
 //! How the wrappers of a pod tell each other how far they are: two files for each container that does work.
 //!
 //! `NAME.lock` is locked by its wrapper and is not empty from then on; the lock goes with the process, however it dies. `NAME.exit` holds the code
-//! of the last attempt, if its wrapper lived to write it.
+//! of the last attempt, if its wrapper lived to write it. `NAME.sidecar` is of a sidecar, which alone reads it: how its last attempt ended.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -28,7 +28,7 @@ pub(crate) fn begin(folder: &Path, name: &str) -> Result<Working, Error> {
     let path = folder.join(format!("{name}.lock"));
     let file = OpenOptions::new().create(true).append(true).open(&path).map_err(Error::file("write", &path))?;
     let mut lock = loop {
-        match Flock::lock(file.try_clone().map_err(Error::System)?, FlockArg::LockExclusive) {
+        match Flock::lock(file.try_clone().map_err(Error::system("copy a file descriptor"))?, FlockArg::LockExclusive) {
             Ok(lock) => break lock,
             Err((_, Errno::EINTR)) => {}
             Err((_, error)) => return Err(Error::file("lock", &path)(error.into())),
@@ -46,10 +46,44 @@ pub(crate) fn begin(folder: &Path, name: &str) -> Result<Working, Error> {
 impl Working {
     /// Records how the attempt ended, as a whole or not at all.
     pub(crate) fn ended(&self, code: u8) -> Result<(), Error> {
-        let new = self.exit.with_extension("exit.new");
-        fs::write(&new, code.to_string()).map_err(Error::file("write", &new))?;
-        fs::rename(&new, &self.exit).map_err(Error::file("write", &self.exit))
+        write_whole(&self.exit, code)
     }
+}
+
+/// How a sidecar ended last, for its next attempt.
+#[derive(Clone)]
+pub(crate) struct LastEnd(PathBuf);
+
+impl LastEnd {
+    /// What an attempt has ended with that could not say so.
+    const KILLED: u8 = 137;
+
+    pub(crate) fn new(folder: &Path, name: &str) -> LastEnd {
+        LastEnd(folder.join(format!("{name}.sidecar")))
+    }
+
+    /// The code of the last attempt; 0 if there was none.
+    pub(crate) fn code(&self) -> u8 {
+        fs::read_to_string(&self.0).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
+    }
+
+    /// Begins an attempt, which may be killed before it can write anything more.
+    pub(crate) fn begins(&self) -> Result<(), Error> {
+        self.ended(LastEnd::KILLED)
+    }
+
+    pub(crate) fn ended(&self, code: u8) -> Result<(), Error> {
+        write_whole(&self.0, code)
+    }
+}
+
+/// As a whole or not at all.
+fn write_whole(path: &Path, code: u8) -> Result<(), Error> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    fs::write(&new, code.to_string()).map_err(Error::file("write", &new))?;
+    fs::rename(&new, path).map_err(Error::file("write", path))
 }
 
 /// Work that somebody else does.

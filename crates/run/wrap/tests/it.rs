@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
@@ -89,15 +89,28 @@ fn signals_are_forwarded() {
 }
 
 #[test]
-fn orphans_are_reaped() {
+fn real_time_signals_are_forwarded_and_their_codes_reported() {
+    const REAL_TIME: i32 = 37;
     let state = tempfile::tempdir().unwrap();
-    // The inner shell leaves a process behind that ends at once. Whoever adopts it has to reap it, sooner or later.
-    let line = "sh -c 'sleep 0 & exec true'; left=yes; tries=0; while [ $left = yes ] && [ $tries -lt 200 ]; do \
-                left=no; tries=$((tries + 1)); for f in /proc/[0-9]*/stat; do \
-                if grep -q \"^[0-9]* ([a-z]*) Z $PPID \" $f 2>/dev/null; then left=yes; sleep 0.05; fi; done; done; echo left: $left";
+    let line = format!("trap 'exit 6' {REAL_TIME}; echo up; while :; do sleep 0.05; done");
+    let (mut child, _output) = started(&mut work(state.path(), &line));
+    let sent = Command::new("/bin/sh").args(["-c", &format!("kill -{REAL_TIME} {}", child.id())]).status().unwrap();
+    assert!(sent.success());
+    assert_eq!(child.wait().unwrap().code(), Some(6));
+    let ended = work(state.path(), &format!("kill -{REAL_TIME} $$")).status().unwrap();
+    assert_eq!(ended.code(), Some(128 + REAL_TIME));
+}
+
+#[test]
+fn orphans_are_adopted_and_reaped() {
+    let state = tempfile::tempdir().unwrap();
+    // The inner shell leaves a process behind. Whoever adopts it has to reap it.
+    let line = "orphan=$(sh -c 'sleep 3600 >/dev/null & echo $!'); \
+                if grep -q \"^$orphan (sleep) . $PPID \" /proc/$orphan/stat; then echo adopted; fi; kill $orphan; \
+                tries=0; while [ -e /proc/$orphan ] && [ $tries -lt 1000 ]; do tries=$((tries + 1)); sleep 0.05; done; \
+                if ! [ -e /proc/$orphan ]; then echo reaped; fi";
     let output = work(state.path(), line).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(text, "left: no\n");
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "adopted\nreaped\n");
 }
 
 #[test]
@@ -176,8 +189,64 @@ fn a_sidecar_that_ends_early_passes_its_code_on() {
     assert_eq!(side.wait().unwrap().code(), Some(143));
     main.kill().unwrap();
     main.wait().unwrap();
-    // Work that is done needs no sidecar any more: one that is started again ends at once.
-    assert_eq!(sidecar(state.path(), "Never", 1, "exit 9").status().unwrap().code(), Some(0));
+}
+
+/// Says so when it gets TERM, and goes on.
+const STUBBORN: &str = "trap 'echo TERM' TERM; echo up; while :; do sleep 0.05; done";
+
+fn line_of(output: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    line
+}
+
+#[test]
+fn a_sidecar_of_a_deleted_pod_gets_one_term_and_keeps_its_code() {
+    let state = tempfile::tempdir().unwrap();
+    let (mut main, _main_output) = started(work(state.path(), "echo up; read line; exit 0").stdin(Stdio::piped()));
+    let (mut side, mut output) = started(&mut sidecar(state.path(), "Never", 1, STUBBORN));
+    signal(&side, Signal::SIGTERM);
+    assert_eq!(line_of(&mut output), "TERM\n");
+    tell(&mut main, "0");
+    main.wait().unwrap();
+    assert_eq!(side.wait().unwrap().code(), Some(137));
+    assert_eq!(line_of(&mut output), "", "a second TERM");
+}
+
+#[test]
+fn a_deletion_while_a_sidecar_ends_is_no_second_term() {
+    let state = tempfile::tempdir().unwrap();
+    let (mut main, _main_output) = started(work(state.path(), "echo up; read line; exit 0").stdin(Stdio::piped()));
+    let (mut side, mut output) = started(&mut sidecar(state.path(), "Never", 1, STUBBORN));
+    tell(&mut main, "0");
+    main.wait().unwrap();
+    assert_eq!(line_of(&mut output), "TERM\n");
+    signal(&side, Signal::SIGTERM);
+    assert_eq!(side.wait().unwrap().code(), Some(0));
+    assert_eq!(line_of(&mut output), "", "a second TERM");
+}
+
+#[test]
+fn a_sidecar_that_is_started_again_after_the_work_ends_as_it_ended_last() {
+    // What its attempt before the end of the work did, and what the one after it exits with.
+    for (before, code) in [("exit 0", 0), ("exit 3", 3), ("kill -KILL $PPID; sleep 3600", 137)] {
+        let state = tempfile::tempdir().unwrap();
+        let (mut main, _main_output) = started(work(state.path(), "echo up; read line; exit 0").stdin(Stdio::piped()));
+        sidecar(state.path(), "OnFailure", 1, before).status().unwrap();
+        tell(&mut main, "0");
+        main.wait().unwrap();
+        assert_eq!(sidecar(state.path(), "OnFailure", 1, "exit 9").status().unwrap().code(), Some(code), "{before}");
+    }
+    // One that was killed after the work was done had not failed before.
+    let state = tempfile::tempdir().unwrap();
+    let (mut main, _main_output) = started(work(state.path(), "echo up; read line; exit 0").stdin(Stdio::piped()));
+    let (mut side, mut output) = started(&mut sidecar(state.path(), "OnFailure", 3600, STUBBORN));
+    tell(&mut main, "0");
+    main.wait().unwrap();
+    assert_eq!(line_of(&mut output), "TERM\n");
+    signal(&side, Signal::SIGKILL);
+    side.wait().unwrap();
+    assert_eq!(sidecar(state.path(), "OnFailure", 1, "exit 9").status().unwrap().code(), Some(0));
 }
 
 #[test]

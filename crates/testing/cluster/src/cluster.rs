@@ -186,10 +186,10 @@ pub fn down() -> anyhow::Result<bool> {
     let supervisor = State::read(&folder).ok().flatten().map(|state| state.supervisor);
     let signal = |signal| supervisor.inspect(|supervisor| supervisor.signal(signal));
     signal(Signal::SIGTERM);
-    let mut lock = Lock::take(PATIENCE)?;
+    let mut lock = Lock::acquire(PATIENCE)?;
     if lock.is_none() {
         signal(Signal::SIGKILL);
-        lock = Lock::take(PATIENCE)?;
+        lock = Lock::acquire(PATIENCE)?;
     }
     let lock = lock.context("the supervisor of the cluster does not end")?;
     cleanup::after_a_crash(&folder, &lock)?;
@@ -201,7 +201,7 @@ pub fn down() -> anyhow::Result<bool> {
 fn wait_for_another_to_end(folder: &Folder) -> anyhow::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     let lock = loop {
-        if let Some(lock) = Lock::take(Duration::from_millis(100))? {
+        if let Some(lock) = Lock::acquire(Duration::from_millis(100))? {
             break lock;
         }
         if State::read(folder)?.is_some_and(|state| state.phase == Phase::Ready) {

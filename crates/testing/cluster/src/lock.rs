@@ -15,11 +15,11 @@ pub(crate) struct Lock(#[expect(dead_code, reason = "the open socket is the lock
 
 impl Lock {
     /// The lock of this machine, or `None` when somebody else has it after `patience`.
-    pub(crate) fn take(patience: Duration) -> io::Result<Option<Self>> {
-        Self::take_named("pillion-cluster", patience)
+    pub(crate) fn acquire(patience: Duration) -> io::Result<Option<Self>> {
+        Self::acquire_named("pillion-cluster", patience)
     }
 
-    fn take_named(name: &str, patience: Duration) -> io::Result<Option<Self>> {
+    fn acquire_named(name: &str, patience: Duration) -> io::Result<Option<Self>> {
         let address = SocketAddr::from_abstract_name(name)?;
         let deadline = Instant::now() + patience;
         loop {
@@ -40,7 +40,7 @@ mod tests {
     #[test]
     fn the_lock_is_free_again_when_its_holder_is_gone() {
         let name = format!("pillion-lock-test-{}", std::process::id());
-        let take = || Lock::take_named(&name, Duration::ZERO).unwrap();
+        let take = || Lock::acquire_named(&name, Duration::ZERO).unwrap();
         let held = take();
         assert!(held.is_some());
         assert!(take().is_none());

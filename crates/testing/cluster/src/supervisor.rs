@@ -108,7 +108,7 @@ fn supervise() -> anyhow::Result<()> {
     setsid().context("cannot leave the session")?;
     let end_asked = signalled(&[SIGTERM, SIGINT])?;
     let child_ended = signalled(&[SIGCHLD])?;
-    let Some(lock) = Lock::take(Duration::ZERO)? else {
+    let Some(lock) = Lock::acquire(Duration::ZERO)? else {
         bail!("another cluster is up on this machine");
     };
     let folder = Folder::at(plan.folder.clone())?;

@@ -1,3 +1,9 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::IntoResponse as _;
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{DeleteParams, PostParams};
@@ -259,4 +265,37 @@ async fn a_watch_that_panics_or_is_dropped_is_stopped_until_it_runs_again() {
     maps.delete("bad", &DeleteParams::default()).await.unwrap();
     run();
     cache.synced().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_refused_is_visible_until_it_is_accepted_again() {
+    let server = ApiServer::new(Config::in_memory());
+    server.bootstrap().await.unwrap();
+    let is_refused = Arc::new(AtomicBool::new(false));
+    let refuse = {
+        let is_refused = Arc::clone(&is_refused);
+        move |request: Request, next: Next| {
+            let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+            let is_refused = is_watch && is_refused.load(Ordering::Relaxed);
+            async move { if is_refused { StatusCode::FORBIDDEN.into_response() } else { next.run(request).await } }
+        }
+    };
+    let client = Client::new(server.router().layer(axum::middleware::from_fn(refuse)), "default");
+    let cache: Cache<ConfigMap> = Cache::new();
+    let maps = Api::all(cache.client(&client));
+    let running = tokio::spawn(cache.clone().run(maps, watcher::Config::default()));
+    cache.synced().await;
+    // The API server ends a watch after five minutes.
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(cache.failure(), None);
+    is_refused.store(true, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let failure = cache.failure().unwrap();
+    assert!(failure.since.elapsed() > Duration::from_mins(3), "{failure:?}");
+    assert_eq!(cache.state(), State::Synced);
+    // Nothing changes, and all the same it is known that the watch works.
+    is_refused.store(false, Ordering::Relaxed);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(cache.failure(), None);
+    running.abort();
 }

@@ -22,7 +22,7 @@ pub struct HotUpdate {
     pub config_map: Option<String>,
     /// A directory: a file `*.json` that appears in it asks for an update.
     pub drop_dir: Option<String>,
-    /// Whether archives (`.tar`, `.tar.gz`, `.tgz`) are unpacked into a directory.
+    /// Whether archives (`.tar`, `.tar.gz`, `.tgz`, `.zip`) are unpacked into a directory.
     pub unpack: bool,
     /// No larger file is fetched.
     pub max_bytes: u64,
@@ -34,7 +34,7 @@ pub struct HotUpdate {
     pub reload_timeout: Duration,
     /// The mode of files; directories get the matching execute bits.
     pub file_mode: u32,
-    /// Headers of downloads, such as credentials of a registry; sent to allowed hosts only.
+    /// Headers of downloads, such as credentials of a registry; sent to the host of the URL only.
     pub headers: Vec<(String, Credential)>,
 }
 

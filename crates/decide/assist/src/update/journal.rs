@@ -16,6 +16,12 @@ pub struct Journal {
     pub sha256: Option<String>,
     /// The size that was asked for.
     pub size: Option<u64>,
+    /// The SHA-256 of what was fetched. Known once it is staged.
+    #[serde(default)]
+    pub fetched_sha256: Option<String>,
+    /// The size of what was fetched.
+    #[serde(default)]
+    pub fetched_size: Option<u64>,
     /// The digest of what is about to be put in place: a file's SHA-256, or that of a directory's listing. Known once it is staged.
     pub new: Option<String>,
     /// The digest of what was there before; `None` if nothing was.
@@ -78,6 +84,8 @@ mod tests {
             file: "x".into(),
             sha256: None,
             size: None,
+            fetched_sha256: None,
+            fetched_size: None,
             new: new.map(str::to_owned),
             old: Some("old".into()),
             staged: None,

@@ -27,7 +27,7 @@ pub struct Trigger {
 pub enum Source {
     /// By GET.
     Http(Url),
-    /// The first layer of an artifact in a registry: `oci://HOST/REPOSITORY:TAG` or `@sha256:…`.
+    /// The one layer of an artifact in a registry: `oci://HOST/REPOSITORY:TAG` or `@sha256:…`.
     Oci {
         /// The registry; its path is empty.
         registry: Url,

@@ -1,7 +1,9 @@
+use std::collections::BTreeMap;
+
 use pillion_api::names;
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::{SidecarSet, revision};
-use pillion_inject::Catalog;
+use pillion_inject::{Catalog, Namespace};
 use pillion_note::Draw;
 use pillion_testkit::{mk_container, mk_pod, mk_set};
 use serde_json::{Value, json};
@@ -96,9 +98,8 @@ fn partial_follows_the_selector_the_partition_and_the_draw() {
 
 #[test]
 fn quota_gives_the_pinned_revision_while_a_place_is_free() {
-    let quota = |granted: Option<bool>, partition: Value| {
-        let (set, stored) =
-            rolling(json!({"injectStrategy": {"revision": "REVISION"}, "updateStrategy": {"partition": partition}}));
+    let quota_of = |granted: Option<bool>, strategy: Value| {
+        let (set, stored) = rolling(json!({"injectStrategy": {"revision": "REVISION"}, "updateStrategy": strategy}));
         let quota = granted.map(|granted| ("s".to_owned(), granted)).into_iter().collect();
         let catalog = Catalog::new([set], &[stored]).unwrap();
         let pod = mk_pod("p", json!({"app": "a"}), [mk_container("app")]);
@@ -108,8 +109,30 @@ fn quota_gives_the_pinned_revision_while_a_place_is_free() {
         assert_eq!(has_place, granted.is_some(), "a pod that was counted carries its id");
         container(&pod, "c")["image"].as_str().unwrap().to_owned()
     };
+    let quota = |granted: Option<bool>, partition: Value| quota_of(granted, json!({"partition": partition}));
     assert_eq!(quota(Some(true), json!(1)), "old");
     assert_eq!(quota(Some(false), json!(1)), "new");
     assert_eq!(quota(None, json!(1)), "old");
     assert_eq!(quota(None, json!(0)), "new");
+    // These pods ask for no place.
+    assert_eq!(quota_of(None, json!({"partition": 0, "paused": true})), "old");
+    let selector = |value: &str| json!({"partition": 0, "selector": {"matchLabels": {"app": value}}});
+    assert_eq!(quota_of(None, selector("b")), "old", "the update does not select the pod");
+    assert_eq!(quota_of(Some(false), selector("a")), "new");
+}
+
+#[test]
+fn a_pod_that_gets_the_pinned_revision_anyway_asks_for_no_place() {
+    for (strategy, asks) in [
+        (json!({"partition": 1}), true),
+        (json!({"partition": 1, "paused": true}), false),
+        (json!({"partition": 1, "selector": {"matchLabels": {"app": "a"}}}), true),
+        (json!({"partition": 1, "selector": {"matchLabels": {"app": "b"}}}), false),
+    ] {
+        let (set, stored) = rolling(json!({"injectStrategy": {"revision": "REVISION"}, "updateStrategy": strategy}));
+        let catalog = Catalog::new([set], &[stored]).unwrap();
+        let pod = mk_pod("p", json!({"app": "a"}), [mk_container("app")]);
+        let quotas = pillion_inject::quotas(&pod, &Namespace::new("default", BTreeMap::new()), &catalog);
+        assert_eq!(!quotas.is_empty(), asks, "{strategy}");
+    }
 }

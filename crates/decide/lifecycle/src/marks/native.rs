@@ -33,21 +33,24 @@ pub(super) fn make(draft: &mut Draft<'_>, mark: &Mark) -> ContainerKey {
 /// The work starts only when the startup probe of a native sidecar has succeeded. One that asks a container that starts later would wait for ever:
 /// it becomes a readiness probe.
 fn open_gate(sidecar: &mut Object, mark: &Mark, draft: &mut Draft<'_>) {
-    let Some(probe) = sidecar.get("startupProbe").cloned() else { return };
+    let Some(probe) = sidecar.get("startupProbe").filter(|probe| !probe.is_null()).cloned() else { return };
     let name = Container(sidecar).name().to_owned();
     let other = others_port(&probe, &name, sidecar, draft);
     let message = match other {
         Some((port, other)) => {
             sidecar.shift_remove("startupProbe");
-            if !sidecar.contains_key("readinessProbe") {
+            let now = if sidecar.get("readinessProbe").is_none_or(Value::is_null) {
                 let mut probe = probe;
                 if let Some(probe) = probe.as_object_mut() {
                     probe.shift_remove(STARTUP_ONLY);
                 }
                 sidecar.insert("readinessProbe".to_owned(), probe);
-            }
+                "it is a readiness probe now"
+            } else {
+                "it is removed, and the readiness probe that the container has stays"
+            };
             format!(
-                "its startup probe asks port {port} of container {other:?}, which starts after a native sidecar: it is a readiness probe now"
+                "its startup probe asks port {port} of container {other:?}, which starts after a native sidecar: {now}"
             )
         }
         None => {

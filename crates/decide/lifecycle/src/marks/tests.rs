@@ -20,6 +20,20 @@ fn admitted(pod: Value, means: &Means) -> (Value, Vec<String>) {
     (draft.to_value(), warnings)
 }
 
+/// The pod and all that is said of it, with marks of SidecarSets: the container, the mode, whether its error fails the pod.
+fn admitted_with(pod: Value, sets: &[(&str, Option<SidecarMode>, bool)], means: &Means) -> (Value, Vec<String>) {
+    let pod = Pod::new(pod).unwrap();
+    let mut draft = Draft::new(&pod);
+    let marks = sets.iter().map(|(name, mode, fail_pod)| {
+        let mut containers = draft.containers(ContainerList::Containers);
+        let (key, _) = containers.find(|(_, container)| container.name() == *name).unwrap();
+        Mark { key, source: Source::SidecarSet("mesh".to_owned()), mode: mode.clone(), fail_pod: *fail_pod }
+    });
+    let marks = marks.collect();
+    apply(&mut draft, marks, gates(ON), means).unwrap();
+    (draft.to_value(), draft.notes().iter().map(ToString::to_string).collect())
+}
+
 fn refused(pod: Value) -> String {
     let pod = Pod::new(pod).unwrap();
     apply(&mut Draft::new(&pod), Vec::new(), gates(ON), &Means::default()).unwrap_err().to_string()
@@ -71,6 +85,15 @@ fn a_startup_probe_of_a_container_that_starts_later_does_not_hold_the_work_back(
     let (pod, warnings) = with_probe(json!({"tcpSocket": {"port": 9000}}));
     assert_eq!(pod["spec"]["initContainers"][1]["startupProbe"], json!({"tcpSocket": {"port": 9000}}));
     assert!(warnings[0].contains("start only when its startup probe has succeeded"), "{warnings:?}");
+
+    let mut pod = job(json!({"pillion.dev/sidecars": "web"}));
+    pod["spec"]["containers"][0]["startupProbe"] = json!({"tcpSocket": {"port": 8080}});
+    pod["spec"]["containers"][0]["readinessProbe"] = json!({"exec": {"command": ["/ready"]}});
+    let (pod, warnings) = admitted(pod, &Means::default());
+    let web = &pod["spec"]["initContainers"][1];
+    assert_eq!((web.get("startupProbe"), &web["readinessProbe"]["exec"]["command"]), (None, &json!(["/ready"])));
+    let removed = "it is removed, and the readiness probe that the container has stays";
+    assert!(warnings[0].ends_with(removed), "{warnings:?}");
 }
 
 #[test]
@@ -92,9 +115,78 @@ fn marks_without_effect_are_named_in_a_warning_and_leave_the_pod_as_it_is() {
 }
 
 #[test]
+fn marks_do_nothing_under_always_in_every_mode() {
+    for mode in ["Native", "Strict", "field", "Kruise"] {
+        let mut pod = job(json!({}));
+        pod["spec"]["restartPolicy"] = json!("Always");
+        for container in pod["spec"]["containers"].as_array_mut().unwrap() {
+            container["command"] = json!(["/run"]);
+        }
+        match mode {
+            "field" => pod["spec"]["containers"][0]["sidecar"] = json!(true),
+            "Kruise" => {
+                pod["spec"]["containers"][0]["env"] = json!([{"name": names::KRUISE_TERMINATE, "value": "true"}]);
+            }
+            mode => {
+                pod["metadata"]["annotations"] =
+                    json!({"pillion.dev/sidecars": "web", "pillion.dev/sidecar-mode": mode});
+            }
+        }
+        let means = Means { field: mode == "field", wrap_image: Some("pillion:1".to_owned()) };
+        let (after, warnings) = admitted(pod.clone(), &means);
+        assert_eq!(after, pod, "{mode}");
+        assert!(warnings[0].contains("has no effect in a pod with restartPolicy Always"), "{mode}: {warnings:?}");
+        assert_eq!(record_of_kruise(&pod), None, "{mode}");
+    }
+}
+
+#[test]
+fn of_two_marks_that_disagree_the_pods_own_wins_and_the_other_is_named() {
+    let pod = job(json!({"pillion.dev/sidecars": "web", "pillion.dev/sidecar-mode": "Native"}));
+    let (pod, notes) = admitted_with(pod, &[("web", Some(SidecarMode::Strict), false)], &Means::default());
+    assert_eq!(names_in(&pod, "initContainers"), ["setup", "web"]);
+    let expected = "is marked by the annotation pillion.dev/sidecars with the mode Native, which wins over the mode Strict of this SidecarSet";
+    assert!(notes.iter().any(|note| note.ends_with(expected)), "{notes:?}");
+    // The annotation comes before Kruise's variable, which alone would leave the end to the manager.
+    let mut both = job(json!({"pillion.dev/sidecars": "web"}));
+    both["spec"]["containers"][0]["env"] = json!([{"name": names::KRUISE_TERMINATE, "value": "true"}]);
+    assert_eq!(names_in(&admitted(both, &Means::default()).0, "initContainers"), ["setup", "web"]);
+}
+
+#[test]
+fn of_each_native_sidecar_it_is_said_whether_its_error_fails_the_pod() {
+    let sets = [("web", None, true), ("log", None, false)];
+    let (pod, notes) = admitted_with(job(json!({})), &sets, &Means::default());
+    assert_eq!(
+        pod["metadata"]["annotations"][names::SIDECAR_RECORD],
+        r#"{"method":"Native","sidecars":["web","log"],"failPod":["web"]}"#
+    );
+    let of = |name: &str| notes.iter().find(|note| note.contains(name)).unwrap();
+    assert!(of("web").ends_with("an error of it before the end of the work fails the pod"), "{notes:?}");
+    assert!(of("log").ends_with("an error of it does not fail the pod"), "{notes:?}");
+}
+
+#[test]
+fn a_record_that_the_pod_came_with_counts_for_nothing() {
+    let forged = r#"{"method":"Native","sidecars":["log"],"failPod":["main"]}"#;
+    let annotations =
+        json!({"pillion.dev/sidecars": "web", "pillion.dev/sidecar-mode": "Strict", names::SIDECAR_RECORD: forged});
+    let (pod, _) = admitted_with(job(annotations), &[("log", Some(SidecarMode::Native), false)], &Means::default());
+    assert_eq!(pod["metadata"]["annotations"][names::SIDECAR_RECORD], r#"{"method":"Phase","sidecars":["web"]}"#);
+}
+
+#[test]
 fn marks_that_cannot_be_meant_are_refused() {
     let all = refused(job(json!({"pillion.dev/sidecars": "web,main,log"})));
-    assert!(all.starts_with("spec.containers: every container is marked as a sidecar"), "{all}");
+    assert_eq!(
+        all,
+        r#"spec.containers: every container is marked as a sidecar, and at least one must do the pod's work: remove "web" from the annotation pillion.dev/sidecars, for example"#
+    );
+    let mut by_field = job(json!({}));
+    for container in by_field["spec"]["containers"].as_array_mut().unwrap() {
+        container["sidecar"] = json!(true);
+    }
+    assert!(refused(by_field).ends_with(r#"remove the field sidecar from "web", for example"#));
     let init = refused(job(json!({"pillion.dev/sidecars": "setup"})));
     assert!(init.starts_with(r#"metadata.annotations[pillion.dev/sidecars]: "setup" is an init container"#), "{init}");
     let mode = refused(job(json!({"pillion.dev/sidecars": "web", "pillion.dev/sidecar-mode": "strict"})));
@@ -184,6 +276,59 @@ fn strict_wraps_all_commands_where_they_are_known() {
         assert_eq!(names_in(&pod, "containers"), ["web", "main", "log"]);
         assert_eq!(names_in(&pod, "initContainers"), ["setup"]);
     }
+}
+
+#[test]
+fn the_init_container_that_copies_the_wrapper_is_admitted_where_pod_security_is_restricted() {
+    let wrapped = |security: Value, grace: i64| {
+        let mut pod = job(json!({"pillion.dev/sidecars": "web", "pillion.dev/sidecar-mode": "Strict"}));
+        pod["spec"]["securityContext"] = security;
+        pod["spec"]["terminationGracePeriodSeconds"] = json!(grace);
+        for container in pod["spec"]["containers"].as_array_mut().unwrap() {
+            container["command"] = json!(["/run"]);
+        }
+        admitted(pod, &Means { field: false, wrap_image: Some("pillion:1".to_owned()) }).0
+    };
+    let pod = wrapped(json!({}), 0);
+    assert_eq!(
+        pod["spec"]["initContainers"][1]["securityContext"],
+        json!({
+            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"},
+        })
+    );
+    // A kubelet gives every process two seconds after TERM.
+    assert_eq!(pod["spec"]["containers"][0]["command"][2], "--grace=2");
+    // It would not start as root.
+    let pod = wrapped(json!({"runAsUser": 0}), 30);
+    assert_eq!(pod["spec"]["initContainers"][1]["securityContext"]["runAsUser"], 65532);
+}
+
+#[test]
+fn kruises_variables_are_read_as_kruise_reads_them() {
+    let with = |variables: Value| {
+        let mut pod = job(json!({"pillion.dev/sidecar-mode": "Strict"}));
+        for container in pod["spec"]["containers"].as_array_mut().unwrap() {
+            container["command"] = json!(["/run"]);
+        }
+        pod["spec"]["containers"][0]["env"] = variables;
+        let by_manager = record_of_kruise(&pod).map(|record| record.to_string());
+        let (pod, _) = admitted(pod, &Means { field: false, wrap_image: Some("pillion:1".to_owned()) });
+        let by_admission = pod["metadata"]["annotations"].get(names::SIDECAR_RECORD).cloned();
+        (by_manager, by_admission.map(|record| record.as_str().unwrap().to_owned()))
+    };
+    let by_phase = r#"{"method":"Phase","sidecars":["web"]}"#.to_owned();
+    let wrapped = r#"{"method":"Wrap","sidecars":["web"]}"#.to_owned();
+    let image = json!({"name": names::KRUISE_TERMINATE_WITH_IMAGE, "value": "exit:1"});
+    assert_eq!(with(json!([image])), (Some(by_phase), Some(wrapped)));
+    let secret = json!({"name": names::KRUISE_TERMINATE, "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}});
+    assert_eq!(with(json!([secret])), (None, None), "only literal values count");
+    // Where errors are to be ignored the kubelet must not compute the phase, so that the commands are not wrapped.
+    let ignoring = r#"{"method":"Phase","sidecars":["web"],"ignoreErrors":["web"]}"#.to_owned();
+    let variables = json!([
+        {"name": names::KRUISE_TERMINATE, "value": "true"}, {"name": names::KRUISE_IGNORE_EXIT_CODE, "value": "true"}
+    ]);
+    assert_eq!(with(variables), (Some(ignoring.clone()), Some(ignoring)));
 }
 
 #[test]

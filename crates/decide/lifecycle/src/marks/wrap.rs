@@ -1,10 +1,11 @@
 //! Marked containers under `pillion-wrap`: every command of the pod is run by it, and it tells the sidecars when the work is done.
 
+use pillion_api::names;
 use pillion_api::pod::{Object, name_of};
 use pillion_note::{ContainerKey, ContainerList, Draft, Position};
 use serde_json::{Value, json};
 
-use super::{Mark, Means, name_in, names_of};
+use super::{Mark, Means, ignores_errors, name_in, names_of};
 
 /// The init container that copies the wrapper, and the volume that it copies it to.
 const NAME: &str = "pillion-wrap";
@@ -14,8 +15,13 @@ const FOLDER: &str = "/pillion-wrap";
 const PROGRAM: &str = "/pillion-wrap/pillion-wrap";
 /// The volume in which the wrappers tell each other how far they are.
 const STATE: &str = "pillion-wrap-state";
+/// No kubelet gives a container less, in seconds.
+const MINIMUM_GRACE: i64 = crate::termination::MINIMUM;
 /// Where that is.
 const STATE_FOLDER: &str = "/pillion-wrap-state";
+
+/// The user of the image.
+const USER: i64 = 65532;
 
 /// Why the commands cannot be wrapped; `None` if they can.
 pub(super) fn obstacle(draft: &Draft<'_>, marks: &[Mark], means: &Means) -> Option<String> {
@@ -36,6 +42,10 @@ pub(super) fn obstacle(draft: &Draft<'_>, marks: &[Mark], means: &Means) -> Opti
                 container.name()
             ));
         }
+        if is_marked && ignores_errors(container) {
+            let (name, variable) = (container.name(), names::KRUISE_IGNORE_EXIT_CODE);
+            return Some(format!("the errors of container {name:?} are to be ignored ({variable})"));
+        }
     }
     None
 }
@@ -49,7 +59,7 @@ pub(super) fn make(draft: &mut Draft<'_>, marks: &[Mark], native: &[Mark], polic
         .filter(|key| !is_one_of(marks, **key) && !is_one_of(native, **key))
         .map(|key| name_in(draft, *key))
         .collect();
-    let grace = draft.field("terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(30).max(0);
+    let grace = draft.field("terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(30).max(MINIMUM_GRACE);
     for key in containers {
         let name = name_in(draft, key);
         let mut command = vec![json!(PROGRAM)];
@@ -65,7 +75,9 @@ pub(super) fn make(draft: &mut Draft<'_>, marks: &[Mark], native: &[Mark], polic
         }
     }
     if !names_of(draft, ContainerList::InitContainers).iter().any(|name| name == NAME) {
-        draft.insert(ContainerList::InitContainers, Position::Last, installer(image));
+        let is_roots_pod =
+            draft.field("securityContext").and_then(|context| context.get("runAsUser")) == Some(&json!(0));
+        draft.insert(ContainerList::InitContainers, Position::Last, installer(image, is_roots_pod));
     }
     for volume in [NAME, STATE] {
         if !draft.volumes().any(|known| name_of(known) == volume) {
@@ -92,15 +104,24 @@ fn wrap(container: &mut Object, mut wrapper: Vec<Value>) {
     }
 }
 
-/// Copies the wrapper to where the others find it. Requests equal limits, so that the pod's class of service stays what it is.
-fn installer(image: &str) -> Object {
+/// Copies the wrapper to where the others find it. Requests equal limits, so that the pod's class of service stays what it is, and it is as
+/// harmless as the Pod Security Standard `restricted` wants it, whatever the pod says of its other containers.
+fn installer(image: &str, is_roots_pod: bool) -> Object {
     let resources = json!({"cpu": "50m", "memory": "16Mi"});
+    let mut security = json!({
+        "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+        "runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"},
+    });
+    // Elsewhere the image's own user, or the one that the pod or the cluster says, is not root.
+    if is_roots_pod {
+        security["runAsUser"] = json!(USER);
+    }
     object(json!({
         "name": NAME,
         "image": image,
         "command": ["/usr/bin/pillion-wrap", "install", FOLDER],
         "resources": {"limits": resources, "requests": resources},
-        "securityContext": {"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}},
+        "securityContext": security,
         "volumeMounts": [{"name": NAME, "mountPath": FOLDER}],
     }))
 }

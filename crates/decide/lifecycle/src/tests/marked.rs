@@ -40,20 +40,28 @@ fn exited(code: i32, at: i64) -> ContainerFacts {
     facts
 }
 
-/// Its name, the pod's policy, the container's, whether it has a rule to restart after 42; whether 0, 1 and 42 are its end.
-type Restarts = (&'static str, &'static str, Option<&'static str>, bool, [bool; 3]);
+/// The rule of a container, if it has one: action, operator, exit code.
+type Rule = Option<(&'static str, &'static str, i32)>;
+
+/// Its name, the pod's policy, the container's, its rule; whether 0, 1 and 42 are its end.
+type Restarts = (&'static str, &'static str, Option<&'static str>, Rule, [bool; 3]);
+
+const RESTART_42: Rule = Some(("Restart", "In", 42));
 
 /// When the work is done, by the pod's restart policy, the container's own, and its rules.
-const RESTARTS: [Restarts; 9] = [
-    ("Never", "Never", None, false, [true, true, true]),
-    ("OnFailure", "OnFailure", None, false, [true, false, false]),
-    ("Always", "Always", None, false, [false, false, false]),
-    ("Never, and OnFailure of its own", "Never", Some("OnFailure"), false, [true, false, false]),
-    ("Never, and Always of its own", "Never", Some("Always"), false, [false, false, false]),
-    ("OnFailure, and Never of its own", "OnFailure", Some("Never"), false, [true, true, true]),
-    ("Always, and Never of its own", "Always", Some("Never"), false, [true, true, true]),
-    ("Never with a rule", "Never", Some("Never"), true, [true, true, false]),
-    ("Always, and Never of its own with a rule", "Always", Some("Never"), true, [true, true, false]),
+const RESTARTS: [Restarts; 12] = [
+    ("Never", "Never", None, None, [true, true, true]),
+    ("OnFailure", "OnFailure", None, None, [true, false, false]),
+    ("Always", "Always", None, None, [false, false, false]),
+    ("Never, and OnFailure of its own", "Never", Some("OnFailure"), None, [true, false, false]),
+    ("Never, and Always of its own", "Never", Some("Always"), None, [false, false, false]),
+    ("OnFailure, and Never of its own", "OnFailure", Some("Never"), None, [true, true, true]),
+    ("Always, and Never of its own", "Always", Some("Never"), None, [true, true, true]),
+    ("Never with a rule", "Never", Some("Never"), RESTART_42, [true, true, false]),
+    ("Always, and Never of its own with a rule", "Always", Some("Never"), RESTART_42, [true, true, false]),
+    ("OnFailure of its own with a rule", "Never", Some("OnFailure"), RESTART_42, [true, false, false]),
+    ("OnFailure with a rule", "OnFailure", Some("OnFailure"), Some(("Restart", "In", 0)), [false, false, false]),
+    ("Never with a rule of exceptions", "Never", Some("Never"), Some(("Restart", "NotIn", 0)), [true, false, false]),
 ];
 
 /// What a sidecar is doing when the work is done, and whether the pod fails by it.
@@ -67,6 +75,10 @@ fn sidecar_states() -> Vec<(&'static str, Option<ContainerFacts>, bool)> {
     };
     let mut lost = exited(137, 100);
     if let State::Exited { reason, .. } = &mut lost.current.as_mut().unwrap().state {
+        "ContainerStatusUnknown".clone_into(reason);
+    }
+    let mut lost_early = exited(137, 50);
+    if let State::Exited { reason, .. } = &mut lost_early.current.as_mut().unwrap().state {
         "ContainerStatusUnknown".clone_into(reason);
     }
     let mut crash_loop = exited(1, 50);
@@ -84,6 +96,7 @@ fn sidecar_states() -> Vec<(&'static str, Option<ContainerFacts>, bool)> {
         ("ended with 1 early", Some(exited(1, 50)), true),
         ("ended with 143 early", Some(exited(143, 50)), true),
         ("ended with 1 after the work", Some(exited(1, 101)), false),
+        ("lost by the node before the end of the work", Some(lost_early), true),
         ("lost by the node after the work", Some(lost), false),
     ]
 }
@@ -98,8 +111,8 @@ fn the_work_is_done_when_its_last_container_has_ended_for_good_and_then_the_side
                 if let Some(own) = own {
                     spec["containers"][0]["restartPolicy"] = json!(own);
                 }
-                if rule {
-                    let rule = json!({"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}});
+                if let Some((action, operator, value)) = rule {
+                    let rule = json!({"action": action, "exitCodes": {"operator": operator, "values": [value]}});
                     spec["containers"][0]["restartPolicyRules"] = json!([rule]);
                 }
                 let pod = pod(spec);
@@ -221,6 +234,82 @@ fn work_that_will_run_again_keeps_its_sidecars() {
         Simulation::new(spec("Always", &["side"]), [("main", vec![exits(10, 0)]), ("side", vec![serves()])]);
     forever.run_to(1000);
     assert!(!forever.log.iter().any(|line| line.contains("TERM")), "{:#?}", forever.log);
+}
+
+#[test]
+fn a_sidecars_own_policy_and_rules_say_whether_it_runs_again_before_the_end_of_the_work() {
+    let rule = json!([{"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}]);
+    // The pod's policy, the sidecar's, its rules; how often it was started, and the phase.
+    let rows = [
+        ("OnFailure", Some("Never"), None, 1, "Failed"),
+        ("Never", Some("Always"), None, 2, "Succeeded"),
+        ("Never", Some("Never"), Some(rule), 2, "Succeeded"),
+    ];
+    for (policy, own, rules, starts, expected) in rows {
+        let mut spec = spec(policy, &["side"]);
+        spec["containers"][1]["restartPolicy"] = json!(own);
+        spec["containers"][1]["restartPolicyRules"] = json!(rules);
+        let behaviours = [("main", vec![exits(40, 0)]), ("side", vec![exits(5, 1), ends_with(143)])];
+        let mut simulation = Simulation::new(spec, behaviours);
+        simulation.run_to(100);
+        let count = simulation.log.iter().filter(|line| line.contains("side starts")).count();
+        assert_eq!(count, starts, "{policy}, {own:?}: {:#?}", simulation.log);
+        assert!(simulation.phases.last().unwrap().ends_with(expected), "{policy}, {own:?}: {:?}", simulation.phases);
+        assert!(
+            !simulation.log.iter().skip_while(|line| !line.contains("main exits")).any(|line| line.contains("starts"))
+        );
+    }
+}
+
+#[test]
+fn an_order_to_stop_while_sidecars_end_gives_no_second_grace_period() {
+    let behaviours = [("main", vec![exits(10, 0)]), ("side", vec![stubborn()])];
+    let mut simulation = Simulation::new(spec("Never", &["side"]), behaviours);
+    simulation.run_to(25);
+    simulation.stop = Some(crate::StopOrder {
+        reason: "Evicted".to_owned(),
+        message: "The node was low on resource: memory.".to_owned(),
+        grace_period_seconds: None,
+        condition: None,
+    });
+    simulation.run_to(100);
+    let signals: Vec<&String> =
+        simulation.log.iter().filter(|line| line.contains("TERM") || line.contains("KILL")).collect();
+    assert_eq!(signals, ["10 side TERM, 30 s left", "40 side KILL"]);
+}
+
+#[test]
+fn an_ephemeral_container_holds_no_sidecar_back_and_ends_with_the_pod() {
+    let mut spec = spec("Never", &["side"]);
+    spec["ephemeralContainers"] = json!([{"name": "shell", "image": "i"}]);
+    let behaviours = [("main", vec![exits(10, 0)]), ("side", vec![ends_with(143)]), ("shell", vec![ends_with(143)])];
+    let mut simulation = Simulation::new(spec, behaviours);
+    simulation.run_to(100);
+    let signals: Vec<&String> = simulation.log.iter().filter(|line| line.contains("TERM")).collect();
+    assert_eq!(signals, ["10 side TERM, 30 s left", "10 shell TERM, 30 s left"]);
+    assert_eq!(simulation.phases.last().unwrap(), "10 Succeeded");
+}
+
+#[test]
+fn every_sidecar_has_two_seconds_after_term_however_short_the_grace_period_and_long_its_hook() {
+    for (grace, hook, expected) in [
+        (0, 0, ["10 side TERM, 2 s left", "12 side KILL"]),
+        (1, 0, ["10 side TERM, 2 s left", "12 side KILL"]),
+        (5, 100, ["15 side TERM, 2 s left", "17 side KILL"]),
+    ] {
+        let mut spec = spec("Never", &["side"]);
+        spec["terminationGracePeriodSeconds"] = json!(grace);
+        if hook > 0 {
+            spec["containers"][1]["lifecycle"] = json!({"preStop": {"exec": {}}});
+        }
+        let side = Behaviour { pre_stop: hook, ..stubborn() };
+        let mut simulation = Simulation::new(spec, [("main", vec![exits(10, 0)]), ("side", vec![side])]);
+        simulation.run_to(300);
+        let signals: Vec<&String> =
+            simulation.log.iter().filter(|line| line.contains("TERM") || line.contains("KILL")).collect();
+        assert_eq!(signals, expected, "grace period {grace}, hook {hook}");
+        assert!(simulation.phases.last().unwrap().ends_with("Succeeded"), "{:?}", simulation.phases);
+    }
 }
 
 #[test]

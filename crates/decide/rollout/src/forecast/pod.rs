@@ -98,6 +98,7 @@ fn record(
             container: container.name.clone(),
             image_id: container.image_id.clone().unwrap_or_else(|| texts.get("")),
             superseded: (!is_done).then(|| container.image.clone()),
+            restarts: Some(container.restarts),
         });
     }
 }

@@ -21,15 +21,22 @@ pub(crate) enum Kind {
     Native,
     Hot,
     HotNative,
+    /// A plain sidecar, and beside it one that is upgraded hot.
+    Mixed,
 }
 
-/// The spec of a set with one sidecar.
+/// The spec of a set with one sidecar, or with two of them.
 pub(crate) fn spec(kind: Kind, image: &str, strategy: Value) -> Value {
     let mut container = json!({"name": "proxy", "image": image});
     if matches!(kind, Kind::Hot | Kind::HotNative) {
         container["upgradeStrategy"] = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": EMPTY});
     }
     let mut spec = json!({"updateStrategy": strategy});
+    if kind == Kind::Mixed {
+        let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": EMPTY});
+        spec["containers"] = json!([container, {"name": "logs", "image": "logs:1", "upgradeStrategy": hot}]);
+        return spec;
+    }
     if matches!(kind, Kind::Native | Kind::HotNative) {
         container["restartPolicy"] = json!("Always");
         spec["initContainers"] = json!([container]);
@@ -47,6 +54,8 @@ pub(crate) struct Fleet {
     version: u64,
     /// Pods whose app is not ready, whatever their sidecars do.
     pub(crate) unready_apps: Vec<String>,
+    /// The end of the name of the ReplicaSet that creates the pods; without one they belong to no workload.
+    pub(crate) replica_set: Option<usize>,
     /// How many writes were made to pods.
     pub(crate) pod_writes: usize,
     /// What was read last, so that ten thousand rollouts take seconds: a set or a pod that is the same is not read again.
@@ -86,6 +95,7 @@ impl Fleet {
             now: Timestamp::from_second(1000).unwrap(),
             version: 1000,
             unready_apps: Vec::new(),
+            replica_set: None,
             pod_writes: 0,
             read: RefCell::default(),
             seen: HashMap::new(),
@@ -101,6 +111,11 @@ impl Fleet {
         let mut pod = mk_injected_pod(name, json!({"app": "web"}), [mk_container("app")], &[&self.set]).into_value();
         self.version += 1;
         pod["metadata"]["uid"] = json!(format!("{name}-{}", self.version));
+        if let Some(hash) = self.replica_set {
+            pod["metadata"]["labels"]["pod-template-hash"] = json!(hash.to_string());
+            let owner = json!({"kind": "ReplicaSet", "name": format!("web-{hash}"), "controller": true});
+            pod["metadata"]["ownerReferences"] = json!([owner]);
+        }
         self.pods.insert(name.to_owned(), pod);
     }
 
@@ -240,6 +255,10 @@ impl Fleet {
                 let image = container["image"].as_str().unwrap();
                 let runs = !image.contains("bad");
                 if runs {
+                    // A container that gets another image is restarted.
+                    if status["imageID"] != mk_image_id(image).as_str() {
+                        status["restartCount"] = json!(status["restartCount"].as_u64().unwrap_or_default() + 1);
+                    }
                     status["image"] = json!(format!("docker.io/library/{image}"));
                     status["imageID"] = json!(mk_image_id(image));
                 }

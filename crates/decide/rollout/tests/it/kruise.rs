@@ -218,6 +218,6 @@ fn what_is_written_on_a_pod_can_be_read_by_kruise() {
     fleet.set.metadata.annotations.as_mut().unwrap().insert(names::HASH.to_owned(), "h2".to_owned());
     fleet.round();
     insta::assert_snapshot!(fleet.annotation("web-000", names::HASH), @r#"{"mesh":{"updateTimestamp":"1970-01-01T00:16:40Z","hash":"h2","sidecarSetName":"mesh","sidecarList":["proxy"],"controllerRevision":"mesh-6547dc98d5"}}"#);
-    insta::assert_snapshot!(fleet.annotation("web-000", names::IN_PLACE_UPDATE_STATE), @r#"{"mesh":{"revision":"h2","updateTimestamp":"1970-01-01T00:16:40Z","lastContainerStatuses":{"proxy":{"imageID":"registry.test/envoy@sha256:envoy:1"}},"wasReady":true}}"#);
+    insta::assert_snapshot!(fleet.annotation("web-000", names::IN_PLACE_UPDATE_STATE), @r#"{"mesh":{"revision":"h2","updateTimestamp":"1970-01-01T00:16:40Z","lastContainerStatuses":{"proxy":{"imageID":"registry.test/envoy@sha256:envoy:1","restartCount":0}},"wasReady":true}}"#);
     insta::assert_snapshot!(fleet.pods["web-000"]["status"]["conditions"][1], @r#"{"type":"SidecarSetUpgradable","status":"True","lastProbeTime":null,"lastTransitionTime":"1970-01-01T00:16:40Z","reason":"AllSidecarsetUpgradable","message":"{\"mesh\":true}"}"#);
 }

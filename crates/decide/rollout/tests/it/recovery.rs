@@ -152,10 +152,35 @@ fn a_container_that_still_starts_with_the_image_before_is_not_taken_for_the_new_
 fn one_image_with_two_tags_is_updated_too() {
     let mut fleet = start(Kind::Cold);
     fleet.round();
+    let report = |fleet: &mut Fleet, image: &str, restarts: u32| {
+        let pod = fleet.pods.get_mut("web-000").unwrap();
+        pod["status"]["observedGeneration"] = pod["metadata"]["generation"].clone();
+        let proxy = pod["status"]["containerStatuses"].as_array_mut().unwrap();
+        let proxy = proxy.iter_mut().find(|it| it["name"] == "proxy").unwrap();
+        (proxy["image"], proxy["restartCount"]) = (json!(image), json!(restarts));
+        fleet.plan().status.updated_ready_pods
+    };
+    // containerd reports the first of an image's names, whichever was asked for.
+    for reported in ["docker.io/library/mesh:1", "docker.io/library/mesh:2"] {
+        assert_eq!(report(&mut fleet, reported, 0), Some(0), "the container of before still runs");
+        assert_eq!(report(&mut fleet, reported, 1), Some(1), "the image ID is the one before");
+    }
+}
+
+#[test]
+fn an_image_that_goes_back_before_the_kubelet_saw_the_new_one_is_done_without_a_restart() {
+    let mut fleet = start(Kind::Cold);
+    fleet.edit(|set| set["spec"]["updateStrategy"]["maxUnavailable"] = json!(4));
+    fleet.round();
+    // The container stopped being ready for another reason, so that the pod can be changed again.
     let statuses = fleet.pods.get_mut("web-000").unwrap()["status"]["containerStatuses"].as_array_mut().unwrap();
-    let proxy = statuses.iter_mut().find(|it| it["name"] == "proxy").unwrap();
-    proxy["image"] = json!("docker.io/library/mesh:2");
-    assert_eq!(fleet.plan().status.updated_ready_pods, Some(1), "the image ID is the one before");
+    statuses.iter_mut().find(|it| it["name"] == "proxy").unwrap()["ready"] = json!(false);
+    fleet.set_image("mesh:1");
+    fleet.round();
+    assert!(fleet.images("web-000").contains(&"proxy=mesh:1".to_owned()));
+    fleet.kubelet("web-000");
+    assert_eq!(fleet.pods["web-000"]["status"]["containerStatuses"][0]["restartCount"], 0);
+    assert_eq!(fleet.plan().status.updated_ready_pods, Some(1));
 }
 
 #[test]

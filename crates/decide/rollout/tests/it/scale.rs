@@ -73,7 +73,8 @@ fn each_of_a_hundred_thousand_pods_is_looked_at_once_and_takes_less_than_a_kilob
     });
     let new = mk_set("mesh", json!({"app": "web"}), spec(Kind::Cold, "envoy:2", strategy));
     let target = Target::new(Arc::new(new));
-    let (looks, scopes) = (Cell::new(0), Cell::new(0));
+    // The namespace of a pod is asked for once in each look at it.
+    let scopes = Cell::new(0);
     let in_scope = |_: &str| {
         scopes.set(scopes.get() + 1);
         true
@@ -86,9 +87,8 @@ fn each_of_a_hundred_thousand_pods_is_looked_at_once_and_takes_less_than_a_kilob
         refusals: &pillion_rollout::Refusals::default(),
         system_namespace: "kruise-system",
     };
-    let pods = views.iter().inspect(|_| looks.set(looks.get() + 1));
-    let plan = plan(&snapshot, pods, jiff::Timestamp::UNIX_EPOCH);
-    assert_eq!((looks.get(), scopes.get()), (PODS, PODS));
+    let plan = plan(&snapshot, &views, jiff::Timestamp::UNIX_EPOCH);
+    assert_eq!(scopes.get(), PODS);
     assert_eq!(plan.updates.len(), PODS / 20);
     assert_eq!(plan.status.matched_pods, i32::try_from(PODS).unwrap());
 }

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_script_is_refused_with_its_mend() {
+    fn a_wrong_script_is_refused_with_the_correction() {
         let table = [
             ("main", "`main` names no container: write `NAME: 30s exit 1`"),
             (

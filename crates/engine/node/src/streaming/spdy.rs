@@ -125,7 +125,7 @@ impl Connection {
                     return Err(io::Error::new(io::ErrorKind::InvalidData, "a control frame is too large"));
                 }
                 Header::Control { kind, flags, length } => {
-                    let payload = self.incoming.take(length).await?;
+                    let payload = self.incoming.read_bytes(length).await?;
                     match kind {
                         frame::GO_AWAY => return Ok(None),
                         frame::SYN_STREAM => {
@@ -223,12 +223,12 @@ impl Incoming {
         if self.bytes.is_empty() && !self.more().await? {
             return Ok(None);
         }
-        let bytes = self.take(frame::HEADER).await?;
+        let bytes = self.read_bytes(frame::HEADER).await?;
         Ok(bytes.as_ref().try_into().ok())
     }
 
     /// So many bytes.
-    async fn take(&mut self, length: usize) -> io::Result<Bytes> {
+    async fn read_bytes(&mut self, length: usize) -> io::Result<Bytes> {
         while self.bytes.len() < length {
             if !self.more().await? {
                 return Err(io::ErrorKind::UnexpectedEof.into());

@@ -13,7 +13,8 @@ use redb::{Database, ReadableDatabase, ReadableTable, TableError};
 
 use super::disk::{self, Disk, FORMAT, META, NEWEST, OBJECTS};
 use crate::objects::Objects;
-use crate::{Key, Store, Stored, text};
+use crate::state::FIRST_VERSION;
+use crate::{Key, Stored, text};
 
 /// What this version of the program writes, and the only format it reads.
 const CURRENT_FORMAT: u64 = 1;
@@ -112,7 +113,7 @@ fn write_empty(path: &Path) -> Result<(), redb::Error> {
     {
         let mut meta = transaction.open_table(META)?;
         meta.insert(FORMAT, CURRENT_FORMAT)?;
-        meta.insert(NEWEST, Store::FIRST_VERSION)?;
+        meta.insert(NEWEST, FIRST_VERSION)?;
     }
     Ok(transaction.commit()?)
 }
@@ -143,7 +144,7 @@ fn read(path: &Path) -> Result<(Database, Contents), OpenError> {
     }
     // etcd counts in 63 bits, and clients may parse a version so.
     let newest = newest
-        .filter(|newest| (Store::FIRST_VERSION..=i64::MAX as u64).contains(newest))
+        .filter(|newest| (FIRST_VERSION..=i64::MAX as u64).contains(newest))
         .ok_or_else(|| damaged(path, "it has no newest resourceVersion"))?;
     let objects = read_objects(&database, newest).map_err(|error| match error {
         ReadError::Redb(error) => from_redb(path, error),

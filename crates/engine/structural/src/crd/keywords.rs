@@ -52,15 +52,15 @@ fn visit(schema: &Schema, path: &Path, around: &Around, mut rules: Option<Scope<
             }
         }
         let below = rules.as_mut().map(|rules| rules.below(schema, property, name));
-        found.take(visit(property, &path.child("properties").key(name.as_str()), &inside, below));
+        found.merge(visit(property, &path.child("properties").key(name.as_str()), &inside, below));
     }
     let inside = Around { is_root: false, ..around.clone() };
     if let Some(not) = &schema.not {
-        found.take(visit(not, &path.child("not"), &inside, None));
+        found.merge(visit(not, &path.child("not"), &inside, None));
     }
     for (keyword, branches) in [("allOf", &schema.all_of), ("oneOf", &schema.one_of), ("anyOf", &schema.any_of)] {
         for (index, branch) in branches.iter().enumerate() {
-            found.take(visit(branch, &path.child(keyword).index(index), &inside, None));
+            found.merge(visit(branch, &path.child(keyword).index(index), &inside, None));
         }
     }
     if let Some(items) = &schema.items {
@@ -69,7 +69,7 @@ fn visit(schema: &Schema, path: &Path, around: &Around, mut rules: Option<Scope<
             inside.uncorrelated.get_or_insert_with(|| path.clone());
         }
         let below = rules.as_mut().map(|rules| rules.below(schema, items, ""));
-        found.take(visit(items, &path.child("items"), &inside, below));
+        found.merge(visit(items, &path.child("items"), &inside, below));
     }
     if schema.preserve_unknown_fields == Some(false) {
         let path = path.child("x-kubernetes-preserve-unknown-fields");
@@ -85,7 +85,7 @@ fn visit(schema: &Schema, path: &Path, around: &Around, mut rules: Option<Scope<
 }
 
 impl Found {
-    fn take(&mut self, other: Found) {
+    fn merge(&mut self, other: Found) {
         self.keywords.extend(other.keywords);
         self.rules.extend(other.rules);
     }
@@ -143,7 +143,7 @@ fn additional_properties(
         inside.no_defaults = Some("inside additionalProperties applying to object metadata".to_owned());
     }
     let below = rules.map(|rules| rules.below(schema, additional, ""));
-    found.take(visit(additional, &path, &inside, below));
+    found.merge(visit(additional, &path, &inside, below));
 }
 
 fn map_type(schema: &Schema, path: &Path, errors: &mut Vec<Error>) {

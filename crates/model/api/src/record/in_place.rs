@@ -1,6 +1,6 @@
 //! What a pod carries of its last update in place: the revision, since when, and the images that its containers had before.
 //!
-//! An update is done when the kubelet reports another image ID than the recorded one. Kruise's controllers read the same
+//! An update is done when the kubelet reports another image ID than the recorded one, or has restarted the container with the same. Kruise's controllers read the same
 //! annotation; fields that they do not know are of our own, and they ignore them.
 
 use std::collections::BTreeMap;
@@ -29,6 +29,8 @@ pub struct Before<'a> {
     /// An image that was replaced before its container had started. A container that still starts with it is not the one that is
     /// waited for. A field of Pillion's own.
     pub superseded: Option<&'a str>,
+    /// How often the container had been restarted; Kruise does not record it. A field of Pillion's own.
+    pub restarts: Option<u32>,
 }
 
 impl<'a> InPlaceUpdate<'a> {
@@ -52,7 +54,8 @@ impl<'a> InPlaceUpdate<'a> {
         let containers = self.0["lastContainerStatuses"].as_object().into_iter().flatten();
         containers.map(|(name, status)| {
             let image_id = status["imageID"].as_str().unwrap_or_default();
-            (name.as_str(), Before { image_id, superseded: status["superseded"].as_str() })
+            let restarts = status["restartCount"].as_u64().and_then(|restarts| restarts.try_into().ok());
+            (name.as_str(), Before { image_id, superseded: status["superseded"].as_str(), restarts })
         })
     }
 }
@@ -94,6 +97,9 @@ impl InPlaceUpdates {
     /// Records what a container has before it is changed.
     pub fn change(&mut self, set: &str, container: &str, before: Before<'_>) {
         let mut status = json!({"imageID": before.image_id});
+        if let Some(restarts) = before.restarts {
+            status["restartCount"] = json!(restarts);
+        }
         if let Some(superseded) = before.superseded {
             status["superseded"] = json!(superseded);
         }
@@ -131,7 +137,7 @@ mod tests {
         let mesh = updates.get("mesh").unwrap();
         assert_eq!((mesh.revision(), mesh.was_ready()), ("h1", false));
         assert_eq!(mesh.updated_at(), "2026-01-01T00:00:00Z".parse().ok());
-        let before = Before { image_id: "a@sha256:1", superseded: None };
+        let before = Before { image_id: "a@sha256:1", superseded: None, restarts: None };
         assert_eq!(mesh.before().collect::<Vec<_>>(), [("proxy", before)]);
         assert_eq!(updates.to_string(), KRUISE);
         assert!(InPlaceUpdates::parse("nonsense").is_err());
@@ -143,10 +149,10 @@ mod tests {
         let mut updates = InPlaceUpdates::parse(KRUISE).unwrap();
         let now = "2026-02-02T00:00:00.5Z".parse().unwrap();
         updates.start("mesh", "h2", true, now, |_| false);
-        updates.change("mesh", "logs", Before { image_id: "", superseded: Some("logs:2") });
-        insta::assert_snapshot!(updates, @r#"{"mesh":{"revision":"h2","updateTimestamp":"2026-02-02T00:00:00Z","lastContainerStatuses":{"logs":{"imageID":"","superseded":"logs:2"}},"wasReady":true}}"#);
+        updates.change("mesh", "logs", Before { image_id: "", superseded: Some("logs:2"), restarts: Some(3) });
+        insta::assert_snapshot!(updates, @r#"{"mesh":{"revision":"h2","updateTimestamp":"2026-02-02T00:00:00Z","lastContainerStatuses":{"logs":{"imageID":"","restartCount":3,"superseded":"logs:2"}},"wasReady":true}}"#);
         let mut first = InPlaceUpdates::default();
-        first.change("mesh", "logs", Before { image_id: "x", superseded: None });
+        first.change("mesh", "logs", Before { image_id: "x", superseded: None, restarts: None });
         insta::assert_snapshot!(first, @r#"{"mesh":{"revision":"","updateTimestamp":null,"lastContainerStatuses":{"logs":{"imageID":"x"}}}}"#);
     }
 }

@@ -1,7 +1,7 @@
 //! Where a sidecar reads the name of the app container whose variables it copies.
 
+use pillion_kinds::format::qualified_name;
 use pillion_kinds::pod::split_subscript;
-use pillion_patch::name::qualified_name;
 
 use super::FieldRef;
 
@@ -45,18 +45,22 @@ impl FieldRef {
         }
         match split_subscript(&self.field_path) {
             Some(("metadata.labels", key)) => {
-                qualified_name(key).map_err(|reason| FieldRefError::Key { key: key.to_owned(), reason })?;
+                check_key(key, key)?;
                 Ok(MetadataKey::Label(key))
             }
             Some(("metadata.annotations", key)) => {
                 // Annotation keys are compared in lower case by the API server.
-                let lower = key.to_lowercase();
-                qualified_name(&lower).map_err(|reason| FieldRefError::Key { key: key.to_owned(), reason })?;
+                check_key(key, &key.to_lowercase())?;
                 Ok(MetadataKey::Annotation(key))
             }
             _ => Err(FieldRefError::Path(self.field_path.clone())),
         }
     }
+}
+
+fn check_key(key: &str, compared: &str) -> Result<(), FieldRefError> {
+    let reason = qualified_name(compared).into_iter().next();
+    reason.map_or(Ok(()), |reason| Err(FieldRefError::Key { key: key.to_owned(), reason }))
 }
 
 #[cfg(test)]

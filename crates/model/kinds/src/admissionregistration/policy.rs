@@ -7,7 +7,7 @@ use crate::field::{Error, Path};
 use crate::format::{check, dns_subdomain, dns1035_label, qualified_name};
 use crate::metadata::{self, subdomain_name};
 use crate::rules::{Rules, WITH_STATUS};
-use crate::value::{fill, has, list, object_mut, pointer_mut, set, take, text};
+use crate::value::{copy_fields, fill, has, list, object_mut, pointer_mut, set, text};
 use crate::workload::{count_spec_changes, first_generation};
 
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
@@ -20,11 +20,11 @@ pub(crate) const RULES: Rules = Rules {
     },
     validate,
     prepare_update: |new, old| {
-        take(new, old, &["status"]);
+        copy_fields(new, old, &["status"]);
         count_spec_changes(new, old);
     },
     validate_update: |new, _| validate(new),
-    prepare_status: |new, old| take(new, old, &["spec", "metadata"]),
+    prepare_status: |new, old| copy_fields(new, old, &["spec", "metadata"]),
     unconditional_update: false,
     reset_on_status: &[&["spec"], &["metadata"]],
     ..WITH_STATUS

@@ -8,7 +8,7 @@ use crate::metadata::{self, subdomain_name};
 use crate::pod;
 use crate::rules::{Rules, WITH_STATUS};
 use crate::selector;
-use crate::value::{fill, fill_text, has, object_mut, same, set, take, text};
+use crate::value::{copy_fields, fill, fill_text, has, object_mut, same, set, text};
 use crate::workload::{self, count_spec_changes, default_template, first_generation, next_generation};
 
 /// The count of changes of the template is a field of the spec elsewhere, and an annotation in `apps/v1`.
@@ -65,7 +65,7 @@ fn prepare_create(daemon_set: &mut Value) {
 }
 
 fn prepare_update(new: &mut Value, old: &Value) {
-    take(new, old, &["status"]);
+    copy_fields(new, old, &["status"]);
     workload::prepare_template(new);
     let count = template_generation(old);
     if same(&new["spec"]["template"], &old["spec"]["template"]) {

@@ -8,7 +8,7 @@ use crate::int_or_percent;
 use crate::metadata::{self, subdomain_name};
 use crate::rules::{Rules, WITH_STATUS};
 use crate::selector;
-use crate::value::{fill, fill_text, has, int, object_mut, same, set, take, text};
+use crate::value::{copy_fields, fill, fill_text, has, int, object_mut, same, set, text};
 use crate::workload::{self, default_template, first_generation, next_generation};
 
 pub(crate) const RULES: Rules = Rules {
@@ -46,7 +46,7 @@ fn prepare_create(deployment: &mut Value) {
 }
 
 fn prepare_update(new: &mut Value, old: &Value) {
-    take(new, old, &["status"]);
+    copy_fields(new, old, &["status"]);
     workload::prepare_template(new);
     let (new_annotations, old_annotations) = (&new["metadata"]["annotations"], &old["metadata"]["annotations"]);
     if !same(&new["spec"], &old["spec"]) || !same(new_annotations, old_annotations) {
@@ -55,8 +55,8 @@ fn prepare_update(new: &mut Value, old: &Value) {
 }
 
 fn prepare_status(new: &mut Value, old: &Value) {
-    take(new, old, &["spec"]);
-    take(object_mut(new, "metadata"), &old["metadata"], &["labels"]);
+    copy_fields(new, old, &["spec"]);
+    copy_fields(object_mut(new, "metadata"), &old["metadata"], &["labels"]);
 }
 
 fn validate(deployment: &Value) -> Vec<Error> {

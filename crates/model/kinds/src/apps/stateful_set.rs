@@ -10,7 +10,9 @@ use crate::metadata::{self, label_name, validate_annotations};
 use crate::pod;
 use crate::rules::{Rules, WITH_STATUS};
 use crate::selector::{self, validate_labels};
-use crate::value::{fill, fill_text, int, items_mut, list, object_mut, pointer_mut, remove, same, set, take, text};
+use crate::value::{
+    copy_fields, fill, fill_text, int, items_mut, list, object_mut, pointer_mut, remove, same, set, text,
+};
 use crate::volume_claim;
 use crate::workload::{self, default_template, first_generation};
 
@@ -78,7 +80,7 @@ fn validate_update(new: &Value, old: &Value) -> Vec<Error> {
         "revisionHistoryLimit",
         "persistentVolumeClaimRetentionPolicy",
     ];
-    take(&mut same_but_for_mutable, &old["spec"], &mutable);
+    copy_fields(&mut same_but_for_mutable, &old["spec"], &mutable);
     if !same(&same_but_for_mutable, &old["spec"]) {
         errors.push(Error::forbidden(&path, "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"));
     }

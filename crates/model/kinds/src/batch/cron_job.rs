@@ -10,7 +10,7 @@ use crate::format::{Complaints, check, non_negative};
 use crate::metadata::{self, subdomain_name};
 use crate::rules::{Rules, WITH_STATUS};
 use crate::selector;
-use crate::value::{fill, fill_text, has, int, object_mut, set, take, text};
+use crate::value::{copy_fields, fill, fill_text, has, int, object_mut, set, text};
 use crate::workload::{self, count_spec_changes, default_template, first_generation};
 
 /// Eleven characters are added to the name of a CronJob to make that of a Job.
@@ -36,7 +36,7 @@ fn prepare_create(cron_job: &mut Value) {
 }
 
 fn prepare_update(new: &mut Value, old: &Value) {
-    take(new, old, &["status"]);
+    copy_fields(new, old, &["status"]);
     count_spec_changes(new, old);
 }
 

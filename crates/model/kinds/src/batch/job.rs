@@ -12,7 +12,9 @@ use crate::metadata::{self, subdomain_name, validate_immutable};
 use crate::pod;
 use crate::rules::{Rules, WITH_STATUS};
 use crate::selector;
-use crate::value::{entries, fill, fill_text, has, int, is_empty, items_mut, object_mut, set, sorted, take, text};
+use crate::value::{
+    copy_fields, entries, fill, fill_text, has, int, is_empty, items_mut, object_mut, set, sorted, text,
+};
 use crate::workload::{self, count_spec_changes, default_template, first_generation};
 
 const NAME_LABEL: &str = "batch.kubernetes.io/job-name";
@@ -99,7 +101,7 @@ fn generate_selector(job: &mut Value) {
 }
 
 fn prepare_update(new: &mut Value, old: &Value) {
-    take(new, old, &["status"]);
+    copy_fields(new, old, &["status"]);
     workload::prepare_template(new);
     count_spec_changes(new, old);
 }
@@ -313,9 +315,9 @@ fn validate_template_update(new: &Value, old: &Value, path: &Path, errors: &mut 
     let template = &new["spec"]["template"];
     let mut expected = old["spec"]["template"].clone();
     if old["spec"]["suspend"] == true && !has(&old["status"], "startTime") {
-        take(object_mut(&mut expected, "metadata"), &template["metadata"], &["annotations", "labels"]);
+        copy_fields(object_mut(&mut expected, "metadata"), &template["metadata"], &["annotations", "labels"]);
         let pod = object_mut(&mut expected, "spec");
-        take(pod, &template["spec"], &["nodeSelector", "tolerations", "schedulingGates"]);
+        copy_fields(pod, &template["spec"], &["nodeSelector", "tolerations", "schedulingGates"]);
         let affinity = &template["spec"]["affinity"];
         if affinity.is_null() {
             if let Some(affinity) = pod.get_mut("affinity") {
@@ -325,7 +327,7 @@ fn validate_template_update(new: &Value, old: &Value, path: &Path, errors: &mut 
                 crate::value::remove(pod, "affinity");
             }
         } else {
-            take(object_mut(pod, "affinity"), affinity, &["nodeAffinity"]);
+            copy_fields(object_mut(pod, "affinity"), affinity, &["nodeAffinity"]);
         }
     }
     if !crate::value::same(template, &expected) {

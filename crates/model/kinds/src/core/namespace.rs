@@ -6,7 +6,7 @@ use crate::field::{Error, Path};
 use crate::format::{check, qualified_name};
 use crate::metadata::{self, label_name};
 use crate::rules::{Rules, WITH_STATUS};
-use crate::value::{fill_text, list, object_mut, set, take, text};
+use crate::value::{copy_fields, fill_text, list, object_mut, set, text};
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 const FINALIZER: &str = "kubernetes";
@@ -44,8 +44,8 @@ fn prepare_create(namespace: &mut Value) {
 }
 
 fn prepare_update(new: &mut Value, old: &Value) {
-    take(object_mut(new, "spec"), &old["spec"], &["finalizers"]);
-    take(new, old, &["status"]);
+    copy_fields(object_mut(new, "spec"), &old["spec"], &["finalizers"]);
+    copy_fields(new, old, &["status"]);
 }
 
 fn validate(namespace: &Value) -> Vec<Error> {
@@ -82,7 +82,7 @@ fn validate_status(new: &Value, old: &Value) -> Vec<Error> {
 
 /// Takes from the old namespace what an update of `/finalize` may not change: the status.
 pub fn prepare_finalize(new: &mut Value, old: &Value) {
-    take(new, old, &["status"]);
+    copy_fields(new, old, &["status"]);
 }
 
 /// Checks an update of `/finalize`.

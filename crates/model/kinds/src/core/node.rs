@@ -9,7 +9,7 @@ use crate::metadata::{self, subdomain_name};
 use crate::quantities;
 use crate::resource_name;
 use crate::rules::{Rules, WITH_STATUS};
-use crate::value::{entries, fill, has, list, object_mut, remove, take, text};
+use crate::value::{copy_fields, entries, fill, has, list, object_mut, remove, text};
 
 pub(crate) const RULES: Rules = Rules {
     default,
@@ -50,14 +50,14 @@ fn prepare_create(node: &mut Value) {
 }
 
 fn prepare_update(new: &mut Value, old: &Value) {
-    take(new, old, &["status"]);
+    copy_fields(new, old, &["status"]);
     if !has(&old["spec"], "configSource") {
         remove(object_mut(new, "spec"), "configSource");
     }
 }
 
 fn prepare_status(new: &mut Value, old: &Value) {
-    take(new, old, &["spec"]);
+    copy_fields(new, old, &["spec"]);
     if !has(&old["status"], "config") {
         remove(object_mut(new, "status"), "config");
     }

@@ -7,7 +7,7 @@ use crate::field::{Error, Path};
 use crate::metadata::{self, subdomain_name, validate_immutable};
 use crate::quantities::quantity;
 use crate::rules::{Rules, WITH_STATUS};
-use crate::value::{entries, fill, fill_text, has, object_mut, remove, same, set, take, text};
+use crate::value::{copy_fields, entries, fill, fill_text, has, object_mut, remove, same, set, text};
 use crate::volume_claim::validate_spec;
 
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
@@ -17,7 +17,7 @@ pub(crate) const RULES: Rules = Rules {
     prepare_create,
     validate,
     prepare_update: |new, old| {
-        take(new, old, &["status"]);
+        copy_fields(new, old, &["status"]);
         normalize_sources(object_mut(new, "spec"), !has(&old["spec"], "dataSource"));
     },
     validate_update,
@@ -67,13 +67,13 @@ fn validate_update(new: &Value, old: &Value) -> Vec<Error> {
     let (spec, old_spec, path) = (&new["spec"], &old["spec"], Path::new("spec"));
     let mut expected = old_spec.clone();
     if text(old_spec, "volumeName").is_empty() {
-        take(&mut expected, spec, &["volumeName"]);
+        copy_fields(&mut expected, spec, &["volumeName"]);
     }
     if !has(old_spec, "storageClassName") {
-        take(&mut expected, spec, &["storageClassName"]);
+        copy_fields(&mut expected, spec, &["storageClassName"]);
     }
     if text(&new["status"], "phase") == "Bound" {
-        take(&mut expected, spec, &["volumeAttributesClassName"]);
+        copy_fields(&mut expected, spec, &["volumeAttributesClassName"]);
         let storage = spec["resources"]["requests"]["storage"].clone();
         set(object_mut(object_mut(&mut expected, "resources"), "requests"), "storage", storage);
     }

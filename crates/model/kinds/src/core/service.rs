@@ -15,7 +15,7 @@ use crate::format::{check, dns_label, dns_subdomain, port_name, port_number, qua
 use crate::metadata::{self, dns1035_name};
 use crate::rules::{Rules, WITH_STATUS};
 use crate::selector::validate_labels;
-use crate::value::{fill, fill_text, has, int, is_empty, items_mut, list, object_mut, remove, set, take, text};
+use crate::value::{copy_fields, fill, fill_text, has, int, is_empty, items_mut, list, object_mut, remove, set, text};
 
 pub use addresses::complete_addresses;
 
@@ -80,7 +80,7 @@ fn default(service: &mut Value) {
 
 /// What belonged to the old type and was not touched goes with it.
 fn prepare_update(new: &mut Value, old: &Value) {
-    take(new, old, &["status"]);
+    copy_fields(new, old, &["status"]);
     let (old_spec, spec) = (&old["spec"], object_mut(new, "spec"));
     let (old_type, new_type) = (text(old_spec, "type").to_owned(), text(spec, "type").to_owned());
     let drop_if_same = |spec: &mut Value, fields: &[&str]| {

@@ -8,7 +8,7 @@ use crate::field::{Error, Path};
 use crate::format::{check, dns_subdomain, dns1035_label, port_name, port_number, wildcard_subdomain};
 use crate::metadata::{self, subdomain_name};
 use crate::rules::{Rules, WITH_STATUS};
-use crate::value::{has, int, list, set, take, text};
+use crate::value::{copy_fields, has, int, list, set, text};
 use crate::workload::{count_spec_changes, first_generation};
 
 const CLASS_ANNOTATION: &str = "kubernetes.io/ingress.class";
@@ -21,7 +21,7 @@ pub(crate) const RULES: Rules = Rules {
     },
     validate,
     prepare_update: |new, old| {
-        take(new, old, &["status"]);
+        copy_fields(new, old, &["status"]);
         count_spec_changes(new, old);
     },
     validate_update,

@@ -27,18 +27,18 @@ pub fn prepare_create(pod: &mut Value) {
 
 /// Keeps the status when a client updates a pod, and counts changes of the spec.
 pub fn prepare_update(new: &mut Value, old: &Value) {
-    take(new, old, "", "status");
+    copy_field(new, old, "", "status");
     drop_disabled(new);
     count_generation(new, old);
 }
 
 /// Keeps everything but the status when a client updates that.
 pub fn prepare_status(new: &mut Value, old: &Value) {
-    take(new, old, "", "spec");
-    take(new, old, "/metadata", "deletionTimestamp");
-    take(new, old, "/metadata", "ownerReferences");
+    copy_field(new, old, "", "spec");
+    copy_field(new, old, "/metadata", "deletionTimestamp");
+    copy_field(new, old, "/metadata", "ownerReferences");
     if text(&new["status"], "qosClass").is_empty() {
-        take(new, old, "/status", "qosClass");
+        copy_field(new, old, "/status", "qosClass");
     }
     keep_observed_generations(new, old);
     drop_disabled(new);
@@ -84,10 +84,10 @@ fn resized(new: &[Value], old: &[Value]) -> Vec<Value> {
 }
 
 fn keep_all(new: &mut Value, old: &Value) {
-    take(new, old, "", "spec");
-    take(new, old, "", "status");
+    copy_field(new, old, "", "spec");
+    copy_field(new, old, "", "status");
     for field in METADATA {
-        take(new, old, "/metadata", field);
+        copy_field(new, old, "/metadata", field);
     }
 }
 
@@ -278,7 +278,7 @@ fn put(object: &mut Value, pointer: &str, field: &str, value: Option<Value>) {
 }
 
 /// Makes a field what it was in `old`, absence included.
-fn take(new: &mut Value, old: &Value, pointer: &str, field: &str) {
+fn copy_field(new: &mut Value, old: &Value, pointer: &str, field: &str) {
     let value = old.pointer(pointer).and_then(|object| object.get(field)).cloned();
     put(new, pointer, field, value);
 }

@@ -1,7 +1,7 @@
 //! What discovery says of each resource, as kube-apiserver lists it.
 //!
-//! Connections to a running container (`pods/exec`, `/attach`, `/portforward`, `/proxy`, `services/proxy`) are not served,
-//! and so not listed: what discovery lists is what is served.
+//! Requests that are passed on to what runs in a pod (`pods/proxy`, `services/proxy`) are not served, and so not listed: what
+//! discovery lists is what is served.
 
 use super::{Resource, Rules, Service, Storage, Subresource};
 use crate::admissionregistration::{policy, policy_binding, webhook_configuration};
@@ -20,6 +20,7 @@ use crate::{
 const OBJECT: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 const PART: &[&str] = &["get", "patch", "update"];
 const CREATE: &[&str] = &["create"];
+const CONNECT: &[&str] = &["create", "get"];
 
 macro_rules! resource {
     ($group:literal, $version:literal, $package:literal, $plural:literal, $singular:literal, $kind:literal) => {
@@ -135,10 +136,13 @@ const fn foreign(
 const SCALE: Subresource = foreign("scale", "autoscaling", "v1", "Scale", PART);
 
 const POD: &[Subresource] = &[
+    below("attach", "PodAttachOptions", CONNECT),
     below("binding", "Binding", CREATE),
     below("ephemeralcontainers", "Pod", PART),
     foreign("eviction", "policy", "v1", "Eviction", CREATE),
+    below("exec", "PodExecOptions", CONNECT),
     below("log", "Pod", &["get"]),
+    below("portforward", "PodPortForwardOptions", CONNECT),
     below("resize", "Pod", PART),
     status("Pod"),
 ];

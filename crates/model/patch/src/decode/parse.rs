@@ -64,7 +64,7 @@ impl Parser<'_> {
         self.text.get(self.at).copied()
     }
 
-    fn take(&mut self) -> Result<u8, SyntaxError> {
+    fn next_byte(&mut self) -> Result<u8, SyntaxError> {
         let byte = self.peek().ok_or(SyntaxError::End)?;
         self.at += 1;
         Ok(byte)
@@ -165,7 +165,7 @@ impl Parser<'_> {
 
     fn literal(&mut self, word: &'static str, value: Value) -> Result<Value, SyntaxError> {
         for expected in word.bytes() {
-            let byte = self.take()?;
+            let byte = self.next_byte()?;
             if byte != expected {
                 let context = format!("in literal {word} (expecting '{}')", char::from(expected));
                 return Err(SyntaxError::Character { byte, context });
@@ -178,7 +178,7 @@ impl Parser<'_> {
         self.at += 1;
         let mut bytes = Vec::new();
         loop {
-            match self.take()? {
+            match self.next_byte()? {
                 b'"' => break,
                 b'\\' => self.escape(&mut bytes)?,
                 byte @ ..0x20 => return Err(wrong(byte, "in string literal")),
@@ -190,7 +190,7 @@ impl Parser<'_> {
     }
 
     fn escape(&mut self, bytes: &mut Vec<u8>) -> Result<(), SyntaxError> {
-        let byte = match self.take()? {
+        let byte = match self.next_byte()? {
             byte @ (b'"' | b'\\' | b'/') => byte,
             b'b' => 0x08,
             b'f' => 0x0c,
@@ -227,7 +227,7 @@ impl Parser<'_> {
     fn hexadecimal(&mut self) -> Result<u32, SyntaxError> {
         let mut unit = 0;
         for _ in 0..4 {
-            let byte = self.take()?;
+            let byte = self.next_byte()?;
             let Some(digit) = char::from(byte).to_digit(16) else {
                 return Err(wrong(byte, "in \\u hexadecimal character escape"));
             };
@@ -242,7 +242,7 @@ impl Parser<'_> {
         if self.peek() == Some(b'-') {
             self.at += 1;
         }
-        match self.take()? {
+        match self.next_byte()? {
             b'0' => {}
             b'1'..=b'9' => self.digits(),
             byte => return Err(wrong(byte, "in numeric literal")),
@@ -273,7 +273,7 @@ impl Parser<'_> {
     }
 
     fn digit(&mut self, context: &str) -> Result<(), SyntaxError> {
-        match self.take()? {
+        match self.next_byte()? {
             b'0'..=b'9' => Ok(()),
             byte => Err(wrong(byte, context)),
         }

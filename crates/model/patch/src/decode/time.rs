@@ -72,7 +72,7 @@ impl<'a> Reader<'a> {
         format!("parsing time {:?}: {what}", self.text)
     }
 
-    fn take(&mut self, count: usize) -> Option<&'a str> {
+    fn consume(&mut self, count: usize) -> Option<&'a str> {
         let (taken, rest) = self.rest.split_at_checked(count)?;
         self.rest = rest;
         Some(taken)
@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
     fn year(&mut self) -> Result<i16, String> {
         let digits = self.rest.get(..4).filter(|year| year.bytes().all(|byte| byte.is_ascii_digit()));
         let year = digits.and_then(|year| year.parse().ok()).ok_or_else(|| self.bad("2006"))?;
-        self.take(4);
+        self.consume(4);
         Ok(year)
     }
 
@@ -102,7 +102,7 @@ impl<'a> Reader<'a> {
         if count < least {
             return Err(self.bad(element));
         }
-        let number: i8 = self.take(count).and_then(|digits| digits.parse().ok()).unwrap_or_default();
+        let number: i8 = self.consume(count).and_then(|digits| digits.parse().ok()).unwrap_or_default();
         if range.contains(&number) { Ok(number) } else { Err(self.out(&format!("{what} out of range"))) }
     }
 
@@ -113,8 +113,8 @@ impl<'a> Reader<'a> {
         if count == 0 {
             return 0;
         }
-        self.take(1);
-        let nanos = self.take(count).unwrap_or_default();
+        self.consume(1);
+        let nanos = self.consume(count).unwrap_or_default();
         format!("{nanos:0<9.9}").parse().unwrap_or_default()
     }
 
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
         let digits = self.rest.get(..7).and_then(|fraction| fraction.strip_prefix(['.', ',']));
         let micros = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
         let micros: i32 = micros.and_then(|micros| micros.parse().ok()).ok_or_else(|| self.bad(".000000"))?;
-        self.take(7);
+        self.consume(7);
         Ok(micros * 1000)
     }
 
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
         if minutes > 60 {
             return Err(self.out("time zone offset minute out of range"));
         }
-        self.take(6);
+        self.consume(6);
         Ok(sign * (hours * 60 + minutes))
     }
 }

@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
     pub(super) fn varint(&mut self) -> Result<u64, ProtobufError> {
         let mut value = 0;
         for shift in (0..u64::BITS).step_by(7) {
-            let byte = *self.take(1)?.first().ok_or(ProtobufError::Truncated)?;
+            let byte = *self.read_bytes(1)?.first().ok_or(ProtobufError::Truncated)?;
             value |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
                 return Ok(value);
@@ -87,11 +87,11 @@ impl<'a> Reader<'a> {
         loop {
             match wire_type {
                 VARINT => drop(self.varint()?),
-                FIXED64 => drop(self.take(8)?),
+                FIXED64 => drop(self.read_bytes(8)?),
                 LENGTH => drop(self.run()?),
                 START_GROUP => groups += 1,
                 END_GROUP => groups = groups.saturating_sub(1),
-                FIXED32 => drop(self.take(4)?),
+                FIXED32 => drop(self.read_bytes(4)?),
                 other => return Err(ProtobufError::IllegalWireType(other)),
             }
             if groups == 0 {
@@ -103,10 +103,10 @@ impl<'a> Reader<'a> {
 
     fn run(&mut self) -> Result<&'a [u8], ProtobufError> {
         let length = i64::try_from(self.varint()?).map_err(|_| ProtobufError::NegativeLength)?;
-        self.take(usize::try_from(length).map_err(|_| ProtobufError::Truncated)?)
+        self.read_bytes(usize::try_from(length).map_err(|_| ProtobufError::Truncated)?)
     }
 
-    fn take(&mut self, count: usize) -> Result<&'a [u8], ProtobufError> {
+    fn read_bytes(&mut self, count: usize) -> Result<&'a [u8], ProtobufError> {
         let (taken, rest) = self.rest.split_at_checked(count).ok_or(ProtobufError::Truncated)?;
         self.rest = rest;
         Ok(taken)

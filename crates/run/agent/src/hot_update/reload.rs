@@ -17,6 +17,8 @@ pub(crate) enum Reloaded {
     Asked,
     /// There is no main process yet: it reads the new files when it starts.
     NotRunning(String),
+    /// It may be on its way: it has read its files perhaps, and cannot be asked yet.
+    NotReady(String),
     /// It could not be asked.
     Failed(String),
 }
@@ -35,7 +37,7 @@ pub(crate) async fn reload(reload: &Reload) -> Reloaded {
             let request = Request { method, url: url.clone(), headers: Vec::new(), body: None };
             match tokio::time::timeout(TIMEOUT, connector.send(request)).await {
                 Err(_) => Reloaded::Failed(format!("{url} did not answer in time")),
-                Ok(Err(error)) => Reloaded::NotRunning(error),
+                Ok(Err(error)) => Reloaded::NotReady(error),
                 Ok(Ok(response)) if response.status().is_success() => Reloaded::Asked,
                 Ok(Ok(response)) => Reloaded::Failed(format!("{url} answered {}", response.status())),
             }
@@ -76,7 +78,7 @@ fn send_signal(name: &str, signal: &str) -> Reloaded {
     }
     // A process that has not set up its handler yet would be killed by the signal.
     if !handles(chosen.pid, number) {
-        return Reloaded::NotRunning(format!(
+        return Reloaded::NotReady(format!(
             "process {} ({}) does not handle {signal} yet",
             chosen.pid, chosen.command_line
         ));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pillion_assist::{
-    Desired, Entry, HotUpdate, Journal, OnDisk, Refusal, Resume, State, Target, Trigger, latest, resume,
+    Desired, Entry, HotUpdate, Journal, OnDisk, Refusal, Resume, State, Target, Trigger, entries_of, resume, shortened,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -24,6 +24,8 @@ use crate::{fault, log};
 pub(crate) const RESULTS: &str = "sidecar-result";
 const INCOMING: &str = "incoming";
 const STAGED: &str = "staged";
+/// What goes into the ConfigMap of the whole namespace is a sentence and not a page.
+const LONGEST_RESULT: usize = 256;
 
 /// Takes updates, one at a time.
 pub(crate) struct Updater {
@@ -68,6 +70,15 @@ enum Patience {
     Start,
 }
 
+/// How much of an update that was under way is done after a restart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Recovery {
+    /// All of it.
+    Whole,
+    /// What has to be done before another update.
+    Before,
+}
+
 impl Updater {
     pub(crate) fn new(config: HotUpdate) -> Arc<Updater> {
         Arc::new(Updater {
@@ -107,6 +118,10 @@ impl Updater {
         self.check(&trigger).map_err(|refusal| UpdateError::Refused(refusal.message().to_owned()))?;
         let _busy = self.busy.lock().await;
         let directory = self.open()?;
+        if let Some(journal) = directory.journal::<Journal>() {
+            // The agent was restarted, and this request came before the recovery. What comes of the older one is in its result.
+            let _ = self.resume(&directory, journal, Recovery::Before).await;
+        }
         self.begin(&directory, &trigger, 0, Patience::Request).await
     }
 
@@ -115,7 +130,7 @@ impl Updater {
         let _busy = self.busy.lock().await;
         let directory = self.open()?;
         if let Some(journal) = directory.journal::<Journal>() {
-            return self.resume(&directory, journal).await;
+            return self.resume(&directory, journal, Recovery::Whole).await;
         }
         if let Some(current) = directory.current::<Entry>() {
             self.publish(&current, &current.result);
@@ -130,11 +145,16 @@ impl Updater {
                 return Err(UpdateError::Fetch(format!("{RESULTS} cannot be read: {error}")));
             }
         };
-        let Some(entry) = latest(&data, &host.pod.workload) else { return Ok(()) };
-        let refused = |refusal: Refusal| UpdateError::Refused(refusal.message().to_owned());
-        let trigger = entry.trigger().map_err(refused)?;
-        trigger.check(&host.security).map_err(refused)?;
-        log::line(format_args!("hot_update: {} is what {} runs", trigger.version, entry.workload));
+        let newest_first = entries_of(&data, &host.pod.workload, host.publisher.now());
+        let allowed = newest_first.iter().filter_map(|entry| entry.trigger().ok()).find(|trigger| {
+            let refused = trigger.check(&host.security).err();
+            if let Some(refusal) = &refused {
+                log::line(format_args!("hot_update: {RESULTS}: {}: {}", trigger.version, refusal.message()));
+            }
+            refused.is_none()
+        });
+        let Some(trigger) = allowed else { return Ok(()) };
+        log::line(format_args!("hot_update: {} is what {} runs", trigger.version, host.pod.workload));
         self.begin(&directory, &trigger, 0, Patience::Start).await.map(drop)
     }
 
@@ -157,36 +177,55 @@ impl Updater {
         directory.map(Arc::new).map_err(|error| UpdateError::Place(format!("{path}: {error}")))
     }
 
-    async fn resume(&self, directory: &Arc<Directory>, mut journal: Journal) -> Result<(), UpdateError> {
-        let on_disk = directory.on_disk(&place(&journal, &self.config)).map_err(disk)?;
+    async fn resume(
+        &self,
+        directory: &Arc<Directory>,
+        mut journal: Journal,
+        recovery: Recovery,
+    ) -> Result<(), UpdateError> {
+        let size = journal.size.map(|size| size.to_string());
         let text = |name: &str| match name {
             "version" => Some(journal.version.as_str()),
             "url" => Some(journal.url.as_str()),
             "file" => Some(journal.file.as_str()),
             "sha256" => journal.sha256.as_deref(),
+            "size" => size.as_deref(),
             _ => None,
         };
-        let trigger = Trigger::read(text);
-        let trigger = trigger.map_err(|refusal| UpdateError::Refused(refusal.message().to_owned()));
+        // The app shares the volume and may have written the journal: its names are checked like those of a request.
+        let trigger = match Trigger::read(text) {
+            Ok(trigger) if matches!(journal.staged.as_deref(), None | Some(INCOMING | STAGED)) => trigger,
+            other => {
+                clean(directory);
+                let problem = other.err().map(|refusal| refusal.message().to_owned());
+                let problem = problem.unwrap_or_else(|| "it names a file of somebody else".to_owned());
+                return Err(UpdateError::Refused(format!("the journal of an update was not followed: {problem}")));
+            }
+        };
+        let on_disk = directory.on_disk(&place(&journal, &self.config)).map_err(disk)?;
         let decision = resume(&journal, &on_disk);
         log::line(format_args!("hot_update: {} was under way: {decision:?}", journal.version));
         match decision {
-            Resume::Again => {
-                let trigger = trigger.inspect_err(|_| directory.close_journal())?;
-                self.begin(directory, &trigger, journal.attempts + 1, Patience::Start).await.map(drop)
-            }
+            // It has changed nothing yet, and a newer update replaces it.
+            Resume::Again if recovery == Recovery::Before => Ok(()),
+            Resume::Again => self.begin(directory, &trigger, journal.attempts + 1, Patience::Start).await.map(drop),
             Resume::Reload => {
-                let trigger = trigger.inspect_err(|_| directory.close_journal())?;
-                let sha256 = journal.sha256.clone().or_else(|| journal.new.clone()).unwrap_or_default();
-                let fetched = Fetched { sha256, size: journal.size.unwrap_or_default() };
+                let sha256 = journal.fetched_sha256.clone().unwrap_or_default();
+                let fetched = Fetched { sha256, size: journal.fetched_size.unwrap_or_default() };
                 self.take(directory, &trigger, &mut journal, &fetched, Patience::Start).await.map(drop)
             }
             Resume::Undo => {
                 put_back(directory, &journal, &self.config)?;
+                fault::point("rolled-back");
+                let _ = reload(&self.config.reload).await;
                 let reason = journal.failed.clone().unwrap_or_default();
                 Err(self.failed(directory, &journal.version, UpdateError::Reload(reason)))
             }
             Resume::GiveUp => {
+                if journal.failed.is_some() {
+                    // The old file is back, but the main process may have read the other one last.
+                    let _ = reload(&self.config.reload).await;
+                }
                 let reason = journal.failed.clone().unwrap_or_else(|| "it was interrupted too often".to_owned());
                 Err(self.failed(directory, &journal.version, UpdateError::Reload(reason)))
             }
@@ -208,6 +247,8 @@ impl Updater {
             file: trigger.file.clone(),
             sha256: trigger.sha256.clone(),
             size: trigger.size,
+            fetched_sha256: None,
+            fetched_size: None,
             new: None,
             old: None,
             staged: None,
@@ -217,7 +258,7 @@ impl Updater {
         let fail = |error: UpdateError| self.failed(directory, &journal.version, error);
         directory.save_journal(&journal).map_err(disk).map_err(fail)?;
         fault::point("journaled");
-        let fetched = fetch(trigger, &self.config, &host.security, &host.secrets, directory, INCOMING).await;
+        let fetched = fetch(trigger, &self.config, &host.security, &host.secrets(), directory, INCOMING).await;
         let fetched = fetched.map_err(UpdateError::Fetch).map_err(fail)?;
         let staged = if self.config.unpack && folder_name(&trigger.file).is_some() {
             let (directory, most) = (Arc::clone(directory), self.config.max_unpacked_bytes);
@@ -234,7 +275,8 @@ impl Updater {
         };
         let new = directory.own_digest(staged).map(digest).map_err(disk).map_err(fail)?;
         let old = directory.on_disk(&place(&journal, &self.config)).map(digest).map_err(disk).map_err(fail)?;
-        journal = Journal { new, old, staged: Some(staged.to_owned()), ..journal };
+        let (fetched_sha256, fetched_size) = (Some(fetched.sha256.clone()), Some(fetched.size));
+        journal = Journal { new, old, fetched_sha256, fetched_size, staged: Some(staged.to_owned()), ..journal };
         let fail = |error: UpdateError| self.failed(directory, &journal.version, error);
         directory.save_journal(&journal).map_err(disk).map_err(fail)?;
         fault::point("staged");
@@ -299,18 +341,22 @@ impl Updater {
         let deadline = Instant::now() + self.config.reload_timeout;
         let mut pause = Duration::from_millis(200);
         loop {
-            let signal = matches!(self.config.reload, pillion_assist::Reload::Signal { .. });
+            let is_late = Instant::now() + pause > deadline;
             let problem = match reload(&self.config.reload).await {
                 Reloaded::Asked => return Ok(()),
-                // It was not there after the file was in place, so it starts with the file.
-                Reloaded::NotRunning(problem) if patience == Patience::Start && signal => {
+                Reloaded::Failed(problem) => return Err(problem),
+                Reloaded::NotRunning(problem) if patience == Patience::Start => {
+                    // It was not there after the file was in place, so it starts with the file.
                     log::line(format_args!("hot_update: {problem}; it reads the file when it starts"));
                     return Ok(());
                 }
-                Reloaded::NotRunning(problem) => problem,
-                Reloaded::Failed(problem) => return Err(problem),
+                Reloaded::NotReady(problem) if patience == Patience::Start && is_late => {
+                    log::line(format_args!("hot_update: {problem}; it is not waited for any longer"));
+                    return Ok(());
+                }
+                Reloaded::NotRunning(problem) | Reloaded::NotReady(problem) => problem,
             };
-            if patience == Patience::Request && Instant::now() + pause > deadline {
+            if is_late {
                 return Err(problem);
             }
             tokio::time::sleep(pause).await;
@@ -323,7 +369,7 @@ impl Updater {
         let Some(verify) = &self.config.verify else { return Ok(()) };
         let deadline = Instant::now() + verify.within;
         loop {
-            let reason = match host.prober.look(&verify.ask, &host.secrets, verify.timeout).await {
+            let reason = match host.prober.look(&verify.ask, &host.secrets(), verify.timeout).await {
                 State::Succeeded(_) => return Ok(()),
                 State::Failed(reason) | State::Unknown(reason) => reason,
             };
@@ -341,7 +387,7 @@ impl Updater {
 
     /// Records a failure: what was there before is what the pod runs.
     fn failed(&self, directory: &Directory, version: &str, error: UpdateError) -> UpdateError {
-        let result = format!("{version}: {error}");
+        let result = shortened(&format!("{version}: {error}"), LONGEST_RESULT);
         log::line(format_args!("hot_update: {result}"));
         match directory.current::<Entry>() {
             Some(current) => {

@@ -197,14 +197,24 @@ pub async fn eventually<T>(mut look: impl AsyncFnMut() -> Option<T>) -> Option<T
 }
 
 /// A process of the pod that writes a line for each SIGHUP, and the agent beside it. Signals that come before it has looked are one.
-const POD_SCRIPT: &str = r#"bash "$FOLDER/counter.sh" $NEIGHBOUR &
-until [ -e "$FOLDER/up" ]; do sleep 0.01; done
+const POD_SCRIPT: &str = r#"[ -z "$NEIGHBOUR" ] || bash "$FOLDER/counter.sh" $NEIGHBOUR &
+unshare --pid --fork bash "$FOLDER/stranger.sh" &
+until [ -e "$FOLDER/stranger" ] && { [ -e "$FOLDER/up" ] || [ -z "$NEIGHBOUR" ]; }; do sleep 0.01; done
 "$@"
 exit $?"#;
 
 const COUNTER: &str = r#"trap 'echo "$(cat "$FOLDER/files/app.conf" 2>/dev/null)" >> "$FOLDER/hups"' HUP
 touch "$FOLDER/up"
 while :; do sleep 0.02; done
+"#;
+
+/// A process with the same command line in a process namespace below, as a pod's on the node: it writes a line for each SIGHUP.
+const STRANGER: &str = r#"cat > "$FOLDER/stranger-counter.sh" <<'END'
+trap 'echo signalled >> "$FOLDER/stranger"' HUP
+echo up > "$FOLDER/stranger.new"; mv "$FOLDER/stranger.new" "$FOLDER/stranger"
+while :; do sleep 0.1; done
+END
+exec -a "bash nginx: master process nginx" bash "$FOLDER/stranger-counter.sh"
 "#;
 
 /// The real binary, in a process namespace of its own.
@@ -247,6 +257,8 @@ impl Agent {
             std::fs::write(annotations, "").unwrap();
         }
         let _ = std::fs::remove_file(folder.path().join("up"));
+        let _ = std::fs::remove_file(folder.path().join("stranger"));
+        std::fs::write(folder.path().join("stranger.sh"), STRANGER).unwrap();
         std::fs::write(folder.path().join("counter.sh"), COUNTER).unwrap();
         // A process namespace of its own, as a pod has: the agent signals nobody where it sees the whole machine.
         let mut command = Command::new("unshare");
@@ -268,7 +280,8 @@ impl Agent {
             .env("POD_NAME", "web-0")
             .env("POD_NAMESPACE", "default")
             .env("FOLDER", folder.path())
-            .env("NEIGHBOUR", "nginx: master process nginx")
+            // A folder without a neighbour is one of a pod whose main process does not run yet.
+            .env("NEIGHBOUR", if folder.path().join("alone").exists() { "" } else { "nginx: master process nginx" })
             .env("PILLION_AGENT_KILL_AT", kill_at)
             .stderr(Stdio::piped())
             .spawn()

@@ -116,7 +116,7 @@ fn gates(text: &str) -> Result<String, GateError> {
 /// `pillion uninstall`
 #[derive(Debug, Args)]
 pub struct UninstallArgs {
-    /// Delete every SidecarSet, their revisions and their definition, too
+    /// Delete every SidecarSet and VerticalPodAutoscaler, their revisions, checkpoints and definitions, too. A definition that another program has installed stays, with what it defines
     #[arg(long)]
     pub all: bool,
     /// Do not ask before everything is deleted

@@ -22,6 +22,7 @@ use pillion_note::Draw;
 use pillion_patch::selector::Selector;
 use serde_json::Value;
 
+use super::marking::marking;
 use super::read::{Parts, ReadError, Reader};
 use crate::offline::sorted_autoscalers;
 
@@ -47,6 +48,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) namespace: Option<&'a str>,
     pub(crate) revisions_namespace: &'a str,
     pub(crate) gates: Gates,
+    pub(crate) wrap_image: Option<&'a str>,
     pub(crate) draw: Draw,
 }
 
@@ -54,12 +56,13 @@ impl Known {
     /// Reads what admission needs. A cluster that does not serve SidecarSets has none.
     pub(crate) async fn read(reader: &Reader, wanted: Wanted<'_>) -> Result<Known, ReadError> {
         let mut warnings = Vec::new();
-        let (sets, autoscalers, (namespaces, unread), limit_ranges, webhooks) = futures::try_join!(
+        let (sets, autoscalers, (namespaces, unread), limit_ranges, webhooks, (gates, sidecar_means)) = futures::try_join!(
             sets(reader),
             autoscalers(reader),
             namespaces(reader, wanted.namespace),
             limit_ranges(reader, wanted.namespace),
             async { Ok(webhook_selectors(reader).await) },
+            async { Ok(marking(reader, wanted.gates, wanted.wrap_image).await) },
         )?;
         warnings.extend(unread.map(|error| format!("{error}; its labels are taken to be none but its name")));
         if sets.is_none() {
@@ -86,12 +89,12 @@ impl Known {
                 catalog,
                 namespaces: namespaces.into_iter().map(namespace).collect::<OrdMap<_, _>>(),
                 accounts,
-                autoscalers: sorted_autoscalers(autoscalers, wanted.gates, &limit_ranges),
-                ..Snapshot::default()
+                autoscalers: sorted_autoscalers(autoscalers, gates, &limit_ranges),
+                sidecar_means,
             },
             limit_ranges,
             excluded_namespaces,
-            gates: wanted.gates,
+            gates,
             draw: wanted.draw,
             namespace: wanted.namespace.unwrap_or("default").to_owned(),
         };

@@ -37,7 +37,12 @@ pub(crate) struct TestCluster {
 impl TestCluster {
     /// An API server alone.
     pub(crate) async fn bare() -> TestCluster {
+        TestCluster::bare_with(Gates::default()).await
+    }
+
+    async fn bare_with(gates: Gates) -> TestCluster {
         let server = ApiServer::new(pillion_apiserver::Config {
+            gates,
             store: Store::memory(Options::default()),
             clock: Clock::virtual_from("2026-01-01T00:00:00Z".parse().unwrap()),
             seed: Some(0),
@@ -51,11 +56,16 @@ impl TestCluster {
 
     /// The same with the manager's webhooks.
     pub(crate) async fn managed() -> TestCluster {
-        let mut cluster = TestCluster::bare().await;
+        TestCluster::managed_with(Gates::default()).await
+    }
+
+    /// The same with these gates on both.
+    pub(crate) async fn managed_with(gates: Gates) -> TestCluster {
+        let mut cluster = TestCluster::bare_with(gates).await;
         let clock = cluster.server.clock();
         let client = Client::new(cluster.server.router(), "default");
         let config = Config::new(client, Arc::new(move || clock.now()), WebhookAddress::Url(URL.to_owned()));
-        let manager = Manager::new(config);
+        let manager = Manager::new(Config { gates, ..config });
         cluster.server.register_webhook(URL, manager.webhooks());
         manager.start().await.unwrap();
         manager.register().await.unwrap();
@@ -135,7 +145,13 @@ fn refused(path: &str) -> Response {
 
 /// Everything there is in a namespace, or in all.
 pub(crate) fn wanted(namespace: Option<&str>) -> Wanted<'_> {
-    Wanted { namespace, revisions_namespace: "kruise-system", gates: Gates::default(), draw: Draw::default() }
+    Wanted {
+        namespace,
+        revisions_namespace: "kruise-system",
+        gates: Gates::default(),
+        wrap_image: None,
+        draw: Draw::default(),
+    }
 }
 
 /// The exit status and the message of a failure.

@@ -27,6 +27,8 @@ pub(crate) struct Recreation {
 /// What became of one eviction.
 enum Evicted {
     Yes,
+    /// It is gone, another one has its name, or it was changed at this moment: the next look at the pods decides.
+    Unknown,
     /// A PodDisruptionBudget does not allow it now: what the API server says.
     NotNow(String),
 }
@@ -51,8 +53,8 @@ impl Recreation {
         let strategy = &self.target.set().spec.update_strategy;
         let limit = max_unavailable(strategy.max_unavailable.as_ref(), self.before.len());
         let mut lines = vec![format!(
-            "{} of SidecarSet {} will be evicted and created again by their workloads, with all their containers: no API restarts one \
-             container of a pod. At most {limit} will be missing at a time.",
+            "{} of SidecarSet {} will be evicted and created again by their workloads, with all their containers: no API of \
+             Kubernetes restarts one container of a pod. At most {limit} will be missing at a time.",
             counted(self.first.left),
             self.target.set().name(),
         )];
@@ -88,6 +90,7 @@ impl Recreation {
                             done += 1;
                             say(&format!("evicted {}/{} ({done} of {all})", pod.namespace, pod.name));
                         }
+                        Evicted::Unknown => {}
                         Evicted::NotNow(reason) => {
                             let reason = format!("{}/{}: {reason}", pod.namespace, pod.name);
                             if reason != waits {
@@ -120,8 +123,7 @@ async fn evict(client: &Client, pod: &Eviction) -> Result<Evicted, Failure> {
     let params = EvictParams { delete_options: Some(delete_options), ..EvictParams::default() };
     match pods.evict(&pod.name, &params).await {
         Ok(_) => Ok(Evicted::Yes),
-        // It is gone already, or another one has its name.
-        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Evicted::Yes),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Evicted::Unknown),
         Err(kube::Error::Api(status)) if status.code == 429 => Ok(Evicted::NotNow(status.message.clone())),
         Err(error) => {
             let reason = match &error {

@@ -337,8 +337,12 @@ mod tests {
 
     /// What a window of this size shows, without the blanks at the ends of lines.
     fn drawn(view: &View, width: u16, height: u16) -> String {
+        drawn_with(None, view, width, height)
+    }
+
+    fn drawn_with(gates: Option<&str>, view: &View, width: u16, height: u16) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        let header = Header { kubeconfig: "/tmp/pillion-x/kubeconfig".to_owned(), gates: None };
+        let header = Header { kubeconfig: "/tmp/pillion-x/kubeconfig".to_owned(), gates: gates.map(str::to_owned) };
         let now = "2026-01-01T00:00:07Z".parse().unwrap();
         terminal.draw(|frame| draw(frame, &header, view, Duration::from_secs(7), now)).unwrap();
         let buffer = terminal.backend().buffer();
@@ -369,6 +373,13 @@ mod tests {
                 "initContainerStatuses": [{"name": "proxy", "ready": true, "started": true, "state": {"running": {}}}],
                 "containerStatuses": [{"name": app, "ready": phase == "Running", "state": state}]},
         })
+    }
+
+    #[test]
+    fn the_gates_that_are_on_are_in_the_first_line() {
+        let shown = drawn_with(Some("feature gates: SidecarField"), &view(&[]), 100, 5);
+        let first = "pillion up    7s  export KUBECONFIG=/tmp/pillion-x/kubeconfig  feature gates: SidecarField";
+        assert_eq!(shown.lines().next(), Some(first));
     }
 
     fn running(name: &str) -> Value {

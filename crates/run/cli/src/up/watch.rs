@@ -41,7 +41,7 @@ pub(crate) async fn keep(client: Client, view: &watch::Sender<View>) {
     while let Some(event) = events.next().await {
         // An error has been waited out by the watcher; what it missed comes with the next list.
         if let Ok((kind, event)) = event {
-            take(view, listed.entry(kind.kind.clone()).or_default(), &kind, event);
+            on_event(view, listed.entry(kind.kind.clone()).or_default(), &kind, event);
         }
     }
 }
@@ -52,7 +52,7 @@ fn sidecar_sets() -> ApiResource {
 }
 
 /// Takes a change. What a list that was begun again no longer has is gone.
-fn take(
+fn on_event(
     view: &watch::Sender<View>,
     listed: &mut BTreeSet<Key>,
     kind: &ApiResource,

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use kube::api::ListParams;
 use pillion_admission::{AutoscalerVerdict, Offline, OfflineError, Why};
 use pillion_api::vpa;
+use pillion_lifecycle::marks::modes_of;
 use pillion_preview::{before_injection, drift};
 use pillion_rightsize::{LimitRanges, PodView};
 use serde_json::Value;
@@ -106,6 +107,7 @@ fn remarks(pod: &Value) -> Vec<String> {
         Some("Failed") => remarks.push("it has failed; this is about a pod created in its place".to_owned()),
         _ => {}
     }
+    remarks.extend(modes_of(pod));
     remarks
 }
 

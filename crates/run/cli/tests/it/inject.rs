@@ -417,3 +417,102 @@ fn a_stream_of_very_many_documents_is_read_in_linear_time() {
     assert!(folder.run(&["inject", "-f", "stream.json"]).starts_with("exit 0"));
     assert!(folder.run(&["inject", "-f", "broken.yaml"]).starts_with("exit 1"));
 }
+
+/// A Job of `main` and `log`, whose pods have these annotations; the commands are known if `commands`.
+fn job(annotations: &str, commands: bool, variables: &str) -> String {
+    let command = if commands { "command: [/run], " } else { "" };
+    format!(
+        "apiVersion: batch/v1
+kind: Job
+metadata: {{name: backup}}
+spec:
+  template:
+    metadata: {{annotations: {{{annotations}}}}}
+    spec:
+      restartPolicy: Never
+      containers:
+      - {{name: main, {command}image: backup:1}}
+      - {{name: log, {command}image: log:1, env: [{variables}]}}
+"
+    )
+}
+
+const STRICT: &str = "pillion.dev/sidecars: log, pillion.dev/sidecar-mode: Strict";
+
+/// What `inject` makes of a Job's pods and what `why` says of it, in each way in which sidecars end.
+#[test]
+fn marked_sidecars_are_rewritten_offline_and_why_says_how_they_end() {
+    let on = "--feature-gates=SidecarField=true";
+    let kruise = "{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: \"true\"}";
+    // The Job, the flags; the init containers and the containers, the record, and what is said.
+    let ways: [(String, &[&str], [&[&str]; 2], Option<&str>, &str); 6] = [
+        (
+            job("pillion.dev/sidecars: log", false, ""),
+            &[],
+            [&[], &["main", "log"]],
+            None,
+            "pod/log: warning: the mark as a sidecar by the annotation pillion.dev/sidecars has no effect: the feature gate SidecarField is off",
+        ),
+        (
+            job("pillion.dev/sidecars: log", false, ""),
+            &[on],
+            [&["log"], &["main"]],
+            None,
+            "pod/log: ends when the work is done, as the annotation pillion.dev/sidecars says; mode Native: a native sidecar, last in \
+             initContainers: it starts before the work, ends after it, and is restarted whatever its exit code is; an error of it does not fail the pod",
+        ),
+        (
+            job(STRICT, true, ""),
+            &[on, "--wrap-image=pillion:1"],
+            [&["pillion-wrap"], &["main", "log"]],
+            Some(r#"{"method":"Wrap","sidecars":["log"]}"#),
+            "pod/log: ends when the work is done, as the annotation pillion.dev/sidecars says; mode Strict: pillion-wrap runs all commands of the \
+             pod: all rules of KEP-0008 hold",
+        ),
+        (
+            job(STRICT, false, ""),
+            &[on, "--wrap-image=pillion:1"],
+            [&[], &["main", "log"]],
+            Some(r#"{"method":"Phase","sidecars":["log"]}"#),
+            "mode Strict: the manager writes the pod's terminal phase, because the command of container \"main\" is not in the manifest: all \
+             rules of KEP-0008 hold but the reason Completed",
+        ),
+        (
+            job(STRICT, true, ""),
+            &[on],
+            [&[], &["main", "log"]],
+            Some(r#"{"method":"Phase","sidecars":["log"]}"#),
+            "because the manager has no image with pillion-wrap (--wrap-image)",
+        ),
+        (
+            job("", false, kruise),
+            &[on],
+            [&[], &["main", "log"]],
+            Some(r#"{"method":"Phase","sidecars":["log"]}"#),
+            "because Kruise's variables ask for it",
+        ),
+    ];
+    for (manifest, flags, lists, record, said) in ways {
+        let folder = Folder::with(&[("job.yaml", &manifest)]);
+        let inject = [&["inject", "-f", "job.yaml", "-o", "json", NOW], flags].concat();
+        let shown = folder.run(&inject);
+        let output = shown.strip_prefix("exit 0\n--- stdout\n").unwrap_or_else(|| panic!("{shown}"));
+        let (output, _) = output.split_once("--- stderr").unwrap_or((output, ""));
+        let list: Value = serde_json::from_str(output).unwrap();
+        let job = list.get("items").map_or(&list, |items| &items[0]);
+        let template = &job["spec"]["template"];
+        let names = |list: &str| -> Vec<&str> {
+            let containers = template["spec"][list].as_array().into_iter().flatten();
+            containers.map(|container| container["name"].as_str().unwrap()).collect()
+        };
+        assert_eq!(
+            [names("initContainers"), names("containers")],
+            lists.map(<[&str]>::to_vec),
+            "{flags:?}\n{manifest}"
+        );
+        let recorded = template["metadata"]["annotations"].get("pillion.dev/sidecar-record");
+        assert_eq!(recorded.and_then(Value::as_str), record, "{flags:?}\n{manifest}");
+        let why = folder.run(&[&["why", "-f", "job.yaml", NOW], flags].concat());
+        assert!(why.contains(said), "{flags:?}\n{manifest}\n{why}");
+    }
+}

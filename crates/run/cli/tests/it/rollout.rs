@@ -13,6 +13,7 @@ use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::runtime::wait::await_condition;
 use kube::{Client, ResourceExt as _};
+use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::up::{PATIENCE, Place, Up, client};
@@ -114,6 +115,23 @@ impl Play {
         (output.status.code(), format!("{stdout}{stderr}"))
     }
 
+    /// What `pillion rollout … -o FORMAT` prints to stdout: one document that can be read, and nothing else.
+    fn read(&self, format: &str, arguments: &[&str]) -> Value {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pillion"));
+        let command =
+            command.arg("rollout").args(arguments).args(["-o", format]).arg("--kubeconfig").arg(&self.kubeconfig);
+        let output = command.output().unwrap();
+        let (stdout, stderr) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        assert!(output.status.success(), "{arguments:?}: {stdout}{stderr}");
+        if format == "json" {
+            return serde_json::from_str(&stdout).unwrap();
+        }
+        assert!(!stdout.starts_with(['{', '[']), "{arguments:?} prints JSON: {stdout}");
+        let mut documents = pillion_yaml::parse(&stdout, pillion_yaml::Options::default()).unwrap();
+        assert_eq!(documents.len(), 1, "{stdout}");
+        documents.remove(0).value
+    }
+
     fn pod(&self, name: &str) -> Pod {
         let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
         self.runtime.block_on(pods.get(name)).unwrap()
@@ -177,7 +195,26 @@ fn examples_partition() {
     for i in 0..4 {
         assert_eq!(images(&play.pod(&format!("web-{i}"))), ["proxy:1.1"]);
     }
+    every_command_prints_json_and_yaml(&play);
     play.end();
+}
+
+/// After a rollout to its end.
+fn every_command_prints_json_and_yaml(play: &Play) {
+    let next = play.place.path("rollout/partition/next.yaml");
+    for format in ["json", "yaml"] {
+        assert_eq!(play.read(format, &["status", "mesh"])["pods"]["matched"], 4);
+        assert_eq!(play.read(format, &["history", "mesh"]).as_array().unwrap().len(), 2);
+        assert_eq!(play.read(format, &["plan", "-f", next.to_str().unwrap()])[0]["sidecarSet"], "mesh");
+        assert_eq!(play.read(format, &["pause", "mesh"])["result"], "paused");
+        assert_eq!(play.read(format, &["resume", "mesh"])["result"], "resumed");
+        let undone = play.read(format, &["undo", "mesh"]);
+        assert!(undone["result"].as_str().unwrap().starts_with("rolled back to mesh-"), "{undone}");
+        // Nothing is printed before the end.
+        let followed = play.read(format, &["status", "mesh", "-w", "--timeout", "180"]);
+        assert_eq!((&followed["outcome"], &followed["pods"]["updatedReady"]), (&json!("Complete"), &json!(4)));
+    }
+    assert_eq!(play.read("json", &["restart", "mesh", "--yes", "--timeout", "180"])["result"], "restarted");
 }
 
 #[test]

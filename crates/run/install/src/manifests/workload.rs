@@ -3,11 +3,10 @@
 use pillion_manager::{Part, conversion_service};
 use serde_json::{Value, json};
 
-use super::{Program, SERVICE, metadata, pod_labels};
+use super::{HEALTH_PORT, Program, SERVICE, metadata, pod_labels};
 use crate::options::{Certificates, Options};
 
 const WEBHOOK_PORT: u16 = 9443;
-const HEALTH_PORT: u16 = 8080;
 const CERTIFICATES_FOLDER: &str = "/etc/pillion/certificates";
 
 pub(super) fn objects(options: &Options, programs: &[Program]) -> Vec<Value> {

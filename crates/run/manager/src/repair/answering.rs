@@ -34,8 +34,8 @@ impl Answering {
                 false
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot read whether the webhooks can be called; taking it that they can");
-                true
+                tracing::warn!(%error, "cannot read whether the webhooks can be called: nothing is evicted");
+                false
             }
         }
     }

@@ -34,7 +34,7 @@ impl Missed {
     /// Follows a pod. Returns the sets whose missed pods are others now.
     pub(super) fn follow(
         &mut self,
-        change: Change<CachedPod>,
+        change: &Change<CachedPod>,
         snapshot: &Snapshot,
         excluded: [&str; 2],
     ) -> BTreeSet<String> {

@@ -56,8 +56,11 @@ impl Rollout<'_> {
         let object = PlacesObject::new(&self.inner.config, set);
         let what = || format!("count the places of SidecarSet {:?} in ConfigMap {:?}", set.name(), object.name());
         let before = object.read().await.map_err(Error::api(what()))?;
-        let known = before.as_ref().map(|stored| &stored.places).filter(|places| places.revision() == revision);
-        let mut places = known.cloned().unwrap_or_else(|| Places::new(revision));
+        let mut places = match before.as_ref().map(|stored| &stored.places) {
+            Some(known) if known.revision() == revision => known.clone(),
+            Some(known) => known.repinned(revision, (self.inner.config.now)()),
+            None => Places::new(revision),
+        };
 
         // Before the pods are read: the cache is at least as new as this.
         let version = self.pods.version();
@@ -76,6 +79,13 @@ impl Rollout<'_> {
         }
         let left = places.next_expiry().map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
         Ok(left.map(|left| left + SLACK))
+    }
+
+    /// The places of a set as they are stored, whether its partition still counts them or not.
+    pub(super) async fn read_places(&self, set: &SidecarSet) -> Result<Option<Places>, Error> {
+        let object = PlacesObject::new(&self.inner.config, set);
+        let what = || format!("read the places of SidecarSet {:?} in ConfigMap {:?}", set.name(), object.name());
+        Ok(object.read().await.map_err(Error::api(what()))?.map(|stored| stored.places))
     }
 
     /// Gives back places whose pods do not exist, which only the API server itself knows for certain.

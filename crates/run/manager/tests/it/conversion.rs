@@ -57,3 +57,41 @@ async fn sets_that_are_stored_in_the_older_version_are_listed_with_the_help_of_t
     assert_eq!(set["spec"]["namespaceSelector"], json!({"matchLabels": {"kubernetes.io/metadata.name": "default"}}));
     assert_eq!(names(&cluster.create(PODS, pod("web-0")).await.object()), ["app", "proxy"], "it was never defaulted");
 }
+
+/// What this process takes at its largest, in KiB, since it was asked before.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+    line.trim().trim_end_matches("kB").trim().parse().unwrap()
+}
+
+/// Measured in a process of its own: other tests take memory as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_conversion_takes_a_small_multiple_of_its_body() {
+    const NAME: &str = "conversion::a_conversion_takes_a_small_multiple_of_its_body";
+    if std::env::var_os("PILLION_MEASURED").is_none() {
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        let output = command.args(["--exact", NAME, "--nocapture"]).env("PILLION_MEASURED", "1").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    let cluster = Cluster::new().await;
+    let manager = Manager::new(cluster.config());
+    let webhooks = manager.webhooks();
+    let convert = async |objects: String| {
+        let wanted = "apps.kruise.io/v1beta1";
+        let body = format!(r#"{{"request":{{"uid":"1","desiredAPIVersion":"{wanted}","objects":[{objects}]}}}}"#);
+        let body = axum::body::Bytes::from(body);
+        let (length, before) = (u64::try_from(body.len()).unwrap() / 1024, peak());
+        let (status, _) = crate::many::ask(&webhooks, "POST", "/convert", body).await;
+        (status, (peak() - before.min(peak())) / length)
+    };
+    let mut old = sidecarset("mesh", json!({"namespace": "default"}));
+    old["apiVersion"] = json!("apps.kruise.io/v1alpha1");
+    convert(old.to_string()).await;
+    for objects in [vec![old.to_string(); 30_000].join(","), vec!["{}".to_owned(); 4_000_000].join(",")] {
+        let (status, multiple) = convert(objects).await;
+        assert!(status == 200 && multiple <= 4, "{status}: {multiple} times its body");
+    }
+}

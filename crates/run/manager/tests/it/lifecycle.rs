@@ -1,10 +1,15 @@
 //! Marked sidecars: what admission makes of them, and pods that the manager ends.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use axum::http::Method;
+use jiff::Timestamp;
+use pillion_admission::{Offline, Snapshot};
 use pillion_gates::Gates;
+use pillion_lifecycle::marks::Means;
 use pillion_manager::{Config, Manager};
+use pillion_note::Draw;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -16,12 +21,15 @@ const STATUS: &str = "/api/v1/namespaces/default/pods/job/status";
 /// A cluster whose manager honours marks, and runs if `runs`.
 async fn marking(runs: bool) -> (Cluster, Manager) {
     let cluster = Cluster::new().await;
-    let gates = Gates::default().with(&"SidecarField=true".parse().unwrap());
-    let manager = cluster.manage(Config { gates, ..cluster.config() }).await;
+    let manager = cluster.manage(Config { gates: on(), ..cluster.config() }).await;
     if runs {
         run(&manager);
     }
     (cluster, manager)
+}
+
+fn on() -> Gates {
+    Gates::default().with(&"SidecarField=true".parse().unwrap())
 }
 
 fn run(manager: &Manager) {
@@ -119,6 +127,94 @@ async fn a_pod_whose_work_was_done_while_the_manager_was_down_is_ended_when_it_i
     run(&manager);
     sleep(Duration::from_secs(3)).await;
     assert_eq!(phase(&cluster).await, "Failed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_api_server_has_the_field_pods_are_left_to_the_node() {
+    let cluster = Cluster::with_gates(on()).await;
+    let manager = cluster.manage(Config { gates: on(), ..cluster.config() }).await;
+    run(&manager);
+    let mut by_field = job(json!({}));
+    by_field["spec"]["containers"][1]["sidecar"] = json!(true);
+    let by_annotation = job(json!({"pillion.dev/sidecars": "side"}));
+    for (way, pod) in [("field", by_field), ("annotation", by_annotation)] {
+        let pod = cluster.create(PODS, pod).await.object();
+        assert_eq!(pod["spec"]["containers"][1]["sidecar"], true, "{way}");
+        assert!(pod["spec"].get("initContainers").is_none(), "{way}");
+        assert!(pod["metadata"]["annotations"].get("pillion.dev/sidecar-record").is_none(), "{way}");
+        cluster.merge(STATUS, main_has_ended(0)).await.object();
+        sleep(Duration::from_mins(1)).await;
+        assert_eq!(phase(&cluster).await, "Running", "{way}: the node has to end it");
+        cluster.request(Method::DELETE, POD, "", Some(json!({"gracePeriodSeconds": 0}))).await.object();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_whose_gate_was_switched_off_leaves_the_pods_that_it_has_admitted_alone() {
+    let (cluster, _manager) = marking(false).await;
+    let strict = json!({"pillion.dev/sidecars": "side", "pillion.dev/sidecar-mode": "Strict"});
+    cluster.create(PODS, job(strict.clone())).await.object();
+    cluster.merge(STATUS, main_has_ended(0)).await.object();
+    let off = cluster.manage(cluster.config()).await;
+    run(&off);
+    sleep(Duration::from_mins(10)).await;
+    assert_eq!(phase(&cluster).await, "Running");
+    // A new pod is not changed, and whoever creates it is warned.
+    let mut other = job(strict);
+    other["metadata"]["name"] = json!("other");
+    let reply = cluster.create(PODS, other).await;
+    assert!(reply.warnings[0].contains("has no effect: the feature gate SidecarField is off"), "{:?}", reply.warnings);
+    assert!(reply.object()["metadata"]["annotations"].get("pillion.dev/sidecar-record").is_none());
+    off.stop();
+    sleep(Duration::from_mins(1)).await;
+    run(&cluster.manage(Config { gates: on(), ..cluster.config() }).await);
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(phase(&cluster).await, "Succeeded");
+}
+
+/// What `pillion inject` makes of a manifest is what the webhook makes of the pod.
+#[tokio::test(start_paused = true)]
+async fn a_manifest_that_was_rewritten_offline_is_what_the_webhook_would_have_made() {
+    let wrap_image = Some("pillion:1".to_owned());
+    let cluster = Cluster::new().await;
+    let _manager = cluster.manage(Config { gates: on(), wrap_image: wrap_image.clone(), ..cluster.config() }).await;
+    let snapshot = Snapshot { sidecar_means: Means { field: false, wrap_image }, ..Snapshot::default() };
+    let offline = Offline {
+        snapshot,
+        limit_ranges: BTreeMap::new(),
+        excluded_namespaces: BTreeSet::new(),
+        gates: on(),
+        draw: Draw::default(),
+        namespace: "default".to_owned(),
+    };
+    let marks = |mode: &str| json!({"pillion.dev/sidecars": "side", "pillion.dev/sidecar-mode": mode});
+    let mut with_commands = job(marks("Strict"));
+    for i in 0..2 {
+        with_commands["spec"]["containers"][i]["command"] = json!(["/run"]);
+    }
+    let mut kruise = job(json!({}));
+    kruise["spec"]["containers"][1]["env"] =
+        json!([{"name": "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT", "value": "true"}]);
+    for (way, mut pod) in [
+        ("Native", job(marks("Native"))),
+        ("wrapped", with_commands),
+        ("by phase", job(marks("Strict"))),
+        ("Kruise", kruise),
+    ] {
+        // The name of the volume with the token is another one for each pod.
+        pod["spec"]["automountServiceAccountToken"] = json!(false);
+        let mut rewritten = offline.inject(&pod, Timestamp::UNIX_EPOCH).unwrap().unwrap().object;
+        assert_ne!(rewritten, pod, "{way}");
+        rewritten["metadata"]["name"] = json!("rewritten");
+        let stored = cluster.create(PODS, rewritten).await.object();
+        let by_webhook = cluster.create(PODS, pod).await.object();
+        assert_eq!(stored["spec"], by_webhook["spec"], "{way}");
+        assert_eq!(stored["metadata"]["annotations"], by_webhook["metadata"]["annotations"], "{way}");
+        for name in ["rewritten", "job"] {
+            let path = format!("{PODS}/{name}");
+            cluster.request(Method::DELETE, &path, "", Some(json!({"gracePeriodSeconds": 0}))).await.object();
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,10 +4,13 @@
 
 mod agents;
 mod conversion;
+mod health;
 mod lifecycle;
 mod many;
+mod mounted;
 mod neighbours;
 mod pods;
+mod quiet;
 mod registration;
 mod repair;
 mod sidecarsets;
@@ -21,6 +24,7 @@ use axum::http::{Method, Request, StatusCode};
 use kube::Client;
 use pillion_apiserver::ApiServer;
 use pillion_clock::Clock;
+use pillion_gates::Gates;
 use pillion_manager::{Config, Manager, WebhookAddress};
 use pillion_store::{Options, Store};
 use serde_json::{Value, json};
@@ -55,7 +59,13 @@ impl Reply {
 
 impl Cluster {
     async fn new() -> Cluster {
+        Cluster::with_gates(Gates::default()).await
+    }
+
+    /// One whose API server has these gates.
+    async fn with_gates(gates: Gates) -> Cluster {
         let server = ApiServer::new(pillion_apiserver::Config {
+            gates,
             store: Store::memory(Options::default()),
             clock: Clock::virtual_from("2026-01-01T00:00:00Z".parse().unwrap()),
             seed: Some(0),

@@ -10,7 +10,7 @@ use tower::ServiceExt as _;
 
 use crate::{Cluster, PODS, SIDECARSETS, names, pod, sidecarset};
 
-async fn ask(webhooks: &Router, method: &str, path: &str, body: impl Into<Body>) -> (u16, String) {
+pub(crate) async fn ask(webhooks: &Router, method: &str, path: &str, body: impl Into<Body>) -> (u16, String) {
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
     let response = webhooks.clone().oneshot(request.body(body.into()).unwrap()).await.unwrap();
     let status = response.status().as_u16();
@@ -33,6 +33,23 @@ async fn sets_that_were_there_before_the_manager_are_in_force_when_it_has_starte
     let (_, metrics) = ask(&manager.health(), "GET", "/metrics", Body::empty()).await;
     assert!(metrics.contains("pillion_cache_objects{kind=\"SidecarSet\"} 600\n"), "{metrics}");
     assert!(metrics.contains(r#"{webhook="/mutate-pod",outcome="Changed"} 1"#), "{metrics}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_reviews_than_are_decided_at_once_are_shed_with_a_reason() {
+    let cluster = Cluster::new().await;
+    // Its caches are not synced, so that every review waits for them.
+    let manager = Manager::new(cluster.config());
+    let webhooks = manager.webhooks();
+    let request = json!({"uid": "1", "operation": "CREATE", "namespace": "default", "object": pod("web")});
+    let review = json!({"request": request}).to_string();
+    let asked = (0..520).map(|_| ask(&webhooks, "POST", "/mutate-pod", review.clone()));
+    let answers = futures::future::join_all(asked).await;
+    let shed: Vec<&String> = answers.iter().filter(|(status, _)| *status == 429).map(|(_, text)| text).collect();
+    assert_eq!(shed.len(), 8, "{answers:?}");
+    assert!(shed.iter().all(|text| text.starts_with("the manager has too much to do; try again")), "{shed:?}");
+    let (_, metrics) = ask(&manager.health(), "GET", "/metrics", Body::empty()).await;
+    assert!(metrics.contains(r#"{webhook="/mutate-pod",outcome="Shed"} 520"#), "{metrics}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -216,3 +216,45 @@ async fn a_replica_that_does_not_lead_leaves_the_registration_to_the_leader() {
     assert!(after["webhooks"][0]["clientConfig"]["url"].as_str().unwrap().starts_with("https://other.invalid"));
     assert_eq!(names(&cluster.create(PODS, pod("web-0")).await.object()), ["app"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_sets_have_an_entry_of_their_own_and_one_beyond_says_that_it_has_none() {
+    let (cluster, manager) = Cluster::managed().await;
+    let running = tokio::spawn(async move { manager.run().await });
+    let create = async |i: u32| {
+        let selector = json!({"matchLabels": {"app": format!("app-{i}")}});
+        let spec = json!({"selector": selector, "injectionStrategy": {"failurePolicy": "Fail"}});
+        cluster.create(SIDECARSETS, sidecarset(&format!("set-{i:03}"), spec)).await.object();
+    };
+    // Its name comes first, and it is the youngest.
+    for i in 1..=100 {
+        create(i).await;
+    }
+    sleep(Duration::from_secs(2)).await;
+    create(0).await;
+    sleep(Duration::from_mins(1)).await;
+    let own_entries = async || {
+        let configuration = cluster.get(MUTATING).await;
+        let entries = configuration["webhooks"].as_array().unwrap().iter();
+        let names = entries.map(|entry| entry["name"].as_str().unwrap().to_owned());
+        names.filter(|name| name.ends_with(".pods.pillion.dev")).collect::<Vec<_>>()
+    };
+    let enforced = async |set: &str| {
+        let set = cluster.get(&format!("{SIDECARSETS}/{set}")).await;
+        let conditions = set["status"]["conditions"].as_array().unwrap().clone();
+        let found = conditions.into_iter().find(|condition| condition["type"] == "FailurePolicyEnforced").unwrap();
+        (found["status"].clone(), found["reason"].clone())
+    };
+    let entries = own_entries().await;
+    assert_eq!((entries.len(), entries.contains(&"set-000.pods.pillion.dev".to_owned())), (100, false));
+    assert_eq!(enforced("set-000").await, (json!("False"), json!("TooMany")));
+    assert_eq!(enforced("set-100").await, (json!("True"), json!("Registered")));
+
+    let older = format!("{SIDECARSETS}/set-042");
+    cluster.request(axum::http::Method::DELETE, &older, "", None).await.object();
+    sleep(Duration::from_mins(1)).await;
+    let entries = own_entries().await;
+    assert_eq!((entries.len(), entries.contains(&"set-000.pods.pillion.dev".to_owned())), (100, true));
+    assert_eq!(enforced("set-000").await, (json!("True"), json!("Registered")));
+    running.abort();
+}

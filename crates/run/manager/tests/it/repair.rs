@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use axum::http::Method;
+use axum::body::Body;
+use axum::http::{Method, Request};
 use pillion_manager::{Config, Manager, WebhookAddress};
 use serde_json::{Value, json};
 use tokio::time::sleep;
+use tower::ServiceExt as _;
 
 use crate::{Cluster, PODS, SIDECARSETS, URL, names, pod, sidecarset};
 
@@ -82,6 +84,78 @@ async fn missed_pods_are_evicted_at_the_given_rate_but_bare_ones_are_not() {
     let pods = cluster.get(PODS).await;
     assert_eq!(pods["items"][0]["metadata"]["name"], "bare");
     assert_eq!(pods["items"].as_array().unwrap().len(), 1);
+}
+
+/// Creates a pod while the webhook is down.
+async fn create_missed(cluster: &Cluster, manager: &Manager, name: &str) {
+    cluster.server.register_webhook(URL, axum::Router::new());
+    assert_eq!(names(&cluster.create(PODS, owned(name)).await.object()), ["app"]);
+    cluster.server.register_webhook(URL, manager.webhooks());
+}
+
+async fn pod_names(cluster: &Cluster) -> Vec<String> {
+    let pods = cluster.get(PODS).await;
+    let items = pods["items"].as_array().unwrap().iter();
+    items.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_outage_is_repaired_but_what_had_no_effect_is_not_repeated() {
+    let (cluster, manager) = Cluster::managed().await;
+    let repair = json!({"injectionStrategy": {"repair": {"policy": "Evict"}}});
+    cluster.create(SIDECARSETS, sidecarset("mesh", repair)).await.object();
+    tokio::spawn({
+        let manager = manager.clone();
+        async move { manager.run().await }
+    });
+    for outage in ["first", "second"] {
+        create_missed(&cluster, &manager, &format!("missed-{outage}")).await;
+        sleep(Duration::from_secs(5)).await;
+        assert!(!pod_names(&cluster).await.contains(&format!("missed-{outage}")), "the {outage} outage is repaired");
+        // The ReplicaSet replaces it.
+        cluster.create(PODS, owned(&format!("replaced-{outage}"))).await.object();
+        sleep(Duration::from_secs(5)).await;
+    }
+    // The webhook is down for pods again and again.
+    create_missed(&cluster, &manager, "missed-third").await;
+    sleep(Duration::from_secs(5)).await;
+    create_missed(&cluster, &manager, "missed-again").await;
+    sleep(Duration::from_hours(1)).await;
+    assert_eq!(pod_names(&cluster).await, ["missed-again", "replaced-first", "replaced-second"]);
+    let set = cluster.get(MESH).await;
+    let message = condition(&set, "PodsInjected")["message"].as_str().unwrap();
+    assert!(message.contains("1 pod in place of evicted ones has no sidecars either"), "{message}");
+    let events = reasons(&cluster).await;
+    assert_eq!(events.iter().filter(|reason| *reason == "EvictionInVain").count(), 1, "{events:?}");
+    assert!(metrics(&manager).await.contains("pillion_missed_pods{sidecarset=\"mesh\"} 1"));
+
+    // One that has its sidecars is an effect.
+    cluster.create(PODS, owned("replaced-third")).await.object();
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(pod_names(&cluster).await, ["replaced-first", "replaced-second", "replaced-third"]);
+    assert_eq!(cluster.get(MESH).await["status"]["missedPods"], 0);
+}
+
+async fn metrics(manager: &Manager) -> String {
+    let request = Request::get("/metrics").body(Body::empty()).unwrap();
+    let response = manager.health().oneshot(request).await.unwrap();
+    let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn older_pods_are_missed_only_where_the_set_says_so() {
+    let (cluster, manager) = Cluster::managed().await;
+    cluster.create(PODS, pod("old")).await.object();
+    sleep(Duration::from_secs(5)).await;
+    cluster.create(SIDECARSETS, sidecarset("mesh", json!({}))).await.object();
+    tokio::spawn(async move { manager.run().await });
+    sleep(Duration::from_secs(5)).await;
+    assert!(cluster.get(MESH).await["status"]["missedPods"].as_i64().unwrap_or(0) == 0);
+    let older = json!({"spec": {"injectionStrategy": {"repair": {"includeOlder": true}}}});
+    cluster.merge(MESH, older).await.object();
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(cluster.get(MESH).await["status"]["missedPods"], 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -140,3 +140,15 @@ async fn annotations_are_patched_only_as_the_whitelist_says() {
     let pod = cluster.create(crate::PODS, crate::pod("web-0")).await.object();
     assert_eq!(pod["metadata"]["annotations"]["team"], "net");
 }
+
+#[tokio::test(start_paused = true)]
+async fn with_their_gate_annotations_are_patched_without_a_whitelist() {
+    let cluster = Cluster::new().await;
+    let mut config = cluster.config();
+    config.gates = config.gates.with(&"SidecarSetPatchPodMetadataDefaultsAllowed=true".parse().unwrap());
+    let _manager = cluster.manage(config).await;
+    let spec = json!({"patchPodMetadata": [{"annotations": {"team": "net"}}]});
+    cluster.create(SIDECARSETS, sidecarset("mesh", spec)).await.object();
+    let pod = cluster.create(crate::PODS, crate::pod("web-0")).await.object();
+    assert_eq!(pod["metadata"]["annotations"]["team"], "net");
+}

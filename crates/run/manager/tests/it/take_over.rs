@@ -29,8 +29,38 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kruise-system/leases";
 const REVISIONS: &str = "/apis/apps/v1/namespaces/kruise-system/controllerrevisions";
 
-/// A cluster with a SidecarSet, its revisions and its pods as OpenKruise writes them, and an OpenKruise that runs.
+/// How far OpenKruise has come with its rollout.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Rollout {
+    /// Pods of both revisions, and nothing that holds it up.
+    UnderWay,
+    /// Every pod has the new revision.
+    Done,
+    /// Pods of both revisions, and the set is paused.
+    Paused,
+    /// Pods of both revisions, and as many old ones as the partition keeps.
+    Partition,
+}
+
+impl Rollout {
+    fn strategy(self) -> Value {
+        let mut strategy = json!({"type": "RollingUpdate", "maxUnavailable": 1, "partition": 0});
+        match self {
+            Rollout::UnderWay | Rollout::Done => {}
+            Rollout::Paused => strategy["paused"] = json!(true),
+            Rollout::Partition => strategy["partition"] = json!(2),
+        }
+        strategy
+    }
+}
+
+/// A cluster whose rollout is under way.
 async fn kruise() -> Cluster {
+    kruise_with(Rollout::UnderWay).await
+}
+
+/// A cluster with a SidecarSet, its revisions and its pods as OpenKruise writes them, and an OpenKruise that runs.
+async fn kruise_with(rollout: Rollout) -> Cluster {
     let cluster = Cluster::new().await;
     cluster.namespace("kruise-system", json!({})).await;
     let service = json!({"namespace": "kruise-system", "name": "kruise-webhook-service", "path": "/convert"});
@@ -41,7 +71,7 @@ async fn kruise() -> Cluster {
     cluster.create(DEFINITIONS, definition).await.object();
     sleep(Duration::from_secs(1)).await;
 
-    let (old, new) = (set("envoy:1.29"), set("envoy:1.30"));
+    let (old, new) = (set("envoy:1.29", rollout), set("envoy:1.30", rollout));
     let created = cluster.create(SIDECARSETS, new.clone()).await.object();
     let status = json!({"status": {"observedGeneration": 1, "matchedPods": 4, "updatedPods": 2, "readyPods": 4, "updatedReadyPods": 2}});
     cluster.merge(&format!("{SIDECARSETS}/mesh/status"), status).await.object();
@@ -50,18 +80,29 @@ async fn kruise() -> Cluster {
         decoded.metadata.uid = created["metadata"]["uid"].as_str().map(str::to_owned);
         cluster.create(REVISIONS, revision::new(&decoded, number, "kruise-system")).await.object();
     }
+    // What the pods have that are not updated, unless all of them are.
+    let (old, image) = if rollout == Rollout::Done { (&new, "envoy:1.30") } else { (&old, "envoy:1.29") };
     cluster.create(PODS, injected("current", &new, "envoy:1.30")).await.object();
-    cluster.create(PODS, injected("older", &old, "envoy:1.29")).await.object();
+    cluster.create(PODS, injected("older", old, image)).await.object();
     let mut updated = injected("updated-in-place", &new, "envoy:1.30");
     let state = json!({"mesh": {
         "revision": "mesh-6f9c", "updateTimestamp": "2025-12-01T00:00:00Z", "lastContainerStatuses": {"proxy": {"imageID": "sha256:1"}},
     }});
     updated["metadata"]["annotations"]["kruise.io/sidecarset-inplace-update-state"] = state.to_string().into();
     cluster.create(PODS, updated).await.object();
-    let mut legacy = injected("legacy", &old, "envoy:1.29");
+    let mut legacy = injected("legacy", old, image);
     let old_hash = &old["metadata"]["annotations"]["kruise.io/sidecarset-hash"];
     legacy["metadata"]["annotations"]["kruise.io/sidecarset-hash"] = json!({"mesh": old_hash}).to_string().into();
     cluster.create(PODS, legacy).await.object();
+    for name in ["current", "older", "updated-in-place", "legacy"] {
+        let status =
+            |name: &str| json!({"name": name, "image": name, "imageID": "sha256:2", "ready": true, "restartCount": 0});
+        let running = json!({"status": {
+            "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
+            "containerStatuses": [status("proxy"), status("app")],
+        }});
+        cluster.merge(&format!("{PODS}/{name}/status"), running).await.object();
+    }
 
     let entry = |name: &str, group: &str, resource: &str| {
         json!({
@@ -88,7 +129,7 @@ fn lease(cluster: &Cluster) -> Value {
 }
 
 /// The SidecarSet as OpenKruise stores it: with its defaults and its hashes.
-fn set(image: &str) -> Value {
+fn set(image: &str, rollout: Rollout) -> Value {
     let mut set = json!({
         "apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet",
         "metadata": {"name": "mesh", "annotations": {}},
@@ -101,7 +142,7 @@ fn set(image: &str) -> Value {
                 "upgradeStrategy": {"upgradeType": "ColdUpgrade"},
             }],
             "injectionStrategy": {}, "revisionHistoryLimit": 10,
-            "updateStrategy": {"type": "RollingUpdate", "maxUnavailable": 1, "partition": 0},
+            "updateStrategy": rollout.strategy(),
         },
     });
     let decoded = sidecarset::decode(set.clone()).unwrap();
@@ -136,6 +177,12 @@ type Writes = Arc<Mutex<Vec<String>>>;
 
 /// A manager as a Deployment runs it, in the cluster, whose writes are counted.
 fn manage(cluster: &Cluster, take_over: &[Peer]) -> (Manager, Writes, JoinHandle<()>) {
+    // A rollout that OpenKruise has begun goes on, which writes to pods: here it is somebody else's part.
+    manage_parts(cluster, take_over, vec![Part::Webhook, Part::Repair])
+}
+
+/// The same with these parts.
+fn manage_parts(cluster: &Cluster, take_over: &[Peer], parts: Vec<Part>) -> (Manager, Writes, JoinHandle<()>) {
     let writes = Writes::default();
     let written = Arc::clone(&writes);
     let count = move |request: Request, next: Next| {
@@ -148,8 +195,6 @@ fn manage(cluster: &Cluster, take_over: &[Peer]) -> (Manager, Writes, JoinHandle
     let address =
         WebhookAddress::Service { namespace: "pillion-system".into(), name: "pillion-webhook".into(), port: 443 };
     let take_over = take_over.to_vec();
-    // A rollout that OpenKruise has begun goes on, which writes to pods: here it is somebody else's part.
-    let parts = vec![Part::Webhook, Part::Repair];
     let config = Config { parts, ..cluster.config() };
     let manager = Manager::new(Config { client, address, installs_definition: false, take_over, ..config });
     cluster.server.register_webhook("https://pillion-webhook.pillion-system.svc:443", manager.webhooks());
@@ -163,7 +208,7 @@ fn manage(cluster: &Cluster, take_over: &[Peer]) -> (Manager, Writes, JoinHandle
     (manager, writes, running)
 }
 
-async fn readyz(manager: &Manager) -> (StatusCode, String) {
+pub(crate) async fn readyz(manager: &Manager) -> (StatusCode, String) {
     let request = Request::get("/readyz").body(Body::empty()).unwrap();
     let response = manager.health().oneshot(request).await.unwrap();
     let status = response.status();
@@ -214,6 +259,29 @@ async fn what_open_kruise_has_written_is_taken_over_without_a_write_to_a_pod() {
     assert_eq!(names(&new), ["proxy", "app"]);
     assert_eq!(new["spec"]["containers"][0]["image"], "envoy:1.30");
     running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_part_of_the_manager_writes_to_pods_that_open_kruise_has_left_as_they_should_be() {
+    for rollout in [Rollout::Done, Rollout::Paused, Rollout::Partition] {
+        let cluster = kruise_with(rollout).await;
+        for path in CONFIGURATIONS {
+            cluster.request(Method::DELETE, path, "", None).await.object();
+        }
+        let before = (versions(&cluster, PODS).await, versions(&cluster, REVISIONS).await);
+        let (manager, writes, running) = manage_parts(&cluster, &[Peer::Kruise], Part::ALL.to_vec());
+        sleep(Duration::from_hours(1)).await;
+        assert_eq!(readyz(&manager).await, (StatusCode::OK, "ok".to_owned()));
+        let writes = writes.lock().unwrap().clone();
+        assert!(!writes.iter().any(|write| write.contains("/pods")), "{rollout:?}: {writes:?}");
+        let after = (versions(&cluster, PODS).await, versions(&cluster, REVISIONS).await);
+        assert_eq!(after, before, "{rollout:?}");
+        let set = cluster.get(&format!("{SIDECARSETS}/mesh")).await;
+        let updated = if rollout == Rollout::Done { 4 } else { 2 };
+        let counted = (&set["status"]["matchedPods"], &set["status"]["updatedPods"]);
+        assert_eq!(counted, (&json!(4), &json!(updated)), "{rollout:?}");
+        running.abort();
+    }
 }
 
 #[tokio::test(start_paused = true)]

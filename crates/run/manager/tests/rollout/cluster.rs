@@ -62,6 +62,11 @@ impl Cluster {
         Cluster { engine: Arc::clone(&self.engine), namespace: name.to_owned(), set: name.to_owned() }
     }
 
+    /// The same namespace, with another set in it.
+    pub(crate) fn with_set(&self, name: &str) -> Cluster {
+        Cluster { engine: Arc::clone(&self.engine), namespace: self.namespace.clone(), set: name.to_owned() }
+    }
+
     /// A cluster with the only manager.
     pub(crate) async fn managed() -> (Cluster, Running) {
         let cluster = Cluster::start().await;
@@ -138,12 +143,17 @@ impl Cluster {
 
     /// Has a policy refuse every update of a pod.
     pub(crate) async fn refuse_updates_of(&self, pod: &str) {
-        let pods = json!({"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["UPDATE"]});
+        self.refuse("UPDATE", &format!("object.metadata.name != '{pod}'")).await;
+    }
+
+    /// Has a policy refuse an operation on pods, unless `expression` is true. Policies come after webhooks.
+    pub(crate) async fn refuse(&self, operation: &str, expression: &str) {
+        let pods = json!({"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": [operation]});
         let policy = json!({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": "hands-off"},
             "spec": {
                 "matchConstraints": {"resourceRules": [pods]},
-                "validations": [{"expression": format!("object.metadata.name != '{pod}'"), "message": "hands off"}],
+                "validations": [{"expression": expression, "message": "hands off"}],
             },
         });
         let binding = json!({
@@ -159,8 +169,8 @@ impl Cluster {
         sleep(Duration::from_secs(1)).await;
     }
 
-    /// Ends what [`Cluster::refuse_updates_of`] has begun.
-    pub(crate) async fn allow_updates(&self) {
+    /// Ends what [`Cluster::refuse`] has begun.
+    pub(crate) async fn refuse_nothing(&self) {
         self.any("ValidatingAdmissionPolicyBinding").delete("hands-off", &DeleteParams::default()).await.unwrap();
     }
 

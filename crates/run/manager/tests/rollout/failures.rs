@@ -95,7 +95,7 @@ async fn a_pod_that_may_not_be_updated_is_named_and_does_not_hold_the_others_up(
     cluster.until_status(json!({"updatedReadyPods": 3})).await;
     let left: Vec<Value> = cluster.pods().await.into_iter().filter(|pod| proxy(pod)["image"] == "envoy:1").collect();
     assert_eq!(left.len(), 1);
-    cluster.allow_updates().await;
+    cluster.refuse_nothing().await;
     cluster.until_status(json!({"updatedReadyPods": 4})).await;
     cluster
         .until("nothing blocks", async || condition(&cluster.set("mesh").await, "Blocked")["status"] == "False")
@@ -126,7 +126,7 @@ async fn an_api_server_that_fails_one_write_in_five_delays_a_rollout_and_nothing
     for seed in 0..3 {
         let cluster = Cluster::start().await;
         let faults = Faults::new(seed);
-        let running = cluster.manage(cluster.config(faults.client(cluster.engine.server()))).await;
+        let running = cluster.manage(cluster.config(faults.client(cluster.engine.server(), "a"))).await;
         cluster.create_set("envoy:1", json!({"updateStrategy": {"maxUnavailable": 2}})).await;
         cluster.create_deployment("web", 8, json!({})).await;
         cluster.until_status(json!({"updatedReadyPods": 8})).await;

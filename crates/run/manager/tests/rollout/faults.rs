@@ -1,6 +1,8 @@
 //! An API server that answers one write in five with 409, 429 or 500, before or after it has done it, or late.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -11,8 +13,18 @@ use axum::response::{IntoResponse as _, Response};
 use kube::Client;
 use pillion_apiserver::ApiServer;
 use serde_json::json;
+use tokio::time::{Instant, sleep};
 
-/// The faults of one client. Clones are the same.
+/// A write to a pod by the controller of rollouts.
+#[derive(Clone, Debug)]
+pub(crate) struct PodWrite {
+    /// The replica.
+    pub(crate) writer: String,
+    pub(crate) begun: Instant,
+    pub(crate) ended: Instant,
+}
+
+/// The faults of all clients. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Faults {
     state: Arc<Mutex<State>>,
@@ -22,6 +34,9 @@ struct State {
     random: fastrand::Rng,
     is_on: bool,
     count: u32,
+    /// The replicas that no answer reaches.
+    cut_off: BTreeSet<String>,
+    writes: Vec<PodWrite>,
 }
 
 /// What happens to a write.
@@ -38,7 +53,13 @@ enum Fault {
 impl Faults {
     /// The same seed brings the same faults to the same requests. They have to be started.
     pub(crate) fn new(seed: u64) -> Faults {
-        let state = State { random: fastrand::Rng::with_seed(seed), is_on: false, count: 0 };
+        let state = State {
+            random: fastrand::Rng::with_seed(seed),
+            is_on: false,
+            count: 0,
+            cut_off: BTreeSet::new(),
+            writes: Vec::new(),
+        };
         Faults { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -52,6 +73,22 @@ impl Faults {
 
     pub(crate) fn count(&self) -> u32 {
         self.state.lock().unwrap().count
+    }
+
+    /// For some time no request of a replica reaches the API server, those for its Lease included. What it watches, it still sees.
+    pub(crate) async fn cut_off(&self, writer: &str, time: Duration) {
+        self.state.lock().unwrap().cut_off.insert(writer.to_owned());
+        sleep(time).await;
+        self.state.lock().unwrap().cut_off.remove(writer);
+    }
+
+    fn is_cut_off(&self, writer: &str) -> bool {
+        self.state.lock().unwrap().cut_off.contains(writer)
+    }
+
+    /// Every write to a pod that has reached the API server.
+    pub(crate) fn pod_writes(&self) -> Vec<PodWrite> {
+        self.state.lock().unwrap().writes.clone()
     }
 
     fn draw(&self, request: &Request) -> Fault {
@@ -71,22 +108,28 @@ impl Faults {
         }
     }
 
-    /// A client whose writes meet the faults.
-    pub(crate) fn client(&self, server: &ApiServer) -> Client {
-        let faults = self.clone();
+    /// The client of a replica, whose writes meet the faults.
+    pub(crate) fn client(&self, server: &ApiServer, writer: &str) -> Client {
+        let (faults, writer) = (self.clone(), writer.to_owned());
         let faulty = from_fn(move |request: Request, next: Next| {
-            let faults = faults.clone();
+            let (faults, writer) = (faults.clone(), writer.clone());
             async move {
+                if faults.is_cut_off(&writer) {
+                    while faults.is_cut_off(&writer) {
+                        sleep(Duration::from_secs(1)).await;
+                    }
+                    return answer(StatusCode::INTERNAL_SERVER_ERROR);
+                }
                 match faults.draw(&request) {
-                    Fault::None => next.run(request).await,
+                    Fault::None => faults.run(writer, request, next).await,
                     Fault::Before(status) => answer(status),
                     Fault::Late => {
-                        let answer = next.run(request).await;
-                        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+                        let answer = faults.run(writer, request, next).await;
+                        sleep(Duration::from_secs(5)).await;
                         answer
                     }
                     Fault::After => {
-                        next.run(request).await;
+                        faults.run(writer, request, next).await;
                         answer(StatusCode::INTERNAL_SERVER_ERROR)
                     }
                 }
@@ -95,6 +138,20 @@ impl Faults {
         // One that matches everything: a layer is only called for what is matched.
         let router = Router::new().fallback_service(server.router()).layer(faulty);
         Client::new(router, "default")
+    }
+}
+
+impl Faults {
+    /// Has the API server answer, and records writes to pods.
+    async fn run(&self, writer: String, request: Request, next: Next) -> Response {
+        let is_rollout = request.uri().query().is_some_and(|query| query.contains("fieldManager=pillion-rollout"));
+        let is_recorded = is_rollout && request.uri().path().contains("/pods/");
+        let begun = Instant::now();
+        let answer = next.run(request).await;
+        if is_recorded {
+            self.state.lock().unwrap().writes.push(PodWrite { writer, begun, ended: Instant::now() });
+        }
+        answer
     }
 }
 

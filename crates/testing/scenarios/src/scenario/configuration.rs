@@ -30,8 +30,8 @@ pub async fn a_container_waits_for_its_config_map(namespace: &Namespace) -> anyh
         ).await?;
     namespace.create::<ConfigMap>(json!({"metadata": {"name": "settings"}, "data": {"other": "fast"}})).await?;
     namespace.has_event("app", "Failed", "Error: couldn't find key mode in ConfigMap").await?;
-    let mend = Patch::Merge(json!({"data": {"mode": "fast"}}));
-    namespace.api::<ConfigMap>().patch("settings", &PatchParams::default(), &mend).await?;
+    let fix = Patch::Merge(json!({"data": {"mode": "fast"}}));
+    namespace.api::<ConfigMap>().patch("settings", &PatchParams::default(), &fix).await?;
     namespace.wait_for_pod("app", "ready", is_ready).await.map(drop)
 }
 

@@ -147,8 +147,8 @@ pub async fn an_exit_code_is_not_counted(namespace: &Namespace) -> anyhow::Resul
     let is_active = |job: &Job| job.status.as_ref().is_some_and(|status| status.ready == Some(1));
     wait::for_object(namespace.api::<Job>(), "work", "at work", is_active).await?;
     // The first pod has its environment; the second will have another.
-    let mend = Patch::Merge(json!({"data": {"code": "0"}}));
-    namespace.api::<ConfigMap>().patch("code", &PatchParams::default(), &mend).await?;
+    let fix = Patch::Merge(json!({"data": {"code": "0"}}));
+    namespace.api::<ConfigMap>().patch("code", &PatchParams::default(), &fix).await?;
     job_is(namespace, "work", "Complete").await?;
     story
         .tells(

@@ -1,7 +1,8 @@
 //! The set's own name, labels and annotations, and whether it may be the canary that they say it is.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use pillion_patch::name::{label_value, qualified_name};
+use pillion_kinds::format::{self, label_value, qualified_name};
+use pillion_kinds::metadata::validate_annotation_entries;
 
 use super::{Context, check};
 use crate::field::{Error, Path};
@@ -9,8 +10,6 @@ use crate::names;
 use crate::sidecarset::{SidecarSet, UpdateStrategyType};
 
 const NAME_LIMIT: usize = 63;
-/// All keys and values together, as in the API server.
-const ANNOTATIONS_LIMIT: usize = 256 * 1024;
 
 pub(super) fn validate(metadata: &ObjectMeta, errors: &mut Vec<Error>) {
     let path = Path::new("metadata");
@@ -22,8 +21,8 @@ pub(super) fn validate(metadata: &ObjectMeta, errors: &mut Vec<Error>) {
     }
     let labels = path.child("labels");
     for (key, value) in metadata.labels.iter().flatten() {
-        check(qualified_name(key), key, &labels, errors);
-        check(label_value(value), value, &labels.key(key), errors);
+        format::check(qualified_name(key), key, &labels, errors);
+        format::check(label_value(value), value, &labels.key(key), errors);
     }
     validate_annotations(metadata.annotations.iter().flatten(), &path.child("annotations"), errors);
 }
@@ -44,14 +43,7 @@ pub(super) fn validate_annotations<'a>(
     path: &Path,
     errors: &mut Vec<Error>,
 ) {
-    let mut size = 0_usize;
-    for (key, value) in annotations {
-        size = size.saturating_add(key.len()).saturating_add(value.len());
-        check(qualified_name(&key.to_lowercase()), key, path, errors);
-    }
-    if size > ANNOTATIONS_LIMIT {
-        errors.push(Error::too_long(path, ANNOTATIONS_LIMIT));
-    }
+    validate_annotation_entries(annotations.map(|(key, value)| (key.as_str(), value.as_str())), path, errors);
 }
 
 /// A canary stands in for another set, which must be there, for good, and no canary itself.
@@ -98,12 +90,12 @@ mod tests {
         let mut set = set("my_set", json!({}));
         set.metadata.labels = Some([("a".to_owned(), "b c".to_owned()), ("/a".to_owned(), String::new())].into());
         set.metadata.annotations =
-            Some([("A/b".to_owned(), String::new()), ("c d".to_owned(), "x".repeat(ANNOTATIONS_LIMIT))].into());
+            Some([("A/b".to_owned(), String::new()), ("c d".to_owned(), "x".repeat(256 << 10))].into());
         insta::assert_snapshot!(lines(&validate(&set, &Context::default())), @r#"
         metadata.name: Invalid value: "my_set": sidecarset name must consist of alphanumeric characters or '-'
         metadata.labels: Invalid value: "/a": prefix part must be non-empty
-        metadata.labels[a]: Invalid value: "b c": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character
-        metadata.annotations: Invalid value: "c d": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character
+        metadata.labels[a]: Invalid value: "b c": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')
+        metadata.annotations: Invalid value: "c d": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
         metadata.annotations: Too long: may not be more than 262144 bytes
         "#);
         set.metadata = ObjectMeta { name: Some("a".repeat(64)), ..ObjectMeta::default() };

@@ -169,7 +169,7 @@ mod tests {
                 {"patchPolicy": "Retain"},
             ]})),
             @r#"
-        spec.patchPodMetadata[0].annotations: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character
+        spec.patchPodMetadata[0].annotations: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
         spec.patchPodMetadata[1].patchPolicy: Unsupported value: "Replace": supported values: "Retain", "Overwrite", "MergePatchJson"
         spec.patchPodMetadata[1].annotations: Invalid value: "key1": patch annotation[key1] already exist
         spec.patchPodMetadata[2].annotations: Required value: no annotations defined for SidecarSet

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use pillion_patch::name::{dns_subdomain, label_value};
+use pillion_kinds::format::{self, dns_subdomain, label_value};
 
-use super::{Context, Revision, check, refuse_unknown, selectors};
+use super::{Context, Revision, refuse_unknown, selectors};
 use crate::field::{Error, Path};
 use crate::sidecarset::{
     InjectRevision, InjectRevisionPolicy, InjectStrategy, InjectionStrategy, PriorityStrategy, ScatterTerm,
@@ -27,7 +27,7 @@ pub(super) fn validate(spec: &SidecarSetSpec, context: &Context<'_>, path: &Path
     }
     // It becomes the label of a revision, which could not be created otherwise.
     if let Some(version) = &spec.custom_version {
-        check(label_value(version), version, &path.child("customVersion"), errors);
+        format::check(label_value(version), version, &path.child("customVersion"), errors);
     }
 }
 
@@ -197,7 +197,7 @@ fn validate_service_account(account: &ServiceAccount, path: &Path, errors: &mut 
     if account.name.is_empty() {
         errors.push(Error::required(&name, ""));
     } else {
-        check(dns_subdomain(&account.name), &account.name, &name, errors);
+        format::check(dns_subdomain(&account.name), &account.name, &name, errors);
     }
     refuse_unknown!(errors, path.child("policy"), &account.policy, ServiceAccountPolicy, ["IfDefault", "Required"]);
 }
@@ -328,9 +328,9 @@ mod tests {
     #[test]
     fn names_that_become_part_of_other_objects_have_their_form() {
         insta::assert_snapshot!(errors(json!({"customVersion": "v 1", "serviceAccount": {"name": "A", "policy": "Some"}})), @r#"
-        spec.serviceAccount.name: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character
+        spec.serviceAccount.name: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
         spec.serviceAccount.policy: Unsupported value: "Some": supported values: "IfDefault", "Required"
-        spec.customVersion: Invalid value: "v 1": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character
+        spec.customVersion: Invalid value: "v 1": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')
         "#);
         insta::assert_snapshot!(errors(json!({"serviceAccount": {}})), @"spec.serviceAccount.name: Required value");
         assert_eq!(

@@ -255,7 +255,7 @@ async fn a_restart_replaces_every_pod_within_the_limits() {
     let before = uids().await;
     let recreation = Recreation::read(&cluster.reader, &cluster.found().await).await.ok().unwrap();
     assert!(!recreation.is_forbidden());
-    assert_snapshot!(recreation.announcement().join("\n"), @"5 pods of SidecarSet mesh will be evicted and created again by their workloads, with all their containers: no API restarts one container of a pod. At most 2 will be missing at a time.");
+    assert_snapshot!(recreation.announcement().join("\n"), @"5 pods of SidecarSet mesh will be evicted and created again by their workloads, with all their containers: no API of Kubernetes restarts one container of a pod. At most 2 will be missing at a time.");
     let told = RefCell::new(Vec::new());
     let say = |line: &str| told.borrow_mut().push(line.to_owned());
     let fewest = async {

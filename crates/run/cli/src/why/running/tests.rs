@@ -336,3 +336,45 @@ async fn a_cluster_without_sidecarsets_says_so() {
     assert_eq!(why::text(&explained.ok().unwrap()).lines().nth(1), Some("  there are no SidecarSets"));
     assert_eq!(warnings[0], "this cluster does not serve SidecarSets: their CustomResourceDefinition is not installed");
 }
+
+fn on() -> pillion_gates::Gates {
+    pillion_gates::Gates::default().with(&"SidecarField=true".parse().unwrap())
+}
+
+fn job(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "annotations": {"pillion.dev/sidecars": "log"}},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "m:1"}, {"name": "log", "image": "l:1"}]},
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_the_node_honours_the_field_marks_are_explained_with_it() {
+    let cluster = TestCluster::managed_with(on()).await;
+    cluster.create(PODS, job("job")).await;
+    let shown = shown(&cluster, &["job"]).await;
+    let has = "  sidecar log: mode field: the node honours containers[].sidecar: all rules of KEP-0008 hold\n";
+    assert!(shown.contains(has), "{shown}");
+    assert!(!shown.contains("the feature gate SidecarField is off"), "{shown}");
+    assert!(shown.contains("mode field"), "{shown}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_gate_and_the_image_of_the_wrapper_are_read_from_the_managers_arguments() {
+    let cluster = TestCluster::bare().await;
+    cluster.namespace("pillion-system").await;
+    let args = json!(["manager", "--feature-gates=SidecarField=true", "--wrap-image=pillion:1"]);
+    let labels = json!({"app": "pillion"});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "manager", "image": "pillion:1", "args": args}]}});
+    let deployment =
+        json!({"metadata": {"name": "pillion"}, "spec": {"selector": {"matchLabels": labels}, "template": template}});
+    cluster.create("/apis/apps/v1/namespaces/pillion-system/deployments", deployment).await;
+    let mut pod = job("job");
+    pod["metadata"]["annotations"]["pillion.dev/sidecar-mode"] = json!("Strict");
+    for i in 0..2 {
+        pod["spec"]["containers"][i]["command"] = json!(["/run"]);
+    }
+    cluster.create(PODS, pod).await;
+    let shown = shown(&cluster, &["job"]).await;
+    assert!(shown.contains("mode Strict: pillion-wrap runs all commands of the pod"), "{shown}");
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use futures::future::join_all;
 use pillion_admission::Snapshot;
 use pillion_api::names;
 use pillion_api::pod::Pod;
@@ -25,10 +26,12 @@ pub(super) struct Places {
     taken: Vec<String>,
 }
 
-/// Asks for a place in each SidecarSet that counts them.
+/// Asks for a place in each SidecarSet that counts them, in all of them at the same time: the API server does not wait for one after the
+/// other, and would then create the pod without any sidecar.
 pub(super) async fn ask(inner: &Inner, snapshot: &Snapshot, pod: &Pod, id: &str, is_dry_run: bool) -> Places {
     let namespace = snapshot.namespace(pod.namespace());
     let mut places = Places::default();
+    let mut asks = Vec::new();
     let records = || Records::parse(pod.annotation(names::HASH).unwrap_or_default()).unwrap_or_default();
     for asked in quotas(pod, &namespace, &snapshot.catalog) {
         let name = asked.set.name().to_owned();
@@ -45,8 +48,11 @@ pub(super) async fn ask(inner: &Inner, snapshot: &Snapshot, pod: &Pod, id: &str,
         }
         let is_percentage = matches!(limit, Limit::Percentage(_));
         let origin = Origin::of(&PodView::new(pod, &mut Texts::default()));
-        let ask = Ask { id: id.to_owned(), origin, revision: asked.revision.clone(), limit, is_dry_run };
-        let grant = inner.places.ask(&inner.config, &asked.set, ask).await;
+        let ask = Ask { id: id.to_owned(), origin, revision: asked.revision, limit, is_dry_run };
+        let set = asked.set;
+        asks.push(async move { (name, is_percentage, inner.places.ask(&inner.config, &set, ask).await) });
+    }
+    for (name, is_percentage, grant) in join_all(asks).await {
         if grant.is_none() {
             places.warnings.push(format!(
                 "SidecarSet {name:?}: the places of its partition could not be counted in time, so the pod gets the latest revision"

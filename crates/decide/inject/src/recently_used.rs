@@ -8,13 +8,13 @@ const FEWEST: usize = 512;
 
 /// The sets that were matched last, compiled. All clones of a catalog share them.
 #[derive(Debug)]
-pub(crate) struct Kept<K, V> {
+pub(crate) struct RecentlyUsed<K, V> {
     generations: Mutex<Generations<K, V>>,
 }
 
-impl<K, V> Default for Kept<K, V> {
-    fn default() -> Kept<K, V> {
-        Kept { generations: Mutex::new(Generations { young: HashMap::new(), old: HashMap::new() }) }
+impl<K, V> Default for RecentlyUsed<K, V> {
+    fn default() -> RecentlyUsed<K, V> {
+        RecentlyUsed { generations: Mutex::new(Generations { young: HashMap::new(), old: HashMap::new() }) }
     }
 }
 
@@ -28,7 +28,7 @@ struct Generations<K, V> {
 /// The entry is held as well, so that no other one is ever at its address.
 type Pair<K, V> = (Arc<K>, Arc<V>);
 
-impl<K, V> Kept<K, V> {
+impl<K, V> RecentlyUsed<K, V> {
     /// What is kept of an entry.
     pub(crate) fn get(&self, entry: &Arc<K>) -> Option<Arc<V>> {
         self.lock().get(entry)
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_was_matched_last_is_kept_and_what_was_not_goes() {
-        let kept = Kept::default();
+        let kept = RecentlyUsed::default();
         let entries: Vec<Arc<usize>> = (0..10 * FEWEST).map(Arc::new).collect();
         let first = &entries[0];
         kept.get_or_compile(first, || Some(1));

@@ -1,0 +1,246 @@
+//! The interfaces of the manager and of plugins, in virtual time: order, restarts, failures that stay apart, results that go elsewhere.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pillion_agent::{
+    Api, BoxFuture, Host, Manager, Network, Plugin, Pod, Publisher, Registry, Request, Response, Store, World,
+};
+use pillion_assist::{Fields, State, Storage};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// What has happened, in order.
+static EVENTS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+
+fn happened(test: &str, what: &str) {
+    EVENTS.lock().unwrap().push((test.to_owned(), what.to_owned()));
+}
+
+/// What has happened in one test: several run at once.
+fn events(test: &str) -> Vec<String> {
+    EVENTS.lock().unwrap().iter().filter(|(of, _)| of == test).map(|(_, what)| what.clone()).collect()
+}
+
+/// Does what its configuration says: `{"test": NAME, "do": "wait" | "end" | "fail" | "panic" | "store"}`.
+#[derive(Default)]
+struct Puppet {
+    name: String,
+    config: Value,
+    host: Option<Host>,
+    store: Option<Arc<dyn Store>>,
+}
+
+impl Puppet {
+    fn test(&self) -> String {
+        self.config["test"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+impl Plugin for Puppet {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn init(&mut self, config: &Value, host: Host) -> Result<(), String> {
+        (self.config, self.host) = (config.clone(), Some(host));
+        if config["do"] == "refuse" { Err("a configuration that it cannot use".to_owned()) } else { Ok(()) }
+    }
+
+    fn start(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            happened(&self.test(), &format!("start {}", self.name));
+            match self.config["do"].as_str() {
+                Some("end") => Ok(()),
+                Some("fail") => Err("on purpose".to_owned()),
+                Some("panic") => panic!("on purpose"),
+                Some("store") => {
+                    self.host.as_ref().unwrap().store("result", &State::succeeded("42"));
+                    std::future::pending().await
+                }
+                _ => std::future::pending().await,
+            }
+        })
+    }
+
+    fn stop(&self) -> BoxFuture<'_, ()> {
+        happened(&self.test(), &format!("stop {}", self.name));
+        Box::pin(std::future::ready(()))
+    }
+
+    fn version(&self) -> String {
+        "v7".to_owned()
+    }
+
+    fn config_type(&self) -> &'static str {
+        "{test, do}"
+    }
+
+    fn store(&self) -> Option<Arc<dyn Store>> {
+        self.store.clone()
+    }
+}
+
+/// A cluster with one Secret, whose value a test changes; it remembers what was written.
+#[derive(Default)]
+struct Cluster {
+    written: Mutex<Vec<Value>>,
+    secret: Mutex<Option<&'static str>>,
+    reads: Mutex<u32>,
+}
+
+impl Api for Cluster {
+    fn send(&self, request: Request) -> BoxFuture<'_, Result<Response, String>> {
+        use base64::Engine as _;
+        Box::pin(async move {
+            if request.method == "GET" {
+                *self.reads.lock().unwrap() += 1;
+                let Some(value) = *self.secret.lock().unwrap() else {
+                    return Ok(Response { status: 404, body: "{}".into() });
+                };
+                let value = base64::engine::general_purpose::STANDARD.encode(value);
+                return Ok(Response { status: 200, body: json!({"data": {"token": value}}).to_string().into() });
+            }
+            self.written.lock().unwrap().push(serde_json::from_slice(&request.body).unwrap_or_default());
+            Ok(Response { status: 200, body: "{}".into() })
+        })
+    }
+
+    fn watch(&self, _path: String) -> BoxFuture<'_, Result<mpsc::Receiver<Value>, String>> {
+        Box::pin(async { Err("there are no watches here".to_owned()) })
+    }
+}
+
+fn puppet(name: &str) -> Box<dyn Plugin> {
+    Box::new(Puppet { name: name.to_owned(), ..Puppet::default() })
+}
+
+fn manager() -> (Arc<Manager>, Arc<Cluster>) {
+    let began = Instant::now();
+    let fields = Fields::from([("POD_NAME".into(), "web-0".into()), ("POD_NAMESPACE".into(), "default".into())]);
+    let pod = Pod::from_fields(fields).unwrap();
+    let origin = jiff::Timestamp::from_second(1_767_225_600).unwrap();
+    let clock = Arc::new(move || origin + jiff::SignedDuration::try_from(began.elapsed()).unwrap());
+    let (publisher, api) = (Publisher::new(pod.name.clone(), clock), Arc::new(Cluster::default()));
+    let mut registry = Registry::new();
+    registry.insert("a".to_owned(), || puppet("a"));
+    registry.insert("b".to_owned(), || puppet("b"));
+    registry.insert("c".to_owned(), || puppet("c"));
+    let manager = Manager::new(World {
+        pod: Arc::new(pod),
+        api: Arc::clone(&api) as Arc<dyn Api>,
+        prober: Arc::new(Network),
+        publisher: publisher.clone(),
+        registry: Arc::new(registry),
+        plugin_dir: "/nowhere".into(),
+        pod_info: None,
+    });
+    let running = Arc::clone(&api);
+    tokio::spawn(async move { publisher.run(&*running).await });
+    (manager, api)
+}
+
+/// A configuration of plugins: name, boot order and what it does.
+fn config(test: &str, policy: &str, plugins: &[(&str, u32, &str)]) -> String {
+    let line = |(name, order, what): &(&str, u32, &str)| {
+        format!("- {{name: {name}, bootOrder: {order}, config: {{test: {test}, do: {what}}}}}\n")
+    };
+    format!("restartpolicy: {policy}\nplugins:\n{}", plugins.iter().map(line).collect::<String>())
+}
+
+fn health(manager: &Manager, name: &str) -> (String, u32) {
+    let status = manager.plugin_status(name).unwrap();
+    (status.health, status.restarts)
+}
+
+#[tokio::test(start_paused = true)]
+async fn plugins_start_in_their_order_and_stop_in_the_other() {
+    let (manager, _) = manager();
+    let text = config("order", "Always", &[("a", 3, "wait"), ("b", 1, "wait"), ("c", 2, "wait")]);
+    manager.load_config(&text).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    manager.stop().await;
+    assert_eq!(events("order"), ["start b", "start c", "start a", "stop a", "stop c", "stop b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_ends_is_restarted_as_the_policy_says_and_no_other_is() {
+    // With what becomes of one that ends, and of one that fails or panics, within a minute: after 10 s, 20 s and so on.
+    for (policy, ended, failed) in [
+        ("Always", ("Waiting", 2), ("Waiting", 2)),
+        ("OnFailure", ("Ended", 0), ("Waiting", 2)),
+        ("Never", ("Ended", 0), ("Failed", 0)),
+    ] {
+        for (what, (expected, restarts)) in [("end", ended), ("fail", failed), ("panic", failed)] {
+            let (manager, _) = manager();
+            let test = format!("{policy}-{what}");
+            manager.load_config(&config(&test, policy, &[("a", 1, what), ("b", 2, "wait")])).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            assert_eq!(health(&manager, "a"), (expected.to_owned(), restarts), "{test}");
+            assert_eq!(health(&manager, "b"), ("Running".to_owned(), 0), "{test}");
+            let starts = events(&test).iter().filter(|event| *event == "start b").count();
+            assert_eq!(starts, 1, "{test}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn plugins_are_added_and_removed_and_store_where_they_are_told_to() {
+    let (manager, api) = manager();
+    manager.load_config("plugins: []\nstatusCondition: ''\n").await.unwrap();
+    assert_eq!(manager.version(), env!("CARGO_PKG_VERSION"));
+    let storage = Storage { annotation_key: Some("answer".into()), ..Storage::default() };
+    let settings = json!({"test": "added", "do": "store"});
+    manager.add_plugin(puppet("mine"), settings.clone(), storage.clone()).await.unwrap();
+    assert!(manager.add_plugin(puppet("mine"), settings.clone(), storage.clone()).await.unwrap_err().contains("mine"));
+    let refused = manager.add_plugin(puppet("other"), json!({"do": "refuse"}), storage.clone()).await;
+    assert_eq!(refused.unwrap_err(), "a configuration that it cannot use");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let status = manager.plugin_status("mine").unwrap();
+    assert_eq!((status.version.as_str(), status.config_type.as_str(), status.running), ("v7", "{test, do}", true));
+    manager.store_data("somebody", &Storage { annotation_key: Some("word".into()), ..Storage::default() }, "hello");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    manager.remove_plugin("mine").await.unwrap();
+    assert!(manager.remove_plugin("mine").await.is_err());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let annotations = |value: Value| json!({"metadata": {"annotations": value}});
+    let expected = [json!({"answer": "42"}), json!({"word": "hello"}), json!({"answer": null})].map(annotations);
+    assert_eq!(*api.written.lock().unwrap(), expected);
+
+    // A store of its own gets the result, and the API server does not.
+    struct Own(Mutex<Vec<(String, String)>>);
+    impl Store for Own {
+        fn store(&self, source: &str, _storage: &Storage, state: &State) {
+            self.0.lock().unwrap().push((source.to_owned(), state.message().to_owned()));
+        }
+    }
+    let own = Arc::new(Own(Mutex::default()));
+    let store: Arc<dyn Store> = Arc::clone(&own) as Arc<dyn Store>;
+    let plugin = Puppet { name: "own".into(), store: Some(store), ..Puppet::default() };
+    manager.add_plugin(Box::new(plugin), settings, storage).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(*own.0.lock().unwrap(), [("own/result".to_owned(), "42".to_owned())]);
+    assert_eq!(api.written.lock().unwrap().len(), expected.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn secrets_are_read_again() {
+    let (manager, api) = manager();
+    let following = Arc::clone(&manager);
+    tokio::spawn(async move { following.follow_secrets().await });
+    manager.load_config("tokenSecretRef: {name: agent, key: token}\nplugins: []\n").await.unwrap();
+    // As long as it is missing, ever more slowly.
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    let reads = *api.reads.lock().unwrap();
+    assert!((60..75).contains(&reads), "{reads} reads in an hour");
+    for token in ["one", "two"] {
+        *api.secret.lock().unwrap() = Some(token);
+        tokio::time::sleep(Duration::from_secs(70)).await;
+        assert_eq!(manager.token().as_deref(), Some(token));
+    }
+    *api.secret.lock().unwrap() = None;
+    tokio::time::sleep(Duration::from_secs(70)).await;
+    assert_eq!(manager.token(), None, "a Secret that is deleted opens nothing");
+}
