@@ -28,6 +28,11 @@ impl Namespace {
         &self.name
     }
 
+    /// The cluster that it is in.
+    pub(crate) fn cluster(&self) -> &TestCluster {
+        &self.cluster
+    }
+
     /// The client, for what is not in the namespace.
     pub fn client(&self) -> Client {
         self.cluster.client()

@@ -115,6 +115,14 @@ impl TestCluster {
         Ok(TestCluster { client, engine: Engine::Whole(Arc::new((embedded, folder))) })
     }
 
+    /// How the API server is reached, if it is in another process.
+    pub(crate) async fn config(&self) -> anyhow::Result<Option<Config>> {
+        match &self.engine {
+            Engine::Real => Ok(Some(Config::infer().await?)),
+            Engine::Server(_) | Engine::Whole(_) => Ok(None),
+        }
+    }
+
     /// A client with all rights.
     pub fn client(&self) -> Client {
         self.client.clone()

@@ -23,11 +23,9 @@ async fn the_command_line_follows_and_changes_a_rollout() -> anyhow::Result<()> 
     TestCluster::real().await?.run("rollout-commands", scenario).await
 }
 
-/// The embedded node limits no memory: nothing is OOM killed there.
+/// The kubelet of the embedded node does not listen.
 #[tokio::test]
-async fn an_oom_killed_native_sidecar_gets_more_memory() -> anyhow::Result<()> {
-    TestCluster::real()
-        .await?
-        .run("rightsizing", scenario::rightsizing::an_oom_killed_native_sidecar_gets_more_memory)
-        .await
+async fn a_native_sidecar_is_sized_by_what_its_kubelet_reports() -> anyhow::Result<()> {
+    let scenario = scenario::rightsizing::a_native_sidecar_is_sized_by_what_its_kubelet_reports;
+    TestCluster::real().await?.run("rightsizing", scenario).await
 }

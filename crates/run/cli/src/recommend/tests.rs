@@ -139,7 +139,7 @@ fn of_a_target_that_is_not_known_nothing_is_said_about_requests() {
     let rows = rows(&of_set, &[], &Target::default());
     let text = shown(&rows, RecommendOutput::Csv).unwrap();
     assert!(text.contains(r#"-,-,"capped by its policy, current requests are not known, mode Off""#), "{text}");
-    assert_eq!(patches(&rows), [Value::Null; 0]);
+    assert!(patches(&rows).is_empty());
     assert_eq!(left_out(&rows).len(), 2);
 }
 

@@ -4,15 +4,18 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Container, Pod};
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{Container, Pod, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::Api;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::config::AuthInfo;
 use kube::core::DynamicObject;
 use pillion_api::vpa::DEFAULT_RECOMMENDER;
 use pillion_gates::Gates;
 use pillion_manager::{Config, Part};
 use pillion_quantity::Quantity;
-use pillion_rightsizer::autoscalers;
+use pillion_rightsizer::{UsageSource, autoscalers};
 use serde_json::{Value, json};
 
 use super::managed::managed_with;
@@ -125,6 +128,64 @@ pub async fn an_oom_killed_native_sidecar_gets_more_memory(namespace: &Namespace
         .await
     })
     .await
+}
+
+/// Usage comes straight from the kubelet, whose certificate is checked, to an account that may read `nodes/metrics` and nothing else:
+/// app and native sidecar are sampled, recommended for and resized. Only a cluster whose kubelets listen has this.
+pub async fn a_native_sidecar_is_sized_by_what_its_kubelet_reports(namespace: &Namespace) -> anyhow::Result<()> {
+    let gates = Gates::default().with(&NATIVE.parse()?);
+    let kubelets = kubelet_reader(namespace).await?;
+    let adjust = |mut config: Config| {
+        config.rightsizing.recommender_interval = Duration::from_secs(2);
+        config.rightsizing.updater_interval = Duration::from_secs(2);
+        config.rightsizing.usage = UsageSource::Kubelets(Box::new(kubelets));
+        Config { gates, parts: vec![Part::Webhook, Part::Recommender, Part::Updater], ..config }
+    };
+    managed_with(namespace, adjust, async |namespace| {
+        let before = deploy(namespace).await?;
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+        let spec = json!({"targetRef": target, "updatePolicy": {"updateMode": "InPlaceOrRecreate", "minReplicas": 1}});
+        let api = create_autoscaler(namespace, spec).await?;
+        let name = before.metadata.name.clone().context("a pod has a name")?;
+        let is_resized =
+            |pod: &Pod| ["app", "mesh"].iter().all(|container| actual(pod, container).is_some_and(|cpu| cpu != "10m"));
+        let resized = namespace.wait_for_pod(&name, "resized", is_resized).await?;
+        ensure!(restarts(&resized, "mesh") == Some(0) && restarts(&resized, "app") == Some(0), "something restarted");
+        ensure!(request(&resized, "setup").as_deref() == Some("10m"), "a plain init container was resized");
+        let status = api.get("web").await?.data["status"].take();
+        let recommended = status["recommendation"]["containerRecommendations"].as_array().cloned().unwrap_or_default();
+        let names: Vec<&str> = recommended.iter().filter_map(|it| it["containerName"].as_str()).collect();
+        ensure!(names == ["app", "mesh"], "{names:?}");
+        Ok(())
+    })
+    .await?;
+    let roles: Api<ClusterRole> = Api::all(namespace.client());
+    roles.delete(namespace.name(), &DeleteParams::default()).await?;
+    let bindings: Api<ClusterRoleBinding> = Api::all(namespace.client());
+    bindings.delete(namespace.name(), &DeleteParams::default()).await?;
+    Ok(())
+}
+
+/// How an account reaches kubelets that has the right to `get` of `nodes/metrics`, and no other.
+async fn kubelet_reader(namespace: &Namespace) -> anyhow::Result<kube::Config> {
+    let name = namespace.name();
+    namespace.create::<ServiceAccount>(json!({"metadata": {"name": "reader"}})).await?;
+    let rule = json!({"apiGroups": [""], "resources": ["nodes/metrics"], "verbs": ["get"]});
+    let role: ClusterRole = serde_json::from_value(json!({"metadata": {"name": name}, "rules": [rule]}))?;
+    Api::all(namespace.client()).create(&PostParams::default(), &role).await?;
+    let binding: ClusterRoleBinding = serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": name}]
+    }))?;
+    Api::all(namespace.client()).create(&PostParams::default(), &binding).await?;
+    let asked: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 3600}}))?;
+    let accounts = namespace.api::<ServiceAccount>();
+    let issued = accounts.create_token_request("reader", &PostParams::default(), &asked).await?;
+    let token = issued.status.context("a token was issued")?.token;
+    let mut config = namespace.cluster().config().await?.context("kubelets are asked over the network")?;
+    config.auth_info = AuthInfo { token: Some(token.into()), ..AuthInfo::default() };
+    Ok(config)
 }
 
 /// Runs a scenario beside a manager that updates pods and sizes new ones. Nobody recommends: the scenario does.
