@@ -184,7 +184,9 @@ impl Agents<'_> {
         };
         let now = (self.inner.config.now)();
         let excess: BTreeSet<String> = excess(data, now).into_iter().take(LARGEST_EXCESS).collect();
-        excess.iter().for_each(|pod| remove(pod));
+        for pod in &excess {
+            remove(pod);
+        }
         // Those that the watch shows are there; of the others each is looked at, since the watch may be late.
         let unseen = |pod: &String| !excess.contains(pod) && living.get(namespace, pod).is_none();
         for pod in prunable(data, now).into_iter().filter(unseen).take(LARGEST_PRUNE) {

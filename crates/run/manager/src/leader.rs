@@ -47,7 +47,7 @@ pub(crate) async fn lead<'a>(
     let lease = pillion_lease::Config::new(
         inner.config.client.clone(),
         &inner.config.namespace,
-        &inner.config.lease(part),
+        inner.config.lease(part),
         identity,
         move || now(),
     );

@@ -152,7 +152,7 @@ async fn an_oom_kill_of_a_pod_that_is_deleted_at_once_counts() {
         let all = autoscaler["status"]["recommendation"]["containerRecommendations"].as_array().cloned();
         let found = all.unwrap_or_default().into_iter().find(|it| it["containerName"] == "a");
         let found = found.and_then(|it| it["target"]["memory"].as_str()?.parse::<pillion_quantity::Quantity>().ok());
-        found.map_or(0, |memory| memory.value())
+        found.map_or(0, pillion_quantity::Quantity::value)
     };
     tokio::time::sleep(Duration::from_secs(150)).await;
     let calm = memory(&rig).await;
