@@ -63,7 +63,8 @@ async fn where_nothing_changes_nothing_but_leases_is_written() {
     cluster.create("/apis/autoscaling.k8s.io/v1/namespaces/default/verticalpodautoscalers", autoscaler).await.object();
     let newer = json!({"spec": {"containers": [{"name": "proxy", "image": "envoy:1.31"}]}});
     cluster.merge(&format!("{SIDECARSETS}/web"), newer).await.object();
-    sleep(Duration::from_mins(5)).await;
+    // Longer than the deadline of the rollout, whose pods do not become ready.
+    sleep(Duration::from_mins(30)).await;
     assert!(writes.lock().unwrap().iter().any(|write| write.contains("/leases/")), "{writes:?}");
     assert_eq!(cluster.get(&format!("{SIDECARSETS}/late")).await["status"]["missedPods"], 1);
     writes.lock().unwrap().clear();
