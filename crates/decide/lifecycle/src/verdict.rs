@@ -97,7 +97,7 @@ fn failed_native(subject: &Subject<'_>, name: &str) -> bool {
 }
 
 /// Whether `pillion-wrap` was started after the work and ended with an error: with that it reports that the sidecar had failed before, because 0
-/// would end a container under OnFailure.
+/// would end a container under `OnFailure`.
 fn repeats_error(view: &View<'_>, done_at: Timestamp) -> bool {
     let Latest::Exited(attempt, code) = view.latest() else { return false };
     let State::Exited { since, .. } = attempt.state else { return false };

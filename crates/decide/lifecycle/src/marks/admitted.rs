@@ -46,7 +46,9 @@ pub fn modes_of(pod: &Value) -> Vec<String> {
     let fail_pod = record.as_ref().map(|record| record.fail_pod.join(", ")).unwrap_or_default();
     let mut words = "Native: it is a native sidecar, and the kubelet ends it after the work".to_owned();
     if !fail_pod.is_empty() {
-        words.push_str(&format!("; an error of {fail_pod} before that fails the pod"));
+        words += "; an error of ";
+        words += &fail_pod;
+        words += " before that fails the pod";
     }
     say(&names(&native), &words);
     if let Some(record) = &record {
