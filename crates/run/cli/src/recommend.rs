@@ -152,7 +152,7 @@ fn csv(rows: &[Row]) -> String {
 /// One partial workload for each target, with the resources that are recommended. Containers that a template does not have are left out,
 /// since applying them would add them: they are injected, or the target has no template that is known.
 fn patches(rows: &[Row]) -> Vec<Value> {
-    let mut by_workload: BTreeMap<(&str, &str, &str, &str), Vec<(ContainerKind, &Value)>> = BTreeMap::new();
+    let mut by_workload = BTreeMap::<_, Vec<(ContainerKind, &Value)>>::new();
     for row in rows {
         let key = (row.namespace.as_str(), row.api_version.as_str(), row.kind.as_str(), row.workload.as_str());
         if let Some((kind, patch)) = &row.patch {

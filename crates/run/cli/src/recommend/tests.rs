@@ -143,7 +143,7 @@ fn of_a_target_that_is_not_known_nothing_is_said_about_requests() {
     assert_eq!(left_out(&rows).len(), 2);
 }
 
-/// The selector of a Deployment may have expressions only, and a ReplicationController has labels alone: pods are known by their controllers.
+/// The selector of a Deployment may have expressions only, and a `ReplicationController` has labels alone: pods are known by their controllers.
 #[tokio::test(start_paused = true)]
 async fn the_pods_of_a_target_are_those_that_it_controls() {
     let server = pillion_apiserver::ApiServer::new(pillion_apiserver::Config::in_memory());

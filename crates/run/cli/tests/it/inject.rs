@@ -439,13 +439,15 @@ spec:
 
 const STRICT: &str = "pillion.dev/sidecars: log, pillion.dev/sidecar-mode: Strict";
 
+/// A Job, the flags; the init containers and the containers, the record, and what is said.
+type Way = (String, &'static [&'static str], [&'static [&'static str]; 2], Option<&'static str>, &'static str);
+
 /// What `inject` makes of a Job's pods and what `why` says of it, in each way in which sidecars end.
 #[test]
 fn marked_sidecars_are_rewritten_offline_and_why_says_how_they_end() {
-    let on = "--feature-gates=SidecarField=true";
+    const ON: &str = "--feature-gates=SidecarField=true";
     let kruise = "{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: \"true\"}";
-    // The Job, the flags; the init containers and the containers, the record, and what is said.
-    let ways: [(String, &[&str], [&[&str]; 2], Option<&str>, &str); 6] = [
+    let ways: [Way; 6] = [
         (
             job("pillion.dev/sidecars: log", false, ""),
             &[],
@@ -455,7 +457,7 @@ fn marked_sidecars_are_rewritten_offline_and_why_says_how_they_end() {
         ),
         (
             job("pillion.dev/sidecars: log", false, ""),
-            &[on],
+            &[ON],
             [&["log"], &["main"]],
             None,
             "pod/log: ends when the work is done, as the annotation pillion.dev/sidecars says; mode Native: a native sidecar, last in \
@@ -463,7 +465,7 @@ fn marked_sidecars_are_rewritten_offline_and_why_says_how_they_end() {
         ),
         (
             job(STRICT, true, ""),
-            &[on, "--wrap-image=pillion:1"],
+            &[ON, "--wrap-image=pillion:1"],
             [&["pillion-wrap"], &["main", "log"]],
             Some(r#"{"method":"Wrap","sidecars":["log"]}"#),
             "pod/log: ends when the work is done, as the annotation pillion.dev/sidecars says; mode Strict: pillion-wrap runs all commands of the \
@@ -471,7 +473,7 @@ fn marked_sidecars_are_rewritten_offline_and_why_says_how_they_end() {
         ),
         (
             job(STRICT, false, ""),
-            &[on, "--wrap-image=pillion:1"],
+            &[ON, "--wrap-image=pillion:1"],
             [&[], &["main", "log"]],
             Some(r#"{"method":"Phase","sidecars":["log"]}"#),
             "mode Strict: the manager writes the pod's terminal phase, because the command of container \"main\" is not in the manifest: all \
@@ -479,14 +481,14 @@ fn marked_sidecars_are_rewritten_offline_and_why_says_how_they_end() {
         ),
         (
             job(STRICT, true, ""),
-            &[on],
+            &[ON],
             [&[], &["main", "log"]],
             Some(r#"{"method":"Phase","sidecars":["log"]}"#),
             "because the manager has no image with pillion-wrap (--wrap-image)",
         ),
         (
             job("", false, kruise),
-            &[on],
+            &[ON],
             [&[], &["main", "log"]],
             Some(r#"{"method":"Phase","sidecars":["log"]}"#),
             "because Kruise's variables ask for it",

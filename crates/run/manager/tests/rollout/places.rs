@@ -276,7 +276,7 @@ async fn a_revision_that_pods_may_still_come_with_is_not_trimmed() {
         let spec = json!({"containers": containers, "injectionStrategy": pin_again, "revisionHistoryLimit": 1});
         cluster.patch_own_set(json!({"spec": spec})).await;
         cluster.until_status(json!({"matchedPods": 0})).await;
-        sleep(Duration::from_secs(60)).await;
+        sleep(Duration::from_mins(1)).await;
         let has_first =
             async || cluster.revisions().await.iter().any(|it| it.metadata.name.as_deref() == Some(&*first));
         assert!(has_first().await, "it was trimmed while a pod may come with it");
