@@ -72,9 +72,6 @@ fn what_is_listed_and_not_served_is_known() {
         .collect();
     insta::assert_snapshot!(missing.join("\n"), @r"
     /api/v1/componentstatuses
-    /api/v1/pods/attach
-    /api/v1/pods/exec
-    /api/v1/pods/portforward
     /api/v1/pods/proxy
     /api/v1/services/proxy
     /apis/networking.k8s.io/v1/ipaddresses
