@@ -54,7 +54,7 @@ impl Entry {
 }
 
 /// The entries that a pod with an empty directory may follow, those of its workload: the one that was updated last is the first, so that a
-/// rollback stays rolled back. What others have written is not trusted: what [`read_entry`] refuses is passed over, and the caller checks what
+/// rollback stays rolled back. What others have written is not trusted: what `read_entry` refuses is passed over, and the caller checks what
 /// is found like a request.
 pub fn entries_of(data: &BTreeMap<String, String>, workload: &str, now: Timestamp) -> Vec<Entry> {
     let entries = data.iter().filter_map(|(pod, text)| read_entry(pod, text, now));
