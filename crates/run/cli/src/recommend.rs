@@ -27,7 +27,7 @@ use self::rows::{Row, Target, rows};
 use crate::args::{RecommendArgs, RecommendOutput};
 use crate::cluster::fleet::pods_of;
 use crate::cluster::read::{Parts, Reader, api_resource};
-use crate::{Failure, block_on, connect, print, render, say_warnings};
+use crate::{Failure, block_on, connect, print, print_text, render, say_warnings, terminal};
 
 /// Runs the command.
 pub(crate) fn run(args: &RecommendArgs) -> Result<(), Failure> {
@@ -41,7 +41,9 @@ pub(crate) fn run(args: &RecommendArgs) -> Result<(), Failure> {
                 RecommendOutput::Svg => {
                     histogram::read(&found.checkpoints).map(|read| picture::svg(&histogram::histograms(&read)))
                 }
-                RecommendOutput::Table => histogram::text(&found.checkpoints),
+                RecommendOutput::Table => {
+                    histogram::text(&found.checkpoints).map(|text| terminal::clean(&text).into_owned())
+                }
                 _ => return Err(Failure::misuse("--histogram is drawn in the terminal, or as a picture with -o svg")),
             };
             return print(&drawn.map_err(Failure::no)?);
@@ -54,7 +56,7 @@ pub(crate) fn run(args: &RecommendArgs) -> Result<(), Failure> {
                     &explain::text(autoscaler, &found.checkpoints, &target.containers()).map_err(Failure::no)?,
                 );
             }
-            return print(&text);
+            return print_text(&text);
         }
         let mut listed = Vec::new();
         for autoscaler in &found.autoscalers {
@@ -127,7 +129,8 @@ fn shown(rows: &[Row], output: RecommendOutput) -> Result<String, Failure> {
     Ok(match output {
         RecommendOutput::Table => {
             let lines = rows.iter().flat_map(Row::lines).map(|line| line.to_vec());
-            render::table(&rows::HEADER, lines)
+            // Names of containers in a status are whatever somebody has written there.
+            terminal::clean(&render::table(&rows::HEADER, lines)).into_owned()
         }
         RecommendOutput::Json => render::json_text(&serde_json::to_value(rows).map_err(io::Error::from)?),
         RecommendOutput::Csv => csv(rows),

@@ -72,6 +72,15 @@ fn each_container_has_a_line_for_each_resource() {
 }
 
 #[test]
+fn a_name_that_a_terminal_would_act_on_is_shown_as_text() {
+    let mut autoscaler = autoscaler("Off");
+    let recommended = autoscaler.status.recommendation.as_mut().unwrap();
+    recommended.container_recommendations[0].container_name = "\u{1b}[31mapp".to_owned();
+    let text = shown(&rows(&autoscaler, &[], &target()), RecommendOutput::Table).unwrap();
+    assert!(text.contains("^[[31mapp") && !text.contains('\u{1b}'), "{text:?}");
+}
+
+#[test]
 fn a_spreadsheet_has_the_same_cells() {
     let rows = rows(&autoscaler("Recreate"), &[], &target());
     let text = shown(&rows, RecommendOutput::Csv).unwrap();
