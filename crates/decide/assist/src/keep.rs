@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(
             prunable(&data, now),
             ["db-2", "poison", "web-0", "web-2"],
-            "db-0 is too young, and db-2 is none of web's"
+            "db-0 is too young, and db-2 does not belong to web"
         );
         let many: BTreeMap<String, String> =
             (0..300).map(|i| (format!("w{i}-0"), entry(&format!("w{i}"), i))).collect();

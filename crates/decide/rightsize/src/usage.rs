@@ -55,7 +55,7 @@ struct WorkloadUsage {
 #[derive(Debug)]
 pub struct ContainerUsage {
     name: Box<str>,
-    /// `None` while only a checkpoint tells of it.
+    /// `None` while it is known only from a checkpoint.
     kind: Option<ContainerKind>,
     aggregate: Aggregate,
     live: BTreeMap<u32, Container>,
@@ -219,7 +219,7 @@ impl Usage {
         self.workloads[*slot].containers.iter().find(|usage| *usage.name == *container)
     }
 
-    /// Whether nothing but checkpoints tells of the containers of a workload.
+    /// Whether the containers of a workload are known only from checkpoints.
     pub fn is_unseen(&self, workload: &Workload) -> bool {
         let containers = self.slots.get(workload).map_or(&[][..], |slot| &self.workloads[*slot].containers);
         !containers.is_empty() && containers.iter().all(|container| container.kind.is_none())

@@ -1,6 +1,6 @@
 //! An acknowledged write survives SIGKILL at any moment.
 //!
-//! A child process, which is this test again, writes from many tasks and tells of each write that was acknowledged.
+//! A child process, which is this test again, writes from many tasks and reports each write that was acknowledged.
 //! It is killed, and the store is opened and compared with what the child reported. `PILLION_KILL_ROUNDS` says how often,
 //! `PILLION_KILL_SEED` repeats its choices.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]

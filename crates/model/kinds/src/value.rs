@@ -17,7 +17,7 @@ pub(crate) fn list<'a>(object: &'a Value, field: &str) -> &'a [Value] {
     object[field].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The entries of a field that is a map; none where there is none.
+/// The entries of a field that is a map; empty without the field.
 pub(crate) fn entries<'a>(object: &'a Value, field: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
     object[field].as_object().into_iter().flatten()
 }

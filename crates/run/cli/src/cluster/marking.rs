@@ -25,7 +25,7 @@ pub(crate) async fn marking(reader: &Reader, gates: Gates, wrap_image: Option<&s
     (gates, Means { field, wrap_image })
 }
 
-/// The arguments of the manager that serves the webhook; none where there is none, or it may not be seen.
+/// The arguments of the manager that serves the webhook; empty if there is no manager, or if it may not be read.
 async fn arguments(reader: &Reader) -> Vec<String> {
     let of_manager = |deployment: Value| -> Option<Vec<String>> {
         let containers = deployment["spec"]["template"]["spec"]["containers"].as_array()?;

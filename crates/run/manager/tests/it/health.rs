@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::Next;
@@ -12,18 +11,8 @@ use axum::response::IntoResponse as _;
 use kube::Client;
 use pillion_manager::{Config, Manager};
 use tokio::time::sleep;
-use tower::ServiceExt as _;
 
-use crate::{Cluster, URL};
-
-/// What one of the manager's own paths answers.
-async fn asked(manager: &Manager, path: &str) -> (StatusCode, String) {
-    let request = Request::get(path).body(Body::empty()).unwrap();
-    let response = manager.health().oneshot(request).await.unwrap();
-    let status = response.status();
-    let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
-    (status, String::from_utf8(bytes.to_vec()).unwrap())
-}
+use crate::{Cluster, URL, asked};
 
 #[tokio::test(start_paused = true)]
 async fn a_manager_is_ready_while_its_caches_are_synced_and_their_watches_work() {

@@ -17,10 +17,11 @@ mod sidecarsets;
 mod take_over;
 mod tls;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
+use axum::middleware::{self, Next};
 use kube::Client;
 use pillion_apiserver::ApiServer;
 use pillion_clock::Clock;
@@ -55,6 +56,23 @@ impl Reply {
         assert!(self.status.is_success(), "{}", self.body["message"]);
         self.body
     }
+}
+
+/// The writes of a client: method and path.
+type Writes = Arc<Mutex<Vec<String>>>;
+
+/// Whether a manager is ready, and what it says of it.
+async fn readyz(manager: &Manager) -> (StatusCode, String) {
+    asked(manager, "/readyz").await
+}
+
+/// What one of the manager's own paths answers.
+async fn asked(manager: &Manager, path: &str) -> (StatusCode, String) {
+    let request = Request::get(path).body(Body::empty()).unwrap();
+    let response = manager.health().oneshot(request).await.unwrap();
+    let status = response.status();
+    let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    (status, String::from_utf8(bytes.to_vec()).unwrap())
 }
 
 impl Cluster {
@@ -95,6 +113,19 @@ impl Cluster {
 
     fn client(&self) -> Client {
         Client::new(self.server.router(), "default")
+    }
+
+    /// A client whose writes are noted.
+    fn counted_client(&self) -> (Client, Writes) {
+        let writes = Writes::default();
+        let written = Arc::clone(&writes);
+        let count = move |request: Request<Body>, next: Next| {
+            if request.method() != Method::GET {
+                written.lock().unwrap().push(format!("{} {}", request.method(), request.uri().path()));
+            }
+            next.run(request)
+        };
+        (Client::new(self.server.router().layer(middleware::from_fn(count)), "default"), writes)
     }
 
     fn config(&self) -> Config {

@@ -1,12 +1,7 @@
 //! A cluster in which nothing changes.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::extract::Request;
-use axum::http::Method;
-use axum::middleware::{self, Next};
-use kube::Client;
 use pillion_manager::{Config, Part};
 use serde_json::json;
 use tokio::time::sleep;
@@ -19,15 +14,7 @@ async fn where_nothing_changes_nothing_but_leases_is_written() {
     for namespace in ["pillion-system", "kruise-system"] {
         cluster.namespace(namespace, json!({})).await;
     }
-    let writes: Arc<Mutex<Vec<String>>> = Arc::default();
-    let written = Arc::clone(&writes);
-    let count = move |request: Request, next: Next| {
-        if request.method() != Method::GET {
-            written.lock().unwrap().push(format!("{} {}", request.method(), request.uri().path()));
-        }
-        next.run(request)
-    };
-    let client = Client::new(cluster.server.router().layer(middleware::from_fn(count)), "default");
+    let (client, writes) = cluster.counted_client();
     let config = cluster.config();
     let rightsizing = pillion_rightsizer::Config::new(client.clone(), config.now.clone());
     let manager = cluster.manage(Config { client, rightsizing, parts: Part::ALL.to_vec(), ..config }).await;

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::{Method, Request};
+use axum::http::Method;
 use pillion_manager::{Config, Manager, WebhookAddress};
 use serde_json::{Value, json};
 use tokio::time::sleep;
-use tower::ServiceExt as _;
 
-use crate::{Cluster, PODS, SIDECARSETS, URL, names, pod, sidecarset};
+use crate::{Cluster, PODS, SIDECARSETS, URL, asked, names, pod, sidecarset};
 
 const MESH: &str = "/apis/apps.kruise.io/v1beta1/sidecarsets/mesh";
 const EVENTS: &str = "/api/v1/namespaces/default/events";
@@ -127,20 +125,13 @@ async fn every_outage_is_repaired_but_what_had_no_effect_is_not_repeated() {
     assert!(message.contains("1 pod in place of evicted ones has no sidecars either"), "{message}");
     let events = reasons(&cluster).await;
     assert_eq!(events.iter().filter(|reason| *reason == "EvictionInVain").count(), 1, "{events:?}");
-    assert!(metrics(&manager).await.contains("pillion_missed_pods{sidecarset=\"mesh\"} 1"));
+    assert!(asked(&manager, "/metrics").await.1.contains("pillion_missed_pods{sidecarset=\"mesh\"} 1"));
 
     // One that has its sidecars is an effect.
     cluster.create(PODS, owned("replaced-third")).await.object();
     sleep(Duration::from_secs(5)).await;
     assert_eq!(pod_names(&cluster).await, ["replaced-first", "replaced-second", "replaced-third"]);
     assert_eq!(cluster.get(MESH).await["status"]["missedPods"], 0);
-}
-
-async fn metrics(manager: &Manager) -> String {
-    let request = Request::get("/metrics").body(Body::empty()).unwrap();
-    let response = manager.health().oneshot(request).await.unwrap();
-    let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
-    String::from_utf8(bytes.to_vec()).unwrap()
 }
 
 #[tokio::test(start_paused = true)]

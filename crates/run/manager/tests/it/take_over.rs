@@ -1,22 +1,16 @@
 //! A cluster that OpenKruise has served so far.
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::extract::Request;
 use axum::http::{Method, StatusCode};
-use axum::middleware::{self, Next};
-use kube::Client;
 use pillion_api::sidecarset::crd::{self, Conversion};
 use pillion_api::sidecarset::{self, hash, hash_without_image, revision};
 use pillion_manager::{Config, Manager, Part, Peer, WebhookAddress};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
-use tower::ServiceExt as _;
 
-use crate::{Cluster, PODS, SIDECARSETS, names, pod};
+use crate::{Cluster, PODS, SIDECARSETS, Writes, names, pod, readyz};
 
 const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
@@ -177,8 +171,6 @@ fn injected(name: &str, set: &Value, image: &str) -> Value {
 }
 
 /// What a manager has written.
-type Writes = Arc<Mutex<Vec<String>>>;
-
 /// A manager as a Deployment runs it, in the cluster, whose writes are counted.
 fn manage(cluster: &Cluster, take_over: &[Peer]) -> (Manager, Writes, JoinHandle<()>) {
     // A rollout that OpenKruise has begun goes on, which writes to pods: here it is somebody else's part.
@@ -187,15 +179,7 @@ fn manage(cluster: &Cluster, take_over: &[Peer]) -> (Manager, Writes, JoinHandle
 
 /// The same with these parts.
 fn manage_parts(cluster: &Cluster, take_over: &[Peer], parts: Vec<Part>) -> (Manager, Writes, JoinHandle<()>) {
-    let writes = Writes::default();
-    let written = Arc::clone(&writes);
-    let count = move |request: Request, next: Next| {
-        if request.method() != Method::GET {
-            written.lock().unwrap().push(format!("{} {}", request.method(), request.uri().path()));
-        }
-        next.run(request)
-    };
-    let client = Client::new(cluster.server.router().layer(middleware::from_fn(count)), "default");
+    let (client, writes) = cluster.counted_client();
     let address =
         WebhookAddress::Service { namespace: "pillion-system".into(), name: "pillion-webhook".into(), port: 443 };
     let take_over = take_over.to_vec();
@@ -210,14 +194,6 @@ fn manage_parts(cluster: &Cluster, take_over: &[Peer], parts: Vec<Part>) -> (Man
         }
     });
     (manager, writes, running)
-}
-
-pub(crate) async fn readyz(manager: &Manager) -> (StatusCode, String) {
-    let request = Request::get("/readyz").body(Body::empty()).unwrap();
-    let response = manager.health().oneshot(request).await.unwrap();
-    let status = response.status();
-    let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
-    (status, String::from_utf8(bytes.to_vec()).unwrap())
 }
 
 /// OpenKruise renews its Lease for a while.

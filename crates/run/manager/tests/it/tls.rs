@@ -5,8 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::Request;
 use jiff::{SignedDuration, Timestamp};
 use pillion_apiserver::ApiServer;
 use pillion_manager::{Certificates, Config, Manager, WebhookAddress};
@@ -15,10 +13,8 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tower::ServiceExt as _;
 
-use crate::take_over::readyz;
-use crate::{Cluster, PODS, SIDECARSETS, names, pod, sidecarset};
+use crate::{Cluster, PODS, SIDECARSETS, asked, names, pod, readyz, sidecarset};
 
 const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/pillion";
 
@@ -100,10 +96,7 @@ impl Replica {
 
     /// When its certificate expires, as its metrics say.
     async fn expiry(&self) -> String {
-        let request = Request::get("/metrics").body(Body::empty()).unwrap();
-        let response = self.manager.health().oneshot(request).await.unwrap();
-        let text = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
-        let text = String::from_utf8(text.to_vec()).unwrap();
+        let (_, text) = asked(&self.manager, "/metrics").await;
         text.lines().find(|line| line.starts_with("pillion_certificate_expir")).unwrap().to_owned()
     }
 
