@@ -134,9 +134,9 @@ impl Config {
     /// Reads `config.yaml`. Variables are replaced by `fields`; without fields they stay, for tools outside of a pod.
     ///
     /// # Errors
-    /// All that is wrong, each with its line and column and how to mend it.
+    /// All that is wrong, each with its line and column and how to fix it.
     pub fn parse(text: &str, fields: Option<&Fields>) -> Result<Config, Vec<Error>> {
-        let mut documents = parse(text, Options::default()).map_err(|errors| hint::mend(text, errors))?;
+        let mut documents = parse(text, Options::default()).map_err(|errors| hint::add_fixes(text, errors))?;
         if documents.len() > 1 {
             let place = documents.remove(1).position([]);
             return Err(show(text, vec![Mistake::new(place, "a configuration is one document")]));

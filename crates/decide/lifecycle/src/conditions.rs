@@ -249,7 +249,7 @@ mod tests {
         let plan =
             plan(&Snapshot { pod: &pod, marked: &Marked::NONE, containers: &containers, node: &node, stop: None, now });
         let conditions = plan.status.conditions.unwrap();
-        let told: Vec<String> = conditions
+        let reported: Vec<String> = conditions
             .iter()
             .map(|condition| {
                 let year = condition.last_transition_time.as_ref().map(|time| time.0.to_string()[..4].to_owned());
@@ -257,7 +257,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            told,
+            reported,
             [
                 "DisruptionTarget True ",
                 "PodReadyToStartContainers True 1970",

@@ -154,10 +154,10 @@ mod tests {
         let ends = seconds(&obedient, " TERM") == [10, 10] && obedient.phases.last().unwrap().ends_with("Succeeded");
         let stubborn = run(mode, vec![stubborn()], vec![stubborn()]);
         let at_once = seconds(&stubborn, " TERM") == [10, 10] && seconds(&stubborn, " KILL") == [15, 15];
-        let told = |simulation: &Simulation, name: &str| {
-            simulation.told.iter().rfind(|line| line.contains(&format!(" {name} "))).unwrap().contains("Completed")
+        let reported = |simulation: &Simulation, name: &str| {
+            simulation.reported.iter().rfind(|line| line.contains(&format!(" {name} "))).unwrap().contains("Completed")
         };
-        let completed = told(&obedient, "one") && told(&stubborn, "one");
+        let completed = reported(&obedient, "one") && reported(&stubborn, "one");
         [as_ordinary, ends, at_once, completed]
     }
 

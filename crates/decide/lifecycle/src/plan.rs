@@ -19,21 +19,21 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let mut subject = Subject::new(snapshot);
     subject.work_done_at = work::done_at(&subject);
     let subject = &subject;
-    let mut making = Making::default();
+    let mut builder = PlanBuilder::default();
     let mut said = draft(subject, false);
     let stage = if is_ending(subject) || said.phase.is_terminal() {
-        making.end(subject, pod_grace(subject));
+        builder.end(subject, pod_grace(subject));
         if subject.any_alive() { Stage::Terminating } else { Stage::Ended }
     } else if subject.views.iter().any(|view| view.alive().is_some() && stops_with_pod(view)) {
-        making.end(subject, container_grace(subject, None, &Why::Pod));
+        builder.end(subject, container_grace(subject, None, &Why::Pod));
         Stage::Terminating
     } else {
         let order = order(subject);
         if order.is_over && subject.any_alive() {
-            making.end(subject, container_grace(subject, None, &Why::Pod));
+            builder.end(subject, container_grace(subject, None, &Why::Pod));
             Stage::Terminating
         } else {
-            making.go_on(subject, order);
+            builder.keep_running(subject, order);
             Stage::Active
         }
     };
@@ -42,13 +42,13 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
         said = draft(subject, true);
     }
     for view in &subject.views {
-        making.wake(changes_at(view, snapshot.now));
+        builder.wake(changes_at(view, snapshot.now));
     }
     Plan {
         status: pod_status(subject, said, ended),
-        actions: making.actions,
-        wake_at: making.wake_at,
-        notes: making.notes,
+        actions: builder.actions,
+        wake_at: builder.wake_at,
+        notes: builder.notes,
         stage,
     }
 }
@@ -68,15 +68,15 @@ fn stops_with_pod(view: &View<'_>) -> bool {
     stopping.is_some_and(|stopping| stopping.why == Why::Pod)
 }
 
-/// A plan in the making.
+/// Collects the actions, notes and wake-up time of a plan.
 #[derive(Default)]
-struct Making {
+struct PlanBuilder {
     actions: Vec<Action>,
     notes: Vec<Note>,
     wake_at: Option<Timestamp>,
 }
 
-impl Making {
+impl PlanBuilder {
     fn wake(&mut self, at: Option<Timestamp>) {
         self.wake_at = self.wake_at.into_iter().chain(at).min();
     }
@@ -101,7 +101,7 @@ impl Making {
     }
 
     /// What a living pod needs.
-    fn go_on(&mut self, subject: &Subject<'_>, order: Order<'_>) {
+    fn keep_running(&mut self, subject: &Subject<'_>, order: Order<'_>) {
         self.wake(status::deadline(subject));
         for (view, why) in order.stops {
             let grace = container_grace(subject, view.spec, &why);
@@ -135,7 +135,7 @@ impl Making {
                 }
                 Gate::Shut { until, seconds } => {
                     self.wake(Some(until));
-                    self.hold(subject, view, seconds);
+                    self.back_off(subject, view, seconds);
                     if view.role == Role::Init {
                         return;
                     }
@@ -144,7 +144,7 @@ impl Making {
         }
     }
 
-    fn hold(&mut self, subject: &Subject<'_>, view: &View<'_>, seconds: i64) {
+    fn back_off(&mut self, subject: &Subject<'_>, view: &View<'_>, seconds: i64) {
         let Some(attempt) = view.current().filter(|attempt| attempt.held.is_none()) else { return };
         self.actions.push(Action::Hold { container: view.name.to_owned(), seconds });
         match &attempt.state {
@@ -170,19 +170,19 @@ impl Making {
         }
         self.note(view, false, "Killing", killing(subject, view, &stopping.why));
         self.actions.push(Action::Stop { container, stopping: stopping.clone() });
-        self.take(step(subject, view, attempt, &stopping));
+        self.push(step(subject, view, attempt, &stopping));
     }
 
     fn keep_stopping(&mut self, subject: &Subject<'_>) {
         for view in &subject.views {
             let Some(attempt) = view.alive() else { continue };
             if let Some(stopping) = &attempt.stopping {
-                self.take(step(subject, view, attempt, stopping));
+                self.push(step(subject, view, attempt, stopping));
             }
         }
     }
 
-    fn take(&mut self, step: Step) {
+    fn push(&mut self, step: Step) {
         match step {
             Step::Do(action) => {
                 if let Action::PreStop { until, .. } | Action::Terminate { kill_at: until, .. } = &action {

@@ -180,9 +180,9 @@ proptest! {
         let terminal = |line: &String| line.ends_with("Succeeded") || line.ends_with("Failed");
         let position = simulation.phases.iter().position(terminal);
         prop_assert_eq!(position, Some(simulation.phases.len() - 1));
-        let told: i64 = simulation.phases.last().unwrap().split(' ').next().unwrap().parse().unwrap();
+        let reported: i64 = simulation.phases.last().unwrap().split(' ').next().unwrap().parse().unwrap();
         let last = simulation.log.last().and_then(|line| line.split(' ').next()?.parse().ok()).unwrap_or(0_i64);
-        prop_assert!(last <= told, "{:#?} {:#?}", simulation.phases, simulation.log);
+        prop_assert!(last <= reported, "{:#?} {:#?}", simulation.phases, simulation.log);
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub(crate) struct Simulation {
     /// The phases that were reported, each with the second.
     pub(crate) phases: Vec<String>,
     /// The state that was reported of each container, as it changed.
-    pub(crate) told: Vec<String>,
+    pub(crate) reported: Vec<String>,
 }
 
 pub(crate) fn pod(spec: Value) -> Pod {
@@ -148,7 +148,7 @@ impl Simulation {
             log: Vec::new(),
             notes: Vec::new(),
             phases: Vec::new(),
-            told: Vec::new(),
+            reported: Vec::new(),
         }
     }
 
@@ -198,7 +198,7 @@ impl Simulation {
         loop {
             self.happen();
             let plan = self.look();
-            self.tell(&plan);
+            self.report(&plan);
             record(&mut self.facts, &plan.actions, self.now);
             let again = self.look();
             assert_eq!(again.actions, [], "asked for twice at {}", self.second());
@@ -228,7 +228,7 @@ impl Simulation {
         }
     }
 
-    fn tell(&mut self, plan: &Plan) {
+    fn report(&mut self, plan: &Plan) {
         self.notes.extend(plan.notes.iter().cloned());
         let second = self.second();
         let phase = plan.status.phase.clone().unwrap();
@@ -245,9 +245,9 @@ impl Simulation {
                 _ => "-".to_owned(),
             };
             let line = format!("{} {word} {}", status.name, status.restart_count);
-            let before = self.told.iter().rev().find(|told| told.contains(&format!(" {} ", status.name)));
+            let before = self.reported.iter().rev().find(|reported| reported.contains(&format!(" {} ", status.name)));
             if before.is_none_or(|before| !before.ends_with(&line)) {
-                self.told.push(format!("{second} {line}"));
+                self.reported.push(format!("{second} {line}"));
             }
         }
         self.pod.status = Some(plan.status.clone());

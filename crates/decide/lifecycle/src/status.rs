@@ -49,7 +49,7 @@ pub(crate) fn pod_status(subject: &Subject<'_>, draft: Draft, ended: bool) -> Po
     let mut conditions = conditions::conditions(&Basis { subject, statuses: &statuses, phase, ended });
     let old = subject.old();
     let old_phase = old_phase(subject);
-    let told = match (phase.is_terminal(), ended) {
+    let reported = match (phase.is_terminal(), ended) {
         // Whoever reads a terminal phase may take it that nothing runs any more.
         (true, false) => old_phase,
         (false, true) => Phase::Failed,
@@ -65,9 +65,9 @@ pub(crate) fn pod_status(subject: &Subject<'_>, draft: Draft, ended: bool) -> Po
         }
     }
     let kept = || Some((old?.reason.clone(), old?.message.clone()));
-    let (reason, message) = match cause.filter(|_| told == phase) {
+    let (reason, message) = match cause.filter(|_| reported == phase) {
         Some((reason, message)) => (Some(reason), Some(message)),
-        None if told == old_phase => kept().unwrap_or_default(),
+        None if reported == old_phase => kept().unwrap_or_default(),
         None => (None, None),
     };
     let [init, regular, ephemeral] = by_kind(subject, statuses);
@@ -81,7 +81,7 @@ pub(crate) fn pod_status(subject: &Subject<'_>, draft: Draft, ended: bool) -> Po
     }
     let (host_ips, pod_ips) = addresses(subject);
     PodStatus {
-        phase: Some(told.to_string()),
+        phase: Some(reported.to_string()),
         reason,
         message,
         conditions: Some(conditions),
@@ -119,11 +119,11 @@ pub(crate) fn is_past_deadline(subject: &Subject<'_>) -> bool {
 
 /// The node knows the fraction of the second, which the status does not.
 fn start_time(subject: &Subject<'_>) -> Option<Timestamp> {
-    let told = subject.old().and_then(|status| status.start_time.as_ref()).map(|time| time.0);
+    let reported = subject.old().and_then(|status| status.start_time.as_ref()).map(|time| time.0);
     let accepted = subject.snapshot.node.accepted_at;
-    match (told, accepted) {
-        (Some(told), Some(accepted)) if told.as_second() != accepted.as_second() => Some(told),
-        _ => accepted.or(told),
+    match (reported, accepted) {
+        (Some(reported), Some(accepted)) if reported.as_second() != accepted.as_second() => Some(reported),
+        _ => accepted.or(reported),
     }
 }
 

@@ -24,7 +24,7 @@ fn a_crashing_container_waits_ten_seconds_and_then_twice_as_long_each_time_up_to
     assert_eq!(back_off.len(), 8);
     assert!(simulation.notes.iter().all(|note| note.warning && note.reason == "BackOff"));
     assert_eq!(back_off[0], "Back-off restarting failed container main in pod web_default(u)");
-    insta::assert_snapshot!(simulation.told[..7].join("\n"), @r"
+    insta::assert_snapshot!(simulation.reported[..7].join("\n"), @r"
     0 main ContainerCreating 0
     0 main Error 1 0
     0 main Error 1 1
@@ -204,7 +204,7 @@ fn a_failed_post_start_hook_costs_the_container_its_life() {
     3 a starts 1
     6 b starts 0
     ");
-    insta::assert_snapshot!(simulation.told.join("\n"), @r"
+    insta::assert_snapshot!(simulation.reported.join("\n"), @r"
     0 a ContainerCreating 0
     0 b ContainerCreating 0
     3 a PostStartHookError 0
@@ -226,7 +226,7 @@ fn an_image_that_cannot_be_pulled_is_tried_ever_more_slowly() {
     30 main refused
     70 main starts 0
     ");
-    insta::assert_snapshot!(simulation.told.join("\n"), @r"
+    insta::assert_snapshot!(simulation.reported.join("\n"), @r"
     0 main ContainerCreating 0
     0 main ErrImagePull 0
     1 main ImagePullBackOff 0

@@ -90,7 +90,7 @@ pub use plan::{Plan, PodUpdate, Snapshot, Step, plan};
 pub use refusals::Refusals;
 pub use restart::{Eviction, Restart, Unrestartable, restart};
 pub use revisions::{RevisionWrite, history};
-pub use standing::{PodState, Reach, Standing};
+pub use standing::{PodState, Standing, UpdatePath};
 pub use target::Target;
 pub use text::{Text, Texts};
 pub use view::{BeforeView, ContainerView, InPlaceView, InjectedSet, Owner, Phase, PodView, Trouble};

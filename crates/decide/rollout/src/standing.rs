@@ -16,7 +16,7 @@ pub struct Standing<'p> {
     /// The ControllerRevision that the pod records; empty if it records none.
     pub revision: &'p str,
     /// Whether, and how, the pod gets the latest revision.
-    pub reach: Reach,
+    pub update_path: UpdatePath,
     /// How it is.
     pub state: PodState,
     /// Since when: the update in place that it waits for, or the last change of its condition Ready.
@@ -25,7 +25,7 @@ pub struct Standing<'p> {
 
 /// How a pod gets the latest revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reach {
+pub enum UpdatePath {
     /// It has it.
     Updated,
     /// By an update in place.
@@ -77,13 +77,13 @@ impl Target {
     pub fn standing<'p>(&self, pod: &'p PodView) -> Option<Standing<'p>> {
         let injected = pod.injected(self.name()).filter(|_| pod.is_active() && self.selects(pod))?;
         let reach = if self.is_updated(injected) {
-            Reach::Updated
+            UpdatePath::Updated
         } else if !self.selects_for_update(pod) {
-            Reach::NotSelected
+            UpdatePath::NotSelected
         } else if self.is_upgradable(pod, injected) {
-            Reach::InPlace
+            UpdatePath::InPlace
         } else {
-            Reach::Recreate
+            UpdatePath::Recreate
         };
         let state = self.state(pod, injected);
         let updated_at = injected.in_place.as_ref().filter(|update| update.revision == injected.hash);

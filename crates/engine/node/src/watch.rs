@@ -31,7 +31,7 @@ async fn keep_pods<R: Runtime, P: Watched + DeserializeOwned>(inner: Arc<Inner<R
     let mut events = watcher(pods, own).default_backoff().boxed();
     let mut listed = BTreeSet::new();
     loop {
-        let told = match events.try_next().await {
+        let reported = match events.try_next().await {
             Ok(Some(watcher::Event::Init)) => {
                 listed.clear();
                 continue;
@@ -50,7 +50,7 @@ async fn keep_pods<R: Runtime, P: Watched + DeserializeOwned>(inner: Arc<Inner<R
             }
         };
         // The worker is gone when the node is.
-        if news.send(told).is_err() {
+        if news.send(reported).is_err() {
             return;
         }
     }

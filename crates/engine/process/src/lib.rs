@@ -84,7 +84,7 @@ pub use message::User;
 pub use mounts::Mount;
 pub use nix::sys::signal::Signal;
 pub use pod::{Pod, PodSpec, ProcessSpec};
-pub use process::{ExecError, ExecOutput, Exit, Process, Session, SessionExit, SessionStreams};
+pub use process::{ExecError, ExecOutput, Exit, Process, Session, SessionExit, SessionStreams, read_now};
 pub use role::supervise_if_asked;
 pub use start_error::StartError;
 pub use terminal::Terminal;

@@ -30,7 +30,7 @@ use crate::usage::Usage;
 use nix::sys::signal::Signal;
 
 pub(crate) use self::session::ContainerStreams;
-pub use self::session::{Session, SessionExit, SessionStreams};
+pub use self::session::{Session, SessionExit, SessionStreams, read_now};
 
 /// The rest of what a command inside a container says is thrown away.
 const LONGEST_OUTPUT: usize = 16 * 1024 * 1024;
@@ -276,7 +276,7 @@ async fn read_until(
             Ok(length @ 1..) = reader.read(&mut buffer) => keep(&buffer[..length]),
         }
     };
-    while let Ok(length @ 1..) = reader.try_read(&mut buffer) {
+    while let length @ 1.. = read_now(reader, &mut buffer) {
         keep(&buffer[..length]);
     }
     answer

@@ -29,9 +29,9 @@ fn answer(schema: &Structural, case: &Value) -> Value {
         }
     };
     if case["strict"] == true && !unknown.is_empty() {
-        let told: Vec<String> = unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
-        let told = told.join(", ");
-        return json!({"refused": format!("Case in version \"v1\" cannot be handled as a Case: strict decoding error: {told}")});
+        let reported: Vec<String> = unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
+        let reported = reported.join(", ");
+        return json!({"refused": format!("Case in version \"v1\" cannot be handled as a Case: strict decoding error: {reported}")});
     }
     schema.apply_defaults(&mut object);
     let old = case.get("old").map(|old| {

@@ -33,7 +33,7 @@ pub enum ParseQuantityError {
         found: char,
     },
     /// Letters after the number that are no suffix.
-    #[error("unknown suffix {} at byte {offset}: {}", Quoted(suffix), Mend(suffix))]
+    #[error("unknown suffix {} at byte {offset}: {}", Quoted(suffix), SuffixHint(suffix))]
     UnknownSuffix {
         /// Where the suffix begins.
         offset: usize,
@@ -74,9 +74,9 @@ impl fmt::Display for Quoted<'_> {
 }
 
 /// How to fix an unknown suffix.
-struct Mend<'a>(&'a str);
+struct SuffixHint<'a>(&'a str);
 
-impl fmt::Display for Mend<'_> {
+impl fmt::Display for SuffixHint<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match suffix::near(self.0) {
             [] => write!(f, "the suffixes are n u m k M G T P E and Ki Mi Gi Ti Pi Ei"),

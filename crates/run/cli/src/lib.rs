@@ -84,7 +84,7 @@ pub(crate) enum Failure {
     /// stdout or a file could not be written.
     Write(io::Error),
     /// It was reported to the user already.
-    Told(ExitCode),
+    Reported(ExitCode),
 }
 
 impl Failure {
@@ -123,19 +123,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     match dispatch(cli.command) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => tell(&failure),
+        Err(failure) => report(&failure),
     }
 }
 
-/// Tells the user why. Gives the exit status.
-pub(crate) fn tell(failure: &Failure) -> ExitCode {
+/// Reports to the user why. Returns the exit status.
+pub(crate) fn report(failure: &Failure) -> ExitCode {
     match failure {
         Failure::No(reasons) => say_errors(reasons, 1),
         Failure::Misuse(reasons) => say_errors(reasons, 2),
         // `pillion … | head` has what it wanted.
         Failure::Write(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Failure::Write(error) => say_errors(&[format!("cannot write: {error}")], 1),
-        Failure::Told(status) => *status,
+        Failure::Reported(status) => *status,
     }
 }
 

@@ -113,7 +113,7 @@ async fn session(args: &UpArgs, documents: Vec<Document>, images: ImageMap) -> R
         () = interrupts.next() => Ok(End::Interrupted),
     };
     // Containers may take a while to end; what went wrong is reported before.
-    let outcome = outcome.map_err(|failure| Failure::Told(crate::tell(&failure)));
+    let outcome = outcome.map_err(|failure| Failure::Reported(crate::report(&failure)));
     let stopping = engine.stop(LONGEST_GRACE);
     let say_so = async {
         tokio::time::sleep(SILENCE).await;

@@ -37,7 +37,7 @@ const QUICK_CONVERSION: usize = 64 * 1024;
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// What the webhooks share.
-struct Desk {
+struct Webhooks {
     inner: Arc<Inner>,
     budget: Budget,
 }
@@ -51,43 +51,43 @@ pub(crate) fn router(inner: Arc<Inner>) -> Router {
         .route(MUTATE_AUTOSCALER, post(mutate_autoscaler))
         .route(VALIDATE_AUTOSCALER, post(validate_autoscaler))
         .route(CONVERT, post(convert))
-        .with_state(Arc::new(Desk { inner, budget: Budget::default() }))
+        .with_state(Arc::new(Webhooks { inner, budget: Budget::default() }))
 }
 
-async fn mutate_pod(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {
-    let inner = &desk.inner;
+async fn mutate_pod(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {
+    let inner = &webhooks.inner;
     let read =
         |body: &Bytes| Request::read_new_pod(body, inner.views.borrow().snapshot.catalog.transferred_variables());
-    desk.review(MUTATE_POD, &headers, body, read, async |request| pod::mutate(inner, request).await).await
+    webhooks.review(MUTATE_POD, &headers, body, read, async |request| pod::mutate(inner, request).await).await
 }
 
-async fn mutate_sidecarset(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {
-    let inner = &desk.inner;
-    desk.review(MUTATE_SIDECARSET, &headers, body, Request::read, async |request| sidecarset::mutate(inner, &request))
+async fn mutate_sidecarset(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {
+    let inner = &webhooks.inner;
+    webhooks.review(MUTATE_SIDECARSET, &headers, body, Request::read, async |request| sidecarset::mutate(inner, &request))
         .await
 }
 
-async fn validate_sidecarset(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {
-    let inner = &desk.inner;
-    desk.review(VALIDATE_SIDECARSET, &headers, body, Request::read, async |request| {
+async fn validate_sidecarset(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {
+    let inner = &webhooks.inner;
+    webhooks.review(VALIDATE_SIDECARSET, &headers, body, Request::read, async |request| {
         sidecarset::validate(inner, &request).await
     })
     .await
 }
 
-async fn mutate_autoscaler(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {
-    desk.review(MUTATE_AUTOSCALER, &headers, body, Request::read, async |request| autoscaler::mutate(&request)).await
+async fn mutate_autoscaler(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {
+    webhooks.review(MUTATE_AUTOSCALER, &headers, body, Request::read, async |request| autoscaler::mutate(&request)).await
 }
 
-async fn validate_autoscaler(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {
-    let gates = desk.inner.config.gates;
-    desk.review(VALIDATE_AUTOSCALER, &headers, body, Request::read, async |request| {
+async fn validate_autoscaler(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {
+    let gates = webhooks.inner.config.gates;
+    webhooks.review(VALIDATE_AUTOSCALER, &headers, body, Request::read, async |request| {
         autoscaler::validate(&request, gates.into())
     })
     .await
 }
 
-impl Desk {
+impl Webhooks {
     /// Reads the question, has it answered, and writes the answer.
     async fn review(
         &self,
@@ -166,9 +166,9 @@ impl Desk {
     }
 }
 
-async fn convert(State(desk): State<Arc<Desk>>, headers: HeaderMap, body: Body) -> Response {
-    let response = desk.convert(&headers, body).await;
-    let metrics = &desk.inner.config.metrics;
+async fn convert(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {
+    let response = webhooks.convert(&headers, body).await;
+    let metrics = &webhooks.inner.config.metrics;
     match response {
         Ok(response) => {
             let outcome = if response.status().is_success() { Outcome::Changed } else { Outcome::Malformed };

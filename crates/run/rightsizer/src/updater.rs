@@ -294,7 +294,7 @@ fn is_wanted(config: &Config, autoscaler: &VerticalPodAutoscaler) -> bool {
 
 /// Waits until one more update is allowed. Returns whether that was in time.
 async fn wait(limit: &mut RateLimit, config: &Config, until: Instant) -> bool {
-    while let Err(pause) = limit.take((config.now)()) {
+    while let Err(pause) = limit.acquire((config.now)()) {
         let allowed = Instant::now() + pause.try_into().unwrap_or_default();
         tokio::time::sleep_until(allowed.min(until)).await;
         if allowed > until {

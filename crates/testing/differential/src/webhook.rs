@@ -26,12 +26,12 @@ pub(crate) struct Webhook {
     pub(crate) url: String,
     /// The certificate of its authority, as a webhook configuration wants it.
     pub(crate) ca_bundle: String,
-    desk: Desk,
+    reviews: Reviews,
     serving: JoinHandle<()>,
 }
 
 #[derive(Clone)]
-struct Desk {
+struct Reviews {
     answers: Arc<BTreeMap<String, WebhookAnswer>>,
     asked: Arc<Mutex<Vec<(String, Value)>>>,
 }
@@ -42,20 +42,20 @@ impl Webhook {
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
         let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
         let tls = pillion_serve::tls(&certificate, &key)?;
-        let desk = Desk { answers: Arc::new(answers), asked: Arc::default() };
-        let router = Router::new().fallback(answer).with_state(desk.clone());
+        let reviews = Reviews { answers: Arc::new(answers), asked: Arc::default() };
+        let router = Router::new().fallback(answer).with_state(reviews.clone());
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("the webhook server cannot listen")?;
         let server = Server::new(listener, router)?.with_tls(watch::channel(tls).1);
         let address = server.address()?;
         let serving = tokio::spawn(server.run());
         let ca_bundle = serde_json::to_value(ByteString(certificate.into_bytes()))?;
         let ca_bundle = ca_bundle.as_str().unwrap_or_default().to_owned();
-        Ok(Self { url: format!("https://{address}"), ca_bundle, desk, serving })
+        Ok(Self { url: format!("https://{address}"), ca_bundle, reviews, serving })
     }
 
     /// The reviews since the last time: path and request, by path, since validating webhooks are called all at once.
     pub(crate) fn take_reviews(&self) -> Vec<(String, Value)> {
-        let mut asked = std::mem::take(&mut *self.desk.asked.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut asked = std::mem::take(&mut *self.reviews.asked.lock().unwrap_or_else(PoisonError::into_inner));
         asked.sort_by(|left, right| left.0.cmp(&right.0));
         asked
     }
@@ -67,13 +67,13 @@ impl Drop for Webhook {
     }
 }
 
-async fn answer(State(desk): State<Desk>, uri: Uri, body: Bytes) -> Response {
+async fn answer(State(reviews): State<Reviews>, uri: Uri, body: Bytes) -> Response {
     let review: Value = serde_json::from_slice(&body).unwrap_or_default();
     let asked = uri.path_and_query().map(ToString::to_string).unwrap_or_default();
-    let answer = desk.answers.get(uri.path());
+    let answer = reviews.answers.get(uri.path());
     // How often a server has objects converted, for its caches too, is its own affair.
     if !answer.is_some_and(|answer| answer.converts) {
-        desk.asked.lock().unwrap_or_else(PoisonError::into_inner).push((asked, review.clone()));
+        reviews.asked.lock().unwrap_or_else(PoisonError::into_inner).push((asked, review.clone()));
     }
     let Some(answer) = answer else { return StatusCode::NOT_FOUND.into_response() };
     if answer.delay > 0 {

@@ -54,17 +54,17 @@ impl Story {
     /// Wants all that a container of the pod said of itself, in its order, to begin as expected, before long.
     pub async fn life_begins(&self, container: &str, expected: &str) -> anyhow::Result<()> {
         let expected = unindent(expected);
-        let mut told = String::new();
+        let mut reported = String::new();
         let found = wait::until("the container's life", async || {
             let subjects = self.chronicle.subjects();
             let words = Words::new(self.namespace.name(), &subjects);
             let lives = subjects.iter().filter_map(|subject| subject.lives.get(container)).flatten();
-            told = lives.map(|said| format!("{}\n", words.replace(said))).collect::<Vec<_>>().concat();
-            Ok(told.starts_with(&expected).then_some(()))
+            reported = lives.map(|said| format!("{}\n", words.replace(said))).collect::<Vec<_>>().concat();
+            Ok(reported.starts_with(&expected).then_some(()))
         });
         let outcome = found.await;
         outcome.with_context(|| {
-            let difference = TextDiff::from_lines(expected.as_str(), told.as_str());
+            let difference = TextDiff::from_lines(expected.as_str(), reported.as_str());
             format!("{container} has led another life:\n{}", difference.unified_diff().header("expected", "seen"))
         })
     }
@@ -89,11 +89,11 @@ impl Story {
 
 /// A story that is not the expected one.
 #[derive(Debug, thiserror::Error)]
-#[error("the story {what}:\n{difference}\nthe whole of it:\n{told}")]
+#[error("the story {what}:\n{difference}\nthe whole of it:\n{reported}")]
 pub(crate) struct Differs {
     what: &'static str,
     difference: String,
-    told: String,
+    reported: String,
 }
 
 /// Asks until the answer is as expected, and fails if it does not become so, or does not stay so.
@@ -101,16 +101,16 @@ async fn becomes_and_stays(expected: &str, mut ask: impl AsyncFnMut() -> anyhow:
     let deadline = Instant::now() + PATIENCE;
     let mut since = None;
     loop {
-        let told = ask().await?;
-        if told == expected {
+        let reported = ask().await?;
+        if reported == expected {
             if since.get_or_insert_with(Instant::now).elapsed() >= STEADY {
                 return Ok(());
             }
         } else if since.is_some() || Instant::now() >= deadline {
-            let difference = TextDiff::from_lines(expected, told.as_str());
+            let difference = TextDiff::from_lines(expected, reported.as_str());
             let what = if since.is_some() { "went on" } else { "is another" };
             let difference = difference.unified_diff().header("expected", "seen").context_radius(1).to_string();
-            bail!(Differs { what, difference, told });
+            bail!(Differs { what, difference, reported });
         }
         tokio::time::sleep(BETWEEN_LOOKS).await;
     }

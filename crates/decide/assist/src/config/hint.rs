@@ -7,8 +7,8 @@ use pillion_yaml::Error;
 /// Keys of `inKube`, which the proposal's own samples indent in three ways.
 const IN_KUBE: &[&str] = &["annotationKey", "labelKey", "target", "jsonPath", "markerPolices", "storageConfig"];
 
-/// Adds to each error how its line is probably mended.
-pub(super) fn mend(text: &str, mut errors: Vec<Error>) -> Vec<Error> {
+/// Adds to each error how its line can probably be fixed.
+pub(super) fn add_fixes(text: &str, mut errors: Vec<Error>) -> Vec<Error> {
     let lines: Vec<&str> = text.lines().collect();
     for error in &mut errors {
         let at = (error.position.line as usize).saturating_sub(1);

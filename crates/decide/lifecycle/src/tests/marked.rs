@@ -182,7 +182,7 @@ fn sidecars_start_beside_the_work_are_signalled_together_and_one_that_ignores_it
     40 log exits 137
     ");
     assert_eq!(simulation.phases, ["0 Pending", "0 Running", "40 Succeeded"]);
-    let last = |name: &str| simulation.told.iter().rfind(|line| line.contains(name)).unwrap().clone();
+    let last = |name: &str| simulation.reported.iter().rfind(|line| line.contains(name)).unwrap().clone();
     assert_eq!(last(" proxy "), "40 proxy Completed 143 0");
     assert_eq!(last(" log "), "40 log Completed 137 0");
 }
@@ -346,7 +346,7 @@ fn a_deletion_before_the_work_is_done_treats_all_containers_alike() {
     let signals: Vec<&String> = simulation.log.iter().filter(|line| line.contains("TERM")).collect();
     assert_eq!(signals, ["5 main TERM, 30 s left", "5 side TERM, 30 s left"]);
     assert_eq!(simulation.phases.last().unwrap(), "7 Failed");
-    assert_eq!(simulation.told.last().unwrap(), "7 side Error 143 0");
+    assert_eq!(simulation.reported.last().unwrap(), "7 side Error 143 0");
 }
 
 #[test]

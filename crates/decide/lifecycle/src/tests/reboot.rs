@@ -41,7 +41,7 @@ fn a_new_sandbox_runs_all_init_containers_again_before_the_rest() {
     // Between two init containers the statuses from the sandbox before count, as in the kubelet.
     let phases = ["0 Pending", "5 Running", "10 Pending", "12 Running", "12 Pending", "15 Running"];
     assert_eq!(simulation.phases, phases);
-    let counts = simulation.told.iter().rev().take(3).cloned().collect::<Vec<_>>();
+    let counts = simulation.reported.iter().rev().take(3).cloned().collect::<Vec<_>>();
     assert!(counts.iter().all(|line| line.ends_with('1')), "{counts:?}");
 }
 

@@ -51,7 +51,7 @@ fn sidecars_end_after_the_work_with_the_whole_grace_period() {
     ");
     // How sidecars end does not matter.
     assert_eq!(simulation.phases, ["0 Pending", "0 Running", "40 Succeeded"]);
-    insta::assert_snapshot!(simulation.told.join("\n"), @r"
+    insta::assert_snapshot!(simulation.reported.join("\n"), @r"
     0 log PodInitializing 0
     0 proxy PodInitializing 0
     0 work PodInitializing 0
@@ -189,7 +189,7 @@ fn a_pod_that_is_deleted_before_it_ran_fails_and_its_containers_are_unknown() {
     simulation.delete(30);
     let plan = simulation.run_to(6);
     assert_eq!((plan.stage, plan.status.phase.as_deref()), (Stage::Ended, Some("Failed")));
-    assert_eq!(simulation.told.last().unwrap(), "5 main ContainerStatusUnknown 137 0");
+    assert_eq!(simulation.reported.last().unwrap(), "5 main ContainerStatusUnknown 137 0");
 }
 
 #[test]
@@ -229,5 +229,5 @@ fn a_sidecar_that_waits_for_its_next_start_does_not_keep_a_finished_pod() {
     assert_eq!((plan.stage, plan.status.phase.as_deref()), (Stage::Ended, Some("Succeeded")));
     assert_eq!(simulation.phases, ["0 Pending", "0 Running", "5 Succeeded"]);
     // As with every container that is not seen to end with its pod.
-    assert!(simulation.told.contains(&"5 proxy ContainerStatusUnknown 137 1".to_owned()), "{:#?}", simulation.told);
+    assert!(simulation.reported.contains(&"5 proxy ContainerStatusUnknown 137 1".to_owned()), "{:#?}", simulation.reported);
 }

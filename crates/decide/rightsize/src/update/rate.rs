@@ -18,11 +18,11 @@ impl RateLimit {
         RateLimit { per_second, burst, left: burst, at: now }
     }
 
-    /// Takes one update. `Err` says how long to wait before the next try.
+    /// Uses up one update. `Err` says how long to wait before the next try.
     ///
     /// # Errors
     /// There is none left for now.
-    pub fn take(&mut self, now: Timestamp) -> Result<(), SignedDuration> {
+    pub fn acquire(&mut self, now: Timestamp) -> Result<(), SignedDuration> {
         if self.per_second <= 0.0 {
             return Ok(());
         }
@@ -47,18 +47,18 @@ mod tests {
     fn a_burst_and_then_one_after_the_other() {
         let start = Timestamp::UNIX_EPOCH;
         let mut limit = RateLimit::new(0.5, 2, start);
-        assert_eq!((limit.take(start), limit.take(start)), (Ok(()), Ok(())));
-        let wait = limit.take(start).unwrap_err();
+        assert_eq!((limit.acquire(start), limit.acquire(start)), (Ok(()), Ok(())));
+        let wait = limit.acquire(start).unwrap_err();
         assert_eq!(wait.as_secs(), 2);
-        assert_eq!(limit.take(start + wait), Ok(()));
-        assert!(limit.take(start + wait).is_err());
+        assert_eq!(limit.acquire(start + wait), Ok(()));
+        assert!(limit.acquire(start + wait).is_err());
         let later = start + SignedDuration::from_hours(1);
-        assert_eq!((limit.take(later), limit.take(later), limit.take(later).is_err()), (Ok(()), Ok(()), true));
+        assert_eq!((limit.acquire(later), limit.acquire(later), limit.acquire(later).is_err()), (Ok(()), Ok(()), true));
     }
 
     #[test]
     fn zero_is_no_limit() {
         let mut limit = RateLimit::new(0.0, 1, Timestamp::UNIX_EPOCH);
-        assert!((0..100).all(|_| limit.take(Timestamp::UNIX_EPOCH).is_ok()));
+        assert!((0..100).all(|_| limit.acquire(Timestamp::UNIX_EPOCH).is_ok()));
     }
 }

@@ -3,9 +3,10 @@
 use axum::extract::ws::{CloseFrame, Message, WebSocket, close_code};
 use bytes::{BufMut as _, BytesMut};
 use futures::stream::{SplitSink, SplitStream};
-use futures::{FutureExt as _, SinkExt as _, StreamExt as _};
+use futures::{SinkExt as _, StreamExt as _};
 use pillion_process::{
     AttachedInput, AttachedOutput, Attachment, Session, SessionExit, SessionStreams, Source, StartError, Terminal,
+    read_now,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -179,7 +180,7 @@ impl Output<'_> {
     async fn copy(mut self, mut output: AttachedOutput) {
         while let Some((source, bytes)) = output.next().await {
             let channel = if source == Source::Stderr { STDERR } else { STDOUT };
-            self.forward(channel, &mut BytesMut::from(bytes.as_slice())).await;
+            self.forward(channel, &bytes).await;
         }
     }
 
@@ -199,33 +200,35 @@ impl Output<'_> {
                 read = stdout.read_buf(&mut out), if is_open => {
                     // The end of a terminal is an error.
                     is_open = matches!(read, Ok(1..));
-                    self.forward(STDOUT, &mut out).await;
+                    self.forward(STDOUT, &out).await;
+                    out.clear();
                 }
                 read = read(&mut stderr, &mut err) => {
                     if !read {
                         stderr = None;
                     }
-                    self.forward(STDERR, &mut err).await;
+                    self.forward(STDERR, &err).await;
+                    err.clear();
                 }
             }
         };
         // What it has written is there by now. Others that it has started may hold the streams for ever.
-        while let Some(Ok(1..)) = stdout.read_buf(&mut out).now_or_never() {
-            self.forward(STDOUT, &mut out).await;
-        }
-        while let Some(true) = read(&mut stderr, &mut err).now_or_never() {
-            self.forward(STDERR, &mut err).await;
+        let mut rest = vec![0; BUFFER];
+        for (channel, stream) in [(STDOUT, Some(stdout)), (STDERR, stderr)] {
+            let Some(stream) = stream else { continue };
+            while let length @ 1.. = read_now(&stream, &mut rest) {
+                self.forward(channel, &rest[..length]).await;
+            }
         }
         status(ended)
     }
 
-    async fn forward(&mut self, channel: u8, bytes: &mut BytesMut) {
+    async fn forward(&mut self, channel: u8, bytes: &[u8]) {
         let is_wanted = self.wants[usize::from(channel == STDERR)];
         if is_wanted && !bytes.is_empty() {
             // A client that is gone is noticed by the task that reads from it.
             let _ = self.sink.send(message(channel, bytes)).await;
         }
-        bytes.clear();
     }
 }
 

@@ -169,9 +169,9 @@ impl<R: Runtime> Cluster<R> {
     pub(super) async fn events(&self, name: &str) -> String {
         self.recorder.flush().await;
         let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
-        let mut told = events.list(&ListParams::default()).await.unwrap().items;
-        told.retain(|event| event.involved_object.name.as_deref() == Some(name));
-        told.sort_by_key(|event| {
+        let mut reported = events.list(&ListParams::default()).await.unwrap().items;
+        reported.retain(|event| event.involved_object.name.as_deref() == Some(name));
+        reported.sort_by_key(|event| {
             let version = event.metadata.name.clone().unwrap();
             u128::from_str_radix(version.rsplit('.').next().unwrap(), 16).unwrap()
         });
@@ -180,7 +180,7 @@ impl<R: Runtime> Cluster<R> {
             let count = event.count.filter(|count| *count > 1).map(|count| format!(" (x{count})")).unwrap_or_default();
             format!("{} {} {about}: {}{count}\n", event.type_.unwrap(), event.reason.unwrap(), event.message.unwrap())
         };
-        told.into_iter().map(line).collect()
+        reported.into_iter().map(line).collect()
     }
 }
 

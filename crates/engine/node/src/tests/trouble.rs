@@ -30,7 +30,7 @@ struct Script {
     codes: Mutex<BTreeMap<String, i32>>,
     limits: Mutex<Vec<Limits>>,
     /// Signals that containers got and commands that were run in them, in order.
-    told: Mutex<Vec<String>>,
+    reported: Mutex<Vec<String>>,
     volumes: Mutex<Vec<Volume>>,
 }
 
@@ -68,7 +68,7 @@ impl Runtime for Scripted {
     }
 
     async fn signal(&self, container: &ContainerId, signal: Signal) {
-        self.script.told.lock().unwrap().push(format!("{signal:?} {}", container.container));
+        self.script.reported.lock().unwrap().push(format!("{signal:?} {}", container.container));
         self.inner.signal(container, signal).await;
     }
 
@@ -78,7 +78,7 @@ impl Runtime for Scripted {
         command: &[String],
         _: Option<Duration>,
     ) -> Result<ExecOutput, ExecError> {
-        self.script.told.lock().unwrap().push(format!("{} in {}", command.join(" "), container.container));
+        self.script.reported.lock().unwrap().push(format!("{} in {}", command.join(" "), container.container));
         let code = self.script.codes.lock().unwrap().get(&command.join(" ")).copied().unwrap_or_default();
         Ok(ExecOutput { code, output: Bytes::from_static(b"said so") })
     }
@@ -352,8 +352,8 @@ async fn a_shutdown_ends_the_app_before_its_sidecars() {
     cluster.create("web", spec).await;
     cluster.until_phase("web", "Running").await;
     cluster.node.shutdown(Duration::from_mins(1)).await;
-    let told = script.told.lock().unwrap().join(", ");
-    assert_eq!(told, "bye in main, Term main, Term second, Term first");
+    let reported = script.reported.lock().unwrap().join(", ");
+    assert_eq!(reported, "bye in main, Term main, Term second, Term first");
     assert_eq!(cluster.get("web").await.unwrap()["status"]["phase"], "Running", "nothing is reported");
 }
 

@@ -30,7 +30,7 @@ struct Scene {
 }
 
 impl<R: Runtime> Worker<R> {
-    fn spawn<F, T>(&mut self, task: impl FnOnce(Arc<Inner<R>>) -> F, told: impl FnOnce(T) -> News + Send + 'static)
+    fn spawn<F, T>(&mut self, task: impl FnOnce(Arc<Inner<R>>) -> F, reported: impl FnOnce(T) -> News + Send + 'static)
     where
         F: Future<Output = T> + Send + 'static,
         T: Send + 'static,
@@ -38,7 +38,7 @@ impl<R: Runtime> Worker<R> {
         let (task, news) = (task(Arc::clone(&self.inner)), self.news.clone());
         self.tasks.spawn(async move {
             // The worker is gone when the node is.
-            let _ = news.send(told(task.await));
+            let _ = news.send(reported(task.await));
         });
     }
 
@@ -186,14 +186,14 @@ impl<R: Runtime> Worker<R> {
     }
 
     pub(super) fn delete(&mut self, uid: &str, pod: Arc<Pod>) {
-        let (told, uid, writes) = (uid.to_owned(), uid.to_owned(), Arc::clone(&self.writes));
+        let (reported, uid, writes) = (uid.to_owned(), uid.to_owned(), Arc::clone(&self.writes));
         let delete = |inner: Arc<Inner<R>>| async move {
             inner.runtime.tear_down(&uid).await;
             let _permit = writes.acquire_owned().await;
             let outcome = status::delete(&inner.config.client, &pod).await;
             outcome.inspect_err(|error| tracing::debug!(%error, "an ended pod was not deleted")).is_ok()
         };
-        self.spawn(delete, |done| News::Deleted(told, done));
+        self.spawn(delete, |done| News::Deleted(reported, done));
     }
 }
 

@@ -62,6 +62,13 @@ fn on_a_terminal() -> io::Result<(SessionStreams, Vec<OwnedFd>)> {
     Ok((SessionStreams { stdin, stdout, stderr: None, terminal }, vec![pair.slave]))
 }
 
+/// Reads what a stream holds at this moment, which is nothing at its end. The kernel is asked, not the runtime: the runtime may not
+/// have been notified yet, and what was written to a terminal is passed on in the background unless somebody reads.
+#[must_use]
+pub fn read_now(stream: &pipe::Receiver, buffer: &mut [u8]) -> usize {
+    rustix::io::retry_on_intr(|| rustix::io::read(stream, &mut *buffer)).unwrap_or(0)
+}
+
 /// The near ends of a container's own streams.
 #[derive(Debug)]
 pub(crate) struct ContainerStreams {

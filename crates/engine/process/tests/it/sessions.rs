@@ -1,6 +1,6 @@
 //! Commands inside a container whose streams somebody holds.
 
-use pillion_process::SessionStreams;
+use pillion_process::{SessionStreams, read_now};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::world::{World, shell, start};
@@ -51,6 +51,23 @@ async fn a_command_has_a_terminal_of_its_own() {
         // The far end is closed only with its last user.
         drop((stdin, terminal));
         assert_eq!(read_all(stdout).await, "hello\r\n31 97\r\nhello\r\n");
+        process.kill().await;
+        process.wait().await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_command_has_written_to_its_terminal_is_there_when_it_has_ended() {
+    for world in World::both() {
+        let pod = world.pod("web");
+        let process = start(&pod, shell("exec sleep 1000")).await;
+        for _ in 0..50 {
+            let mut session = process.open(&["echo", "last words"].map(str::to_owned), true).await.unwrap();
+            assert_eq!(session.exit.wait().await, Ok(0));
+            let mut bytes = [0; 32];
+            let length = read_now(&session.streams.stdout, &mut bytes);
+            assert_eq!(String::from_utf8_lossy(&bytes[..length]), "last words\r\n");
+        }
         process.kill().await;
         process.wait().await;
     }

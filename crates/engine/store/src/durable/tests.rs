@@ -34,7 +34,7 @@ fn contents(store: &Store) -> String {
     text
 }
 
-/// A disk that is full from the n-th operation on that changes it, until it is mended (a negative n).
+/// A disk that is full from the n-th operation on that changes it, until it is repaired (a negative n).
 #[derive(Debug)]
 struct Failing {
     file: FileBackend,

@@ -46,8 +46,8 @@ pub(super) fn plan(
     let (expected, desired) = match expectation(budget, pods, scales, &mut warnings) {
         Ok(counts) => counts,
         Err(message) => {
-            let told = format!("Failed to calculate the number of expected pods: {message}");
-            warnings.push(("CalculateExpectedPodCountFailed", told));
+            let reported = format!("Failed to calculate the number of expected pods: {message}");
+            warnings.push(("CalculateExpectedPodCountFailed", reported));
             // Nothing may be evicted while it is not known what may be.
             let conditions = condition(&known, budget, "False", "SyncFailed", &message, now);
             let status = PodDisruptionBudgetStatus { disruptions_allowed: 0, conditions: Some(conditions), ..known };

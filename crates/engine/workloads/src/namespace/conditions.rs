@@ -81,12 +81,12 @@ impl Findings {
             let message = format!("Failed to delete all resource types, {count} remaining: {}", messages.join(", "));
             ("ContentDeletionFailed", message)
         });
-        let told = |counts: &Counts| !self.only_pods && !counts.is_empty();
-        let resources = told(&self.resources).then(|| {
+        let reported = |counts: &Counts| !self.only_pods && !counts.is_empty();
+        let resources = reported(&self.resources).then(|| {
             let each = self.resources.iter().map(|(name, count)| format!("{name} has {count} resource instances"));
             ("SomeResourcesRemain", format!("Some resources are remaining: {}", join(each)))
         });
-        let finalizers = told(&self.finalizers).then(|| {
+        let finalizers = reported(&self.finalizers).then(|| {
             let each = self.finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances"));
             ("SomeFinalizersRemain", format!("Some content in the namespace has finalizers remaining: {}", join(each)))
         });

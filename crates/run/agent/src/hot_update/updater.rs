@@ -212,7 +212,7 @@ impl Updater {
             Resume::Reload => {
                 let sha256 = journal.fetched_sha256.clone().unwrap_or_default();
                 let fetched = Fetched { sha256, size: journal.fetched_size.unwrap_or_default() };
-                self.take(directory, &trigger, &mut journal, &fetched, Patience::Start).await.map(drop)
+                self.put_into_use(directory, &trigger, &mut journal, &fetched, Patience::Start).await.map(drop)
             }
             Resume::Undo => {
                 put_back(directory, &journal, &self.config)?;
@@ -284,11 +284,11 @@ impl Updater {
             directory.exchange(staged, &place(&journal, &self.config)).map_err(disk).map_err(fail)?;
         }
         fault::point("exchanged");
-        self.take(directory, trigger, &mut journal, &fetched, patience).await
+        self.put_into_use(directory, trigger, &mut journal, &fetched, patience).await
     }
 
     /// From a file in place to its result.
-    async fn take(
+    async fn put_into_use(
         &self,
         directory: &Arc<Directory>,
         trigger: &Trigger,

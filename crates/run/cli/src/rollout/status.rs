@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use pillion_api::sidecarset::{SidecarSet, revision};
-use pillion_rollout::{BLOCKED, COMPLETE, PROGRESSING, PodState, PodView, Reach, Target, Workload};
+use pillion_rollout::{BLOCKED, COMPLETE, PROGRESSING, PodState, PodView, Target, UpdatePath, Workload};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -65,13 +65,13 @@ fn is_zero(number: &usize) -> bool {
 }
 
 impl Counts {
-    fn add(&mut self, reach: Reach, is_ready: bool) {
-        let is_updated = reach == Reach::Updated;
+    fn add(&mut self, update_path: UpdatePath, is_ready: bool) {
+        let is_updated = update_path == UpdatePath::Updated;
         self.matched += 1;
         self.updated += usize::from(is_updated);
         self.ready += usize::from(is_ready);
         self.updated_ready += usize::from(is_updated && is_ready);
-        self.to_be_recreated += usize::from(reach == Reach::Recreate);
+        self.to_be_recreated += usize::from(update_path == UpdatePath::Recreate);
     }
 }
 
@@ -144,17 +144,17 @@ impl Status {
                 name: pod.name.to_string(),
                 state: standing.state.to_string(),
                 is_ready,
-                must_be_recreated: standing.reach == Reach::Recreate,
+                must_be_recreated: standing.update_path == UpdatePath::Recreate,
                 since: standing.since,
             };
-            if standing.reach == Reach::Updated && !is_ready {
+            if standing.update_path == UpdatePath::Updated && !is_ready {
                 waiting_for.push(status.clone());
             }
             let workload = Workload::of(pod);
-            counts.add(standing.reach, is_ready);
-            by_workload.entry(workload.clone()).or_default().add(standing.reach, is_ready);
+            counts.add(standing.update_path, is_ready);
+            by_workload.entry(workload.clone()).or_default().add(standing.update_path, is_ready);
             let (of_revision, workloads) = by_revision.entry(standing.revision).or_default();
-            of_revision.add(standing.reach, is_ready);
+            of_revision.add(standing.update_path, is_ready);
             workloads.entry(workload).or_default().push(status);
         }
         waiting_for.sort_by(|a, b| (a.since, &a.namespace, &a.name).cmp(&(b.since, &b.namespace, &b.name)));

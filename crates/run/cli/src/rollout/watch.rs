@@ -68,7 +68,7 @@ pub(crate) async fn follow(
     loop {
         tokio::select! {
             event = events.next() => match event {
-                Some(Ok((kind, event))) => live.take(kind, event)?,
+                Some(Ok((kind, event))) => live.apply(kind, event)?,
                 Some(Err((kind, error))) => live.fail(kind, &error)?,
                 None => return Err(Failure::no("the watches have ended by themselves")),
             },
@@ -156,7 +156,7 @@ impl Live {
         Some(set)
     }
 
-    fn take(&mut self, kind: Kind, event: Event<DynamicObject>) -> Result<(), Failure> {
+    fn apply(&mut self, kind: Kind, event: Event<DynamicObject>) -> Result<(), Failure> {
         self.is_changed = true;
         match (kind, event) {
             (Kind::Set, Event::Apply(object) | Event::InitApply(object)) => {

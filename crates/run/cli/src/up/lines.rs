@@ -120,11 +120,11 @@ pub(crate) fn state(state: &State) -> String {
 
 /// Everything at the end: one line per Job, and the keys of those that did not complete.
 pub(crate) fn summary(view: &View) -> (Vec<String>, Vec<Key>) {
-    let told = |(key, job): (&Key, &Option<Job>)| {
+    let reported = |(key, job): (&Key, &Option<Job>)| {
         let text = job.as_ref().map_or_else(|| "deleted before its end".to_owned(), describe_job);
         line("Job", &short(key), &text)
     };
-    let lines = view.ended.iter().map(told).collect();
+    let lines = view.ended.iter().map(reported).collect();
     let has_failed = |job: &Option<Job>| job.as_ref().is_none_or(Job::failed);
     let failed = view.ended.iter().filter(|(_, job)| has_failed(job)).map(|(key, _)| key.clone()).collect();
     (lines, failed)
@@ -153,7 +153,7 @@ mod tests {
     }
 
     /// The lines, with single blanks.
-    fn told(old: &View, new: &View) -> Vec<String> {
+    fn reported(old: &View, new: &View) -> Vec<String> {
         changes(old, new).iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     }
 
@@ -176,7 +176,7 @@ mod tests {
         let object = |kind: &str| json!({"kind": kind, "metadata": {"namespace": "shop", "name": "a"}});
         let mut objects = ["Pod", "Job", "Deployment", "StatefulSet"].map(object).to_vec();
         objects.push(json!({"kind": "SidecarSet", "metadata": {"name": "mesh"}}));
-        let gone = told(&view(&objects), &View::default());
+        let gone = reported(&view(&objects), &View::default());
         let expected = [
             "SidecarSet mesh gone",
             "Deployment shop/a gone",
@@ -193,7 +193,7 @@ mod tests {
         let mut lines = Vec::new();
         for count in 1..=9 {
             let new = view(&[warning("default", count)]);
-            lines.extend(told(&old, &new));
+            lines.extend(reported(&old, &new));
             old = new;
         }
         let expected = ["", " (×2)", " (×4)", " (×8)"].map(|times| format!("Warning Pod/a BackOff{times}: it fails"));
@@ -204,13 +204,13 @@ mod tests {
     fn what_a_terminal_would_act_on_is_not_written() {
         let mut event = warning("default", 1);
         event["message"] = json!("Readiness probe failed: \u{1b}[2J\u{1b}]0;owned\u{7}\nmore");
-        let lines = told(&View::default(), &view(&[event]));
+        let lines = reported(&View::default(), &view(&[event]));
         assert_eq!(lines, ["Warning Pod/a BackOff: Readiness probe failed: ^[[2J^[]0;owned^G more"]);
     }
 
     #[test]
     fn warnings_of_two_namespaces_are_two() {
-        let lines = told(&View::default(), &view(&[warning("default", 1), warning("shop", 1)]));
+        let lines = reported(&View::default(), &view(&[warning("default", 1), warning("shop", 1)]));
         assert_eq!(lines, ["Warning Pod/a BackOff: it fails", "Warning Pod/shop/a BackOff: it fails"]);
     }
 
@@ -219,7 +219,7 @@ mod tests {
         for condition in ["SuccessCriteriaMet", "FailureTarget"] {
             let job = json!({"kind": "Job", "metadata": {"namespace": "default", "name": "a"}, "spec": {"completions": 1},
                 "status": {"conditions": [{"type": condition, "status": "True"}]}});
-            assert_eq!(told(&View::default(), &view(&[job])), ["Job a Running 0/1"]);
+            assert_eq!(reported(&View::default(), &view(&[job])), ["Job a Running 0/1"]);
         }
     }
 }

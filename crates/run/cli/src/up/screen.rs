@@ -36,7 +36,7 @@ impl Screen {
     pub(crate) fn open() -> io::Result<Screen> {
         let terminal = ManuallyDrop::new(Terminal::new(CrosstermBackend::new(io::stdout()))?);
         // From here on, dropping it gives the terminal back.
-        let screen = Screen { terminal, keys: hush() };
+        let screen = Screen { terminal, keys: disable_echo() };
         crossterm::execute!(io::stdout(), crossterm::terminal::EnterAlternateScreen, crossterm::cursor::Hide)?;
         Ok(screen)
     }
@@ -66,7 +66,7 @@ impl Drop for Screen {
 }
 
 /// Keys are no longer shown as they are typed. Ctrl-C stays a signal, even if this program hangs.
-fn hush() -> Option<Termios> {
+fn disable_echo() -> Option<Termios> {
     let before = termios::tcgetattr(io::stdout()).ok()?;
     let mut quiet = before.clone();
     quiet.local_flags.remove(LocalFlags::ECHO | LocalFlags::ICANON);

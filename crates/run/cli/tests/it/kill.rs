@@ -92,8 +92,8 @@ fn kill_start(place: &Place, folder: &str, random: &mut fastrand::Rng) -> String
     let up = place.up(&["--data", folder]);
     let moment = Duration::from_micros(random.u64(..1_500_000));
     pass(moment);
-    strike(&up, random);
-    bury(up, place);
+    kill_at_random(&up, random);
+    wait_for_the_end(up, place);
     format!("{moment:.1?} after its start")
 }
 
@@ -103,7 +103,7 @@ fn pass(time: Duration) {
 }
 
 /// Kills a run alone, or with some or all of the processes that it has started.
-fn strike(up: &Up, random: &mut fastrand::Rng) {
+fn kill_at_random(up: &Up, random: &mut fastrand::Rng) {
     let pid = i32::try_from(up.child.id()).unwrap();
     let mut victims = descendants(pid);
     random.shuffle(&mut victims);
@@ -116,7 +116,7 @@ fn strike(up: &Up, random: &mut fastrand::Rng) {
 }
 
 /// Waits until nothing is left of a run that was killed.
-fn bury(up: Up, place: &Place) {
+fn wait_for_the_end(up: Up, place: &Place) {
     up.end();
     place.nothing_is_left("killed");
 }
@@ -156,8 +156,8 @@ impl Run {
     }
 
     fn kill(self, place: &Place, random: &mut fastrand::Rng) -> Known {
-        strike(&self.up, random);
-        bury(self.up, place);
+        kill_at_random(&self.up, random);
+        wait_for_the_end(self.up, place);
         Arc::into_inner(self.known).unwrap().into_inner().unwrap()
     }
 
@@ -175,7 +175,7 @@ impl Run {
                 panic!("the run was not killed yet, and refused: {error}");
             }
             // Requests are under way.
-            strike(&self.up, random);
+            kill_at_random(&self.up, random);
         });
         (self.kill(place, random), moment)
     }

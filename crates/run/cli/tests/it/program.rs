@@ -66,7 +66,7 @@ fn a_shell_gets_its_completions() {
     }
 }
 
-/// The four configurations of OpenKruise's proposal, with mended indentation.
+/// The four configurations of OpenKruise's proposal, with corrected indentation.
 const CONFIGURATIONS: [&str; 4] = [
     include_str!("../../../../decide/assist/src/config/samples/proposal-1.yaml"),
     include_str!("../../../../decide/assist/src/config/samples/proposal-2.yaml"),

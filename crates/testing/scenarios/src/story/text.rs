@@ -127,8 +127,8 @@ fn conditions(subject: &Subject) -> Vec<String> {
         }
         (text("type").to_owned(), what)
     };
-    let told: Vec<(String, String)> = conditions.into_iter().flatten().map(what).collect();
-    let same = told.chunk_by(|(_, one), (_, other)| one == other);
+    let reported: Vec<(String, String)> = conditions.into_iter().flatten().map(what).collect();
+    let same = reported.chunk_by(|(_, one), (_, other)| one == other);
     let line = |same: &[(String, String)]| {
         let types: Vec<&str> = same.iter().map(|(name, _)| name.as_str()).collect();
         same.first().map(|(_, what)| format!("{}={what}", types.join(", ")))

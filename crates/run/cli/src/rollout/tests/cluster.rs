@@ -256,8 +256,8 @@ async fn a_restart_replaces_every_pod_within_the_limits() {
     let recreation = Recreation::read(&cluster.reader, &cluster.found().await).await.ok().unwrap();
     assert!(!recreation.is_forbidden());
     assert_snapshot!(recreation.announcement().join("\n"), @"5 pods of SidecarSet mesh will be evicted and created again by their workloads, with all their containers: no API of Kubernetes restarts one container of a pod. At most 2 will be missing at a time.");
-    let told = RefCell::new(Vec::new());
-    let say = |line: &str| told.borrow_mut().push(line.to_owned());
+    let reported = RefCell::new(Vec::new());
+    let say = |line: &str| reported.borrow_mut().push(line.to_owned());
     let fewest = async {
         let mut fewest = 5;
         loop {
@@ -272,7 +272,7 @@ async fn a_restart_replaces_every_pod_within_the_limits() {
     }
     let after = uids().await;
     assert_eq!((after.len(), after.intersection(&before).count()), (5, 0));
-    assert_eq!(told.into_inner().len(), 5);
+    assert_eq!(reported.into_inner().len(), 5);
     assert_eq!(cluster.status().await.pods.updated_ready, 5);
 }
 
