@@ -25,6 +25,8 @@ macro_rules! image_name {
 pub const PAUSE: &str = image_name!("pause");
 /// A shell with the usual tools, for tests.
 pub const SHELL: &str = image_name!("shell");
+/// The same image under another name. containerd reports the first name of an image, so this one sorts after the other.
+pub const SHELL_TWO: &str = image_name!("shell_two");
 /// The `pillion` program.
 pub const PILLION: &str = image_name!("pillion");
 /// What the pods of scenarios run.

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
-use crate::image::{Content, ImageSpec, PAUSE, PILLION, SCENARIOS, SHELL};
+use crate::image::{Content, ImageSpec, PAUSE, PILLION, SCENARIOS, SHELL, SHELL_TWO};
 use crate::packages::find_program;
 use crate::static_linking::StaticLinking;
 
@@ -57,8 +57,8 @@ const PROGRAMS: [Programs; 2] = [
 /// process namespace.
 const PAUSE_SCRIPT: &str = "trap 'exit 0' TERM INT; while :; do /bin/busybox sleep 2147483647 & wait $!; done";
 
-/// The images that need nothing of this workspace: [`PAUSE`] and [`SHELL`].
-pub(crate) fn basic() -> anyhow::Result<[ImageSpec; 2]> {
+/// The images that need nothing of this workspace: [`PAUSE`], and [`SHELL`] under two names.
+pub(crate) fn basic() -> anyhow::Result<[ImageSpec; 3]> {
     let busybox = find_program("busybox").context("busybox is missing")?;
     let mut pause = ImageSpec { name: PAUSE.to_owned(), ..ImageSpec::default() };
     pause.add_program("/bin/busybox", &busybox)?;
@@ -75,7 +75,8 @@ pub(crate) fn basic() -> anyhow::Result<[ImageSpec; 2]> {
     shell.files.insert("/tmp".to_owned(), Content::SharedFolder);
     shell.entrypoint = vec!["/bin/sh".to_owned()];
     shell.env = vec!["PATH=/bin".to_owned()];
-    Ok([pause, shell])
+    let again = ImageSpec { name: SHELL_TWO.to_owned(), ..shell.clone() };
+    Ok([pause, shell, again])
 }
 
 /// The images of the programs of this workspace, which cargo builds first: for tests all of them, as they are compiled already; for a release

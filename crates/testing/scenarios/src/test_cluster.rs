@@ -11,7 +11,7 @@ use kube::api::{Api, DeleteParams, PostParams};
 use kube::{Client, Config};
 use pillion_apiserver::ApiServer;
 use pillion_clock::Clock;
-use pillion_cluster::image::{PAUSE, SCENARIOS, SHELL};
+use pillion_cluster::image::{PAUSE, SCENARIOS, SHELL, SHELL_TWO};
 use pillion_embedded::{Containers, Embedded, NODE};
 use pillion_gates::Gates;
 use pillion_node::ImageMap;
@@ -83,7 +83,7 @@ impl TestCluster {
         install_crypto_provider();
         let folder = tempfile::tempdir()?;
         let images = json!({
-            SHELL: {"command": ["/bin/sh"]}, SCENARIOS: {"command": [program]},
+            SHELL: {"command": ["/bin/sh"]}, SHELL_TWO: {"command": ["/bin/sh"]}, SCENARIOS: {"command": [program]},
             // As the image does, whatever arguments a container has for another one.
             PAUSE: {"command": ["/bin/sh", "-c", "exec /bin/sleep infinity"]},
         });

@@ -2,8 +2,12 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use axum::Router;
+use axum::response::IntoResponse as _;
+use futures::future::try_join_all;
 use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Pod};
@@ -12,6 +16,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use pillion_api::sidecarset::crd::{self, Conversion};
 use pillion_manager::{Config, Manager, Part, WebhookAddress};
 use serde_json::{Value, json};
+use tower::ServiceExt as _;
 
 use super::custom_resources::{self, DEFINITION};
 use crate::{Namespace, wait};
@@ -24,10 +29,32 @@ pub(super) async fn managed(
     managed_with(namespace, |config| Config { parts: vec![Part::Webhook, Part::Rollout], ..config }, scenario).await
 }
 
+/// The same with three replicas that answer reviews in turn.
+pub(super) async fn managed_by_three(
+    namespace: &Namespace,
+    scenario: impl AsyncFnOnce(&Namespace) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let named = |config, name: &str| Config {
+        identity: Some(name.to_owned()),
+        parts: vec![Part::Webhook, Part::Rollout],
+        ..config
+    };
+    managed_with_others(namespace, |config| named(config, "a"), &[|c| named(c, "b"), |c| named(c, "c")], scenario).await
+}
+
 /// The same with another configuration. One at a time: its registration is the cluster's.
 pub(super) async fn managed_with(
     namespace: &Namespace,
     adjust: impl FnOnce(Config) -> Config,
+    scenario: impl AsyncFnOnce(&Namespace) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    managed_with_others(namespace, adjust, &[], scenario).await
+}
+
+async fn managed_with_others(
+    namespace: &Namespace,
+    adjust: impl FnOnce(Config) -> Config,
+    others: &[fn(Config) -> Config],
     scenario: impl AsyncFnOnce(&Namespace) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let _mine = DEFINITION.lock().await;
@@ -35,30 +62,49 @@ pub(super) async fn managed_with(
     let address = WebhookAddress::Url(format!("https://{}", listener.local_addr()?));
     // Pods in the manager's own namespace are not injected.
     let home = home(namespace);
-    let manager = Manager::new(adjust(Config {
+    let config = || Config {
         namespace: home.clone(),
         revisions_namespace: home.clone(),
-        ..Config::new(namespace.client(), Arc::new(Timestamp::now), address)
-    }));
+        ..Config::new(namespace.client(), Arc::new(Timestamp::now), address.clone())
+    };
+    let manager = Manager::new(adjust(config()));
+    // The first one has installed the definition.
+    let other = |adjust: &fn(Config) -> Config| Manager::new(adjust(Config { installs_definition: false, ..config() }));
+    let others: Vec<Manager> = others.iter().map(other).collect();
     let serving = tokio::spawn({
-        let manager = manager.clone();
-        async move { manager.serve(listener, Duration::ZERO, Duration::ZERO).await }
+        let (manager, webhooks) = (manager.clone(), in_turn(&manager, &others));
+        async move { manager.serve_as(webhooks, listener, Duration::ZERO, Duration::ZERO).await }
     });
     let registered = async {
         manager.start().await?;
+        for other in &others {
+            other.start().await?;
+        }
         manager.register().await
     };
     let outcome = match registered.await {
         // What loses is dropped: nothing is registered again after it was removed.
         Ok(()) => tokio::select! {
             outcome = Box::pin(scenario(namespace)) => outcome,
-            ended = manager.run() => ended.map_err(Into::into).and_then(|()| anyhow::bail!("the manager has ended")),
+            ended = try_join_all([&manager].into_iter().chain(&others).map(Manager::run)) =>
+                ended.map_err(Into::into).and_then(|_| anyhow::bail!("the manager has ended")),
         },
         Err(error) => Err(error.into()),
     };
     serving.abort();
     let cleaned = clean_up(namespace, &home).await;
     outcome.and(cleaned)
+}
+
+/// The webhooks of several replicas as a Service would have them: each request goes to the next one.
+fn in_turn(first: &Manager, others: &[Manager]) -> Router {
+    let webhooks: Arc<[Router]> = [first].into_iter().chain(others).map(Manager::webhooks).collect();
+    let turn = Arc::new(AtomicUsize::new(0));
+    Router::new().fallback(move |request: axum::extract::Request| {
+        let next = turn.fetch_add(1, Ordering::Relaxed) % webhooks.len();
+        let webhook = webhooks.get(next).cloned().unwrap_or_default();
+        async move { webhook.oneshot(request).await.into_response() }
+    })
 }
 
 /// Runs a scenario with a manager that has the webhooks alone, and gives the scenario what it needs to start others.

@@ -8,11 +8,16 @@ pub use commands::*;
 pub use quota::*;
 pub use trouble::*;
 
-use anyhow::ensure;
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, ensure};
+use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment};
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use pillion_cluster::image::{PAUSE, SHELL};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::ResourceExt as _;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use pillion_cluster::image::{PAUSE, SHELL, SHELL_TWO};
 use serde_json::{Value, json};
 
 use super::custom_resources::{self, sidecarsets};
@@ -106,21 +111,105 @@ async fn with_image(namespace: &Namespace, image: &str) -> anyhow::Result<usize>
     Ok(pods(namespace).await?.iter().filter(has).count())
 }
 
-/// Every sidecar gets the new image in place; no pod is recreated, and no app is restarted.
+/// Every sidecar gets the new image in place; no pod is recreated, no app is restarted, and no more pods are unavailable at a time than
+/// allowed. The first new image is the one before under another name, which the runtime does not report.
 pub async fn a_new_image_restarts_the_sidecars_and_nothing_else(namespace: &Namespace) -> anyhow::Result<()> {
     managed(namespace, async |namespace| {
-        rolled_out(namespace, 3, json!({"updateStrategy": {"maxUnavailable": 2}})).await?;
+        // A pod is seen to be unavailable until the new container was probed.
+        let probe = json!({"exec": {"command": ["/bin/sleep", "0"]}, "initialDelaySeconds": 1, "periodSeconds": 1});
+        let containers = |image: &str| {
+            let probed = json!({"image": image, "readinessProbe": probe});
+            json!({"containers": [with(sleeper("proxy"), probed)]})
+        };
+        let strategy = json!({"updateStrategy": {"maxUnavailable": "50%"}});
+        rolled_out(namespace, 4, with(containers(SHELL), strategy)).await?;
         let uids = |pods: &[Pod]| pods.iter().map(|pod| pod.metadata.uid.clone()).collect::<Vec<_>>();
         let before = uids(&pods(namespace).await?);
-        set_image(namespace, PAUSE).await?;
-        status_has(namespace, json!({"updatedPods": 3, "updatedReadyPods": 3})).await?;
-        let after = pods(namespace).await?;
-        ensure!(uids(&after) == before, "a pod was recreated");
-        for pod in &after {
-            let counts = (restarts(pod, "proxy"), restarts(pod, "main"));
-            ensure!(is_ready(pod) && counts == (Some(1), Some(0)), "restarts are {counts:?}");
+        for (image, times) in [(SHELL_TWO, 1), (PAUSE, 2)] {
+            let updated = async {
+                change(namespace, containers(image)).await?;
+                status_has(namespace, json!({"updatedPods": 4, "updatedReadyPods": 4})).await
+            };
+            let most = most_unavailable(namespace, updated).await?;
+            ensure!((1..=2).contains(&most), "{most} of 4 pods were unavailable, where half may be");
+            let after = pods(namespace).await?;
+            ensure!(uids(&after) == before, "a pod was recreated");
+            for pod in &after {
+                let counts = (restarts(pod, "proxy"), restarts(pod, "main"));
+                ensure!(is_ready(pod) && counts == (Some(times), Some(0)), "restarts are {counts:?}");
+            }
         }
         Ok(())
+    })
+    .await
+}
+
+/// How many pods were not ready at the same time while something happened.
+async fn most_unavailable(
+    namespace: &Namespace,
+    happens: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<usize> {
+    let api = namespace.api::<Pod>();
+    let listed = api.list(&ListParams::default()).await?;
+    let version = listed.metadata.resource_version.unwrap_or_default();
+    let mut ready: BTreeMap<String, bool> = listed.items.iter().map(|pod| (pod.name_any(), is_ready(pod))).collect();
+    let mut events = api.watch(&WatchParams::default(), &version).await?.boxed();
+    let mut most = 0;
+    let watched = async {
+        loop {
+            match events.try_next().await?.context("the watch has ended")? {
+                WatchEvent::Added(pod) | WatchEvent::Modified(pod) => {
+                    ready.insert(pod.name_any(), is_ready(&pod));
+                }
+                WatchEvent::Error(error) => anyhow::bail!("the watch has failed: {error}"),
+                WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
+            }
+            most = most.max(ready.values().filter(|is_ready| !**is_ready).count());
+        }
+    };
+    tokio::select! {
+        outcome = happens => outcome?,
+        outcome = watched => outcome?,
+    }
+    Ok(most)
+}
+
+/// What cannot be changed in a running pod waits until the pod is recreated, and the status says so. Metadata is written with an image.
+pub async fn a_change_of_more_than_images_waits_for_new_pods(namespace: &Namespace) -> anyhow::Result<()> {
+    managed(namespace, async |namespace| {
+        rolled_out(namespace, 2, json!({"updateStrategy": {"maxUnavailable": 2}})).await?;
+        let rules = json!({"rules": [{"allowedAnnotationKeyExprs": ["^mesh/version$"]}]}).to_string();
+        let allowed: ConfigMap = serde_json::from_value(json!({
+            "metadata": {"name": "kruise-configuration"}, "data": {"SidecarSet_PatchPodMetadata_WhiteList": rules},
+        }))?;
+        let maps: Api<ConfigMap> = Api::namespaced(namespace.client(), &home(namespace));
+        maps.create(&PostParams::default(), &allowed).await?;
+        let metadata = |version: &str| json!([{"annotations": {"mesh/version": version}, "patchPolicy": "Overwrite"}]);
+        let versions = async || -> anyhow::Result<Vec<Option<String>>> {
+            let pods = pods(namespace).await?;
+            Ok(pods.iter().map(|pod| pod.annotations().get("mesh/version").cloned()).collect())
+        };
+        // A webhook that has not seen the list yet refuses the patch.
+        wait::until("metadata that may be patched", async || {
+            Ok(change(namespace, json!({"patchPodMetadata": metadata("1")})).await.is_ok().then_some(()))
+        })
+        .await?;
+        status_has(namespace, json!({"matchedPods": 2})).await?;
+        let seen = versions().await?;
+        ensure!(seen == [None, None], "metadata alone was written: {seen:?}");
+        let containers = |changes: Value| json!([with(with(sleeper("proxy"), json!({"image": PAUSE})), changes)]);
+        change(namespace, json!({"containers": containers(json!({})), "patchPodMetadata": metadata("2")})).await?;
+        status_has(namespace, json!({"updatedPods": 2, "updatedReadyPods": 2})).await?;
+        let seen = versions().await?;
+        ensure!(seen == vec![Some("2".to_owned()); 2], "metadata follows an image: {seen:?}");
+
+        change(namespace, json!({"containers": containers(json!({"env": [{"name": "MESH", "value": "on"}]}))})).await?;
+        let message = condition_is(namespace, "Blocked", "NotUpgradable").await?;
+        ensure!(message.contains("proxy.env") && message.contains("2 pods"), "it does not say why: {message}");
+        status_has(namespace, json!({"notUpgradablePods": 2, "updatedPods": 0})).await?;
+        let first = pods(namespace).await?.remove(0);
+        namespace.api::<Pod>().delete(&first.name_any(), &DeleteParams::default()).await?;
+        status_has(namespace, json!({"notUpgradablePods": 1, "updatedPods": 1, "updatedReadyPods": 1})).await
     })
     .await
 }
@@ -180,17 +269,17 @@ pub async fn the_strategy_says_which_pods_are_updated(namespace: &Namespace) -> 
     };
     managed(namespace, async |namespace| {
         rolled_out(namespace, 2, json!({"updateStrategy": {"paused": true}})).await?;
-        deploy(namespace, "green", 2).await?;
+        deploy(namespace, "green-9", 2).await?;
         status_has(namespace, json!({"matchedPods": 4, "updatedReadyPods": 4})).await?;
         set_image(namespace, PAUSE).await?;
         condition_is(namespace, "Blocked", "Paused").await?;
         change(namespace, strategy(json!({"type": "NotUpdate"}))).await?;
         status_has(namespace, json!({"matchedPods": 4, "updatedPods": 0})).await?;
 
-        let green = json!({"matchLabels": {"of": "green"}});
+        let green = json!({"matchLabels": {"of": "green-9"}});
         change(namespace, strategy(json!({"selector": green}))).await?;
         status_has(namespace, json!({"updatedPods": 2, "updatedReadyPods": 2})).await?;
-        let counts = (images(namespace, "web").await?, images(namespace, "green").await?);
+        let counts = (images(namespace, "web").await?, images(namespace, "green-9").await?);
         ensure!(counts == ((2, 0), (0, 2)), "the selector has updated {counts:?}");
         change(namespace, strategy(json!({}))).await?;
         status_has(namespace, json!({"updatedPods": 4, "updatedReadyPods": 4})).await?;
@@ -200,24 +289,34 @@ pub async fn the_strategy_says_which_pods_are_updated(namespace: &Namespace) -> 
         change(namespace, strategy(json!({"partition": 2, "priorityStrategy": weights}))).await?;
         set_image(namespace, SHELL).await?;
         status_has(namespace, json!({"updatedPods": 2, "updatedReadyPods": 2})).await?;
-        let counts = (images(namespace, "web").await?, images(namespace, "green").await?);
+        let counts = (images(namespace, "web").await?, images(namespace, "green-9").await?);
         ensure!(counts == ((0, 2), (2, 0)), "by priority {counts:?} were updated");
         change(namespace, strategy(json!({}))).await?;
         status_has(namespace, json!({"updatedPods": 4, "updatedReadyPods": 4})).await?;
 
-        // Spread: of two that are updated one is green.
-        let scatter = json!([{"key": "of", "value": "green"}]);
+        // Spread over all values of a label: of two that are updated one is green.
+        let scatter = json!([{"key": "of", "value": "*"}]);
         change(namespace, strategy(json!({"partition": "50%", "scatterStrategy": scatter}))).await?;
         set_image(namespace, PAUSE).await?;
         status_has(namespace, json!({"updatedPods": 2, "updatedReadyPods": 2})).await?;
-        let counts = (images(namespace, "web").await?, images(namespace, "green").await?);
+        let counts = (images(namespace, "web").await?, images(namespace, "green-9").await?);
         ensure!(counts == ((1, 1), (1, 1)), "spread over the pods {counts:?} were updated");
+        change(namespace, strategy(json!({}))).await?;
+        status_has(namespace, json!({"updatedPods": 4, "updatedReadyPods": 4})).await?;
+
+        // By the number at the end of a label: the greater one first.
+        let ordered = json!({"orderPriority": [{"orderedKey": "of"}]});
+        change(namespace, strategy(json!({"partition": 2, "priorityStrategy": ordered}))).await?;
+        set_image(namespace, SHELL).await?;
+        status_has(namespace, json!({"updatedPods": 2, "updatedReadyPods": 2})).await?;
+        let counts = (images(namespace, "web").await?, images(namespace, "green-9").await?);
+        ensure!(counts == ((0, 2), (2, 0)), "by order {counts:?} were updated");
         Ok(())
     })
     .await
 }
 
-/// Fifteen contents leave the ten newest revisions, and the one that a pod still has.
+/// Fifteen contents leave the ten newest revisions, and the one that a pod still has. One that comes again becomes the newest.
 pub async fn fifteen_changes_leave_the_newest_revisions(namespace: &Namespace) -> anyhow::Result<()> {
     managed(namespace, async |namespace| {
         rolled_out(namespace, 1, json!({"updateStrategy": {"type": "NotUpdate"}})).await?;
@@ -226,14 +325,18 @@ pub async fn fifteen_changes_leave_the_newest_revisions(namespace: &Namespace) -
             status_has(namespace, json!({"matchedPods": 1, "updatedPods": 0})).await?;
         }
         let revisions: Api<ControllerRevision> = Api::namespaced(namespace.client(), &home(namespace));
-        let kept: Vec<i64> = vec![1, 7, 8, 9, 10, 11, 12, 13, 14, 15];
-        wait::until("ten revisions", async || {
-            let mut numbers: Vec<i64> =
-                revisions.list(&ListParams::default()).await?.iter().map(|revision| revision.revision).collect();
-            numbers.sort_unstable();
-            Ok((numbers == kept).then_some(()))
-        })
-        .await
+        let kept = async |numbers: [i64; 10]| {
+            wait::until(&format!("the revisions {numbers:?}"), async || {
+                let listed = revisions.list(&ListParams::default()).await?;
+                let mut found: Vec<i64> = listed.iter().map(|revision| revision.revision).collect();
+                found.sort_unstable();
+                Ok((found == numbers).then_some(()))
+            })
+            .await
+        };
+        kept([1, 7, 8, 9, 10, 11, 12, 13, 14, 15]).await?;
+        set_image(namespace, "mesh:12").await?;
+        kept([1, 7, 8, 9, 10, 11, 13, 14, 15, 16]).await
     })
     .await
 }
@@ -317,16 +420,24 @@ pub async fn a_deployment_rolled_out_in_the_middle_keeps_the_partition(namespace
     .await
 }
 
-/// While a revision is pinned with `Always`, every new pod begins with it.
+/// While a revision is pinned with `Always`, every new pod begins with it, and is then updated as the strategy says. The pin is written as
+/// OpenKruise proposal 20250913 writes it.
 pub async fn new_pods_get_the_pinned_revision(namespace: &Namespace) -> anyhow::Result<()> {
     managed(namespace, async |namespace| {
         rolled_out(namespace, 1, json!({"updateStrategy": {"partition": "100%"}})).await?;
-        pin(namespace, "Always").await?;
+        let kind = GroupVersionKind::gvk("apps.kruise.io", "v1alpha1", "SidecarSet");
+        let sets: Api<kube::core::DynamicObject> =
+            Api::all_with(namespace.client(), &ApiResource::from_gvk_with_plural(&kind, "sidecarsets"));
+        let patch = json!({"spec": {"injectStrategy": {"controllerRevision": first_revision(namespace).await?}}});
+        sets.patch(namespace.name(), &PatchParams::default(), &Patch::Merge(patch)).await?;
+        set_image(namespace, PAUSE).await?;
+        status_has(namespace, json!({"matchedPods": 1, "updatedPods": 0})).await?;
         deploy(namespace, "new", 2).await?;
         status_has(namespace, json!({"matchedPods": 3, "updatedPods": 0, "readyPods": 3})).await?;
         let old = with_image(namespace, SHELL).await?;
         ensure!(old == 3, "{old} of 3 pods have the pinned image");
-        Ok(())
+        change(namespace, json!({"updateStrategy": {"partition": 0, "maxUnavailable": 3}})).await?;
+        status_has(namespace, json!({"updatedPods": 3, "updatedReadyPods": 3})).await
     })
     .await
 }
@@ -345,11 +456,16 @@ pub async fn new_pods_get_the_pinned_revision_by_quota(namespace: &Namespace) ->
     .await
 }
 
-/// Pins the revision that there is, changes the image, and waits until both is in force.
-async fn pin(namespace: &Namespace, policy: &str) -> anyhow::Result<()> {
+/// The name of the revision that there is.
+async fn first_revision(namespace: &Namespace) -> anyhow::Result<String> {
     let revisions: Api<ControllerRevision> = Api::namespaced(namespace.client(), &home(namespace));
     let first = revisions.list(&ListParams::default()).await?.items.into_iter().next();
-    let revision = json!({"revisionName": first.and_then(|first| first.metadata.name), "policy": policy});
+    first.and_then(|first| first.metadata.name).context("the set has no revision")
+}
+
+/// Pins the revision that there is, changes the image, and waits until both is in force.
+async fn pin(namespace: &Namespace, policy: &str) -> anyhow::Result<()> {
+    let revision = json!({"revisionName": first_revision(namespace).await?, "policy": policy});
     let containers = json!([with(sleeper("proxy"), json!({"image": PAUSE}))]);
     change(namespace, json!({"containers": containers, "injectionStrategy": {"revision": revision}})).await?;
     status_has(namespace, json!({"matchedPods": 1, "updatedPods": 0})).await

@@ -61,11 +61,12 @@ impl Cluster {
         tokio::time::sleep(Duration::from_mins(1)).await;
         let set = mk_set("envoy:1.30", strategy);
         cluster.sets().create(&PostParams::default(), &serde_json::from_value(set).unwrap()).await.unwrap();
+        let crashes = json!({"pillion.dev/simulate": "proxy: 0s exit 1 with envoy:bad"});
         let web = json!({
             "metadata": {"name": "web"},
             "spec": {
                 "replicas": pods, "podManagementPolicy": "Parallel", "selector": {"matchLabels": {"app": "web"}},
-                "template": {"metadata": {"labels": {"app": "web"}}, "spec": {
+                "template": {"metadata": {"labels": {"app": "web"}, "annotations": crashes}, "spec": {
                     "terminationGracePeriodSeconds": 1, "containers": [{"name": "app", "image": "app:1"}],
                 }},
             },
@@ -236,16 +237,21 @@ async fn a_rollout_is_paused_and_resumed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rollout_that_has_paused_itself_is_resumed_by_an_annotation() {
-    let cluster = Cluster::new(json!({}), 1).await;
+    let cluster = Cluster::new(json!({"maxUnavailable": 1}), 3).await;
+    cluster.set_image("envoy:bad").await;
+    let stopped = cluster.until(|status| status.has_paused_itself).await;
+    assert_eq!((stopped.outcome, stopped.pods.updated), (Outcome::Failed, 1));
+    change::resume(&cluster.reader, &cluster.found().await).await.ok().unwrap();
     let set = cluster.found().await.set;
     let latest = revision::current_name(&set);
-    let mut found = cluster.found().await;
-    let stopped = Arc::make_mut(&mut found.set);
-    stopped.status.as_mut().unwrap().paused_revision = Some(latest.clone());
-    change::resume(&cluster.reader, &found).await.ok().unwrap();
-    let set = cluster.found().await.set;
     assert_eq!(set.annotation(names::RESUME), Some(latest.as_str()));
     assert!(!set.spec.update_strategy.paused);
+    // It goes on, whatever fails: only maxUnavailable is in its way.
+    let resumed = cluster.until(|status| !status.has_paused_itself).await;
+    let blocked = resumed.conditions.iter().find(|condition| condition.type_ == "Blocked").unwrap();
+    assert_eq!((blocked.reason.as_str(), resumed.latest_revision), ("MaxUnavailable", latest));
+    cluster.patch(json!({"spec": {"updateStrategy": {"maxUnavailable": 2}}})).await;
+    cluster.until(|status| status.pods.updated == 2).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,8 +6,9 @@ use anyhow::ensure;
 use axum::http::{Method, Request, Response, StatusCode, header};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
+use kube::ResourceExt as _;
 use kube::client::Body;
-use pillion_cluster::image::{PAUSE, SHELL};
+use pillion_cluster::image::{PAUSE, SHELL, SHELL_TWO};
 use serde_json::{Value, json};
 use tower::{BoxError, service_fn};
 
@@ -39,9 +40,10 @@ pub async fn a_bad_image_pauses_the_rollout_and_is_undone(namespace: &Namespace)
     .await
 }
 
-/// In a hot upgrade the container that works is not touched before its successor is ready. One whose image is not there never is: the
-/// rollout stops, and with the image before the container that went on working is the one that works again.
-pub async fn a_hot_upgrade_to_a_bad_image_keeps_the_container_that_works(namespace: &Namespace) -> anyhow::Result<()> {
+/// In a hot upgrade the other container of the pair gets the image, and when it is ready the one before gets the empty image. One whose
+/// image is not there never is ready: the rollout stops, and with the image before the container that went on working is the one that
+/// works again.
+pub async fn a_hot_upgrade_hands_over_to_a_container_that_is_ready(namespace: &Namespace) -> anyhow::Result<()> {
     let hot = |image: &str| {
         let upgrade = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": PAUSE});
         // Without a command it is the image that says what runs.
@@ -58,9 +60,18 @@ pub async fn a_hot_upgrade_to_a_bad_image_keeps_the_container_that_works(namespa
         pairs.sort();
         Ok(pairs)
     };
-    let pair = |second: &str| [SHELL.to_owned(), second.to_owned()];
+    // After the first upgrade the second container works.
+    let pair = |idle: &str| [idle.to_owned(), SHELL_TWO.to_owned()];
     managed(namespace, async |namespace| {
         rolled_out(namespace, 2, json!({"containers": hot(SHELL), "updateStrategy": {"maxUnavailable": 1}})).await?;
+        change(namespace, json!({"containers": hot(SHELL_TWO)})).await?;
+        status_has(namespace, json!({"updatedPods": 2, "updatedReadyPods": 2})).await?;
+        let seen = pairs(namespace).await?;
+        ensure!(seen == [pair(PAUSE), pair(PAUSE)], "the first container was to be reset: {seen:?}");
+        for pod in pods(namespace).await? {
+            let working = pod.annotations().get("kruise.io/sidecarset-working-hotupgrade-container");
+            ensure!(working.is_some_and(|text| text.contains("proxy-2")), "{working:?} works");
+        }
         change(namespace, json!({"containers": hot(BAD)})).await?;
         condition_is(namespace, "Blocked", "PausedOnFailure").await?;
         let seen = pairs(namespace).await?;
@@ -69,17 +80,17 @@ pub async fn a_hot_upgrade_to_a_bad_image_keeps_the_container_that_works(namespa
             "one pod was to get the bad image beside the one that works: {seen:?}"
         );
         for pod in pods(namespace).await? {
-            ensure!(is_running(&pod, "proxy-1"), "the container that works was stopped");
+            ensure!(is_running(&pod, "proxy-2"), "the container that works was stopped");
         }
         status_has(namespace, json!({"matchedPods": 2, "updatedPods": 1, "readyPods": 1, "updatedReadyPods": 0}))
             .await?;
-        change(namespace, json!({"containers": hot(SHELL)})).await?;
+        change(namespace, json!({"containers": hot(SHELL_TWO)})).await?;
         status_has(namespace, json!({"updatedPods": 2, "updatedReadyPods": 2})).await?;
         let seen = pairs(namespace).await?;
         ensure!(seen == [pair(PAUSE), pair(PAUSE)], "the other container was to be reset: {seen:?}");
         for pod in pods(namespace).await? {
-            let counts = (restarts(&pod, "proxy-1"), restarts(&pod, "main"));
-            ensure!(counts == (Some(0), Some(0)), "restarts are {counts:?}");
+            let counts = (restarts(&pod, "proxy-2"), restarts(&pod, "main"));
+            ensure!(counts == (Some(1), Some(0)), "restarts are {counts:?}");
         }
         Ok(())
     })
