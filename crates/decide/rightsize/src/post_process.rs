@@ -40,7 +40,7 @@ pub fn cap_to_policy(
         let min = policy.and_then(|policy| policy.min_allowed.as_ref());
         let max = policy.and_then(|policy| policy.max_allowed.as_ref());
         for list in bounded_lists(recommended) {
-            for (resource, amount) in &mut list.0 {
+            for (resource, amount) in list.iter_mut() {
                 *amount = raise(*amount, min.and_then(|min| min.get(resource))).0;
                 let max = max.and_then(|max| max.get(resource)).or_else(|| global_max.get(resource));
                 *amount = lower(*amount, max).0;
@@ -63,7 +63,7 @@ pub fn keep_bounds(recommendation: &mut RecommendedPodResources, before: &Recomm
             (&mut recommended.upper_bound, &before.upper_bound, |new, old, target| new.min(old).max(target.min(new))),
         ];
         for (new, old, keep) in bounds {
-            for (resource, amount) in new.iter_mut().flat_map(|list| &mut list.0) {
+            for (resource, amount) in new.iter_mut().flat_map(ResourceList::iter_mut) {
                 let old = old.as_ref().and_then(|list| list.get(resource));
                 if let (Some(old), Some(target)) = (old, target.get(resource)) {
                     *amount = keep(*amount, old, target);
@@ -86,7 +86,7 @@ pub fn release_bounds(before: &mut RecommendedPodResources, recommendation: &Rec
         };
         if now.is_some() && cpu(now) == cpu(kept) {
             for list in old.lower_bound.iter_mut().chain(&mut old.upper_bound) {
-                list.0.remove("cpu");
+                list.remove("cpu");
             }
         }
     }

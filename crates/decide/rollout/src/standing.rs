@@ -76,7 +76,7 @@ impl Target {
     /// How a pod stands; `None` if the set does not match it any more.
     pub fn standing<'p>(&self, pod: &'p PodView) -> Option<Standing<'p>> {
         let injected = pod.injected(self.name()).filter(|_| pod.is_active() && self.selects(pod))?;
-        let reach = if self.is_updated(injected) {
+        let update_path = if self.is_updated(injected) {
             UpdatePath::Updated
         } else if !self.selects_for_update(pod) {
             UpdatePath::NotSelected
@@ -89,7 +89,7 @@ impl Target {
         let updated_at = injected.in_place.as_ref().filter(|update| update.revision == injected.hash);
         let updated_at = updated_at.and_then(|update| update.updated_at).filter(|_| state != PodState::Ready);
         let since = updated_at.or(pod.ready_since);
-        Some(Standing { revision: injected.revision.as_deref().unwrap_or_default(), reach, state, since })
+        Some(Standing { revision: injected.revision.as_deref().unwrap_or_default(), update_path, state, since })
     }
 
     fn state(&self, pod: &PodView, injected: &InjectedSet) -> PodState {

@@ -80,7 +80,7 @@ async fn look(
         recorder.warning(&pod_reference(&view), "SidecarCannotFollow", text);
         return Ok(());
     }
-    while let Err(pause) = limit.take((config.now)()) {
+    while let Err(pause) = limit.acquire((config.now)()) {
         tokio::time::sleep(Duration::try_from(pause).unwrap_or_default()).await;
     }
     resize(&config.client, &view, &targets).await?;

@@ -63,28 +63,33 @@ async fn mutate_pod(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, b
 
 async fn mutate_sidecarset(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {
     let inner = &webhooks.inner;
-    webhooks.review(MUTATE_SIDECARSET, &headers, body, Request::read, async |request| sidecarset::mutate(inner, &request))
+    webhooks
+        .review(MUTATE_SIDECARSET, &headers, body, Request::read, async |request| sidecarset::mutate(inner, &request))
         .await
 }
 
 async fn validate_sidecarset(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {
     let inner = &webhooks.inner;
-    webhooks.review(VALIDATE_SIDECARSET, &headers, body, Request::read, async |request| {
-        sidecarset::validate(inner, &request).await
-    })
-    .await
+    webhooks
+        .review(VALIDATE_SIDECARSET, &headers, body, Request::read, async |request| {
+            sidecarset::validate(inner, &request).await
+        })
+        .await
 }
 
 async fn mutate_autoscaler(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {
-    webhooks.review(MUTATE_AUTOSCALER, &headers, body, Request::read, async |request| autoscaler::mutate(&request)).await
+    webhooks
+        .review(MUTATE_AUTOSCALER, &headers, body, Request::read, async |request| autoscaler::mutate(&request))
+        .await
 }
 
 async fn validate_autoscaler(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {
     let gates = webhooks.inner.config.gates;
-    webhooks.review(VALIDATE_AUTOSCALER, &headers, body, Request::read, async |request| {
-        autoscaler::validate(&request, gates.into())
-    })
-    .await
+    webhooks
+        .review(VALIDATE_AUTOSCALER, &headers, body, Request::read, async |request| {
+            autoscaler::validate(&request, gates.into())
+        })
+        .await
 }
 
 impl Webhooks {

@@ -11,8 +11,8 @@ use anyhow::Context as _;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::{Api, Patch, PatchParams};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -118,19 +118,26 @@ pub(crate) fn plugin() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Uses the token of an agent against its own pod and another: says what was refused, once what is allowed works.
-pub(crate) async fn steal(victim: &str) -> anyhow::Result<()> {
+/// Uses the token of an agent against its own pod and another: says what was refused, once what is allowed works. `results` says whether the agent
+/// may write results at all.
+pub(crate) async fn steal(victim: &str, results: bool) -> anyhow::Result<()> {
     let own = variable("POD_NAME")?;
     let (pods, maps): (Api<Pod>, Api<ConfigMap>) =
         (Api::default_namespaced(client()?), Api::default_namespaced(client()?));
     let parameters = PatchParams::default();
     let annotate = |key: &str| json!({"metadata": {"annotations": {key: "stolen"}}});
+    let deadline = json!({"spec": {"activeDeadlineSeconds": 1}});
     let condition = json!({"status": {"conditions": [{"type": "pillion.dev/Agent", "status": "True"}]}});
     let code = |outcome: Result<(), kube::Error>| match outcome {
         Ok(()) => 200,
         Err(kube::Error::Api(answer)) => answer.code,
         Err(_) => 0,
     };
+    let dry_run = kube::api::PostParams { dry_run: true, ..Default::default() };
+    let pod: Pod = serde_json::from_value(
+        json!({"metadata": {"name": "pawn"}, "spec": {"containers": [{"name": "pawn", "image": "pawn"}]}}),
+    )?;
+    let secrets: Api<Secret> = Api::default_namespaced(client()?);
     loop {
         let merge = |patch: &Value| Patch::Merge(patch.clone());
         let allowed = pods.patch(&own, &parameters, &merge(&annotate("http_probe"))).await.map(drop);
@@ -140,6 +147,7 @@ pub(crate) async fn steal(victim: &str) -> anyhow::Result<()> {
                 "its status",
                 pods.patch_status(victim, &parameters, &Patch::Strategic(condition.clone())).await.map(drop),
             ),
+            ("its own spec", pods.patch(&own, &parameters, &merge(&deadline)).await.map(drop)),
             ("another key", pods.patch(&own, &parameters, &merge(&annotate("other"))).await.map(drop)),
             (
                 "its result",
@@ -150,13 +158,29 @@ pub(crate) async fn steal(victim: &str) -> anyhow::Result<()> {
                 pods.delete(victim, &kube::api::DeleteParams { dry_run: true, ..Default::default() }).await.map(drop),
             ),
         ];
+        // What only RBAC refuses is refused where there is RBAC: nobody has granted it the namespaces.
+        let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client()?);
+        let unauthorized = if code(namespaces.list(&ListParams::default()).await.map(drop)) == 403 {
+            vec![
+                ("reading pods", code(pods.get(&own).await.map(drop))),
+                ("listing pods", code(pods.list(&ListParams::default()).await.map(drop))),
+                ("listing Secrets", code(secrets.list(&ListParams::default()).await.map(drop))),
+                ("reading another Secret", code(secrets.get("other").await.map(drop))),
+                ("listing ConfigMaps", code(maps.list(&ListParams::default()).await.map(drop))),
+                ("creating pods", code(pods.create(&dry_run, &pod).await.map(drop))),
+            ]
+        } else {
+            Vec::new()
+        };
         let (allowed, refused) = (code(allowed), refused.map(|(what, outcome)| (what, code(outcome))));
-        // Policies and their parameters take effect some time after they are created. Without hot updates there are no results.
-        if allowed == 200 && refused.iter().all(|(_, code)| matches!(*code, 403 | 404)) {
+        let is_refused =
+            |(what, code): &(&str, u16)| *code == 403 || (*code == 404 && *what == "its result" && !results);
+        // Policies and their parameters take effect some time after they are created.
+        if allowed == 200 && refused.iter().chain(&unauthorized).all(is_refused) {
             println!("refused: {}", refused.map(|(what, _)| what).join(", "));
             return Ok(());
         }
-        eprintln!("not yet: {allowed} {refused:?}");
+        eprintln!("not yet: {allowed} {refused:?} {unauthorized:?}");
         tokio::time::sleep(LOOK).await;
     }
 }

@@ -42,6 +42,8 @@ pub enum Program {
     Steal {
         /// The other pod.
         victim: String,
+        /// `results` if the agent may write results.
+        results: String,
     },
     /// Serves the marking webhook.
     Webhook {
@@ -75,7 +77,7 @@ impl Program {
                 other => anyhow::bail!("{other:?} is of no use to a pod"),
             },
             Program::Plugin => game::plugin(),
-            Program::Steal { victim } => game::steal(&victim).await,
+            Program::Steal { victim, results } => game::steal(&victim, results == "results").await,
             Program::Webhook { port, certificate } => {
                 let read = |file: &str| {
                     std::fs::read_to_string(certificate.join(file)).with_context(|| format!("cannot read {file}"))

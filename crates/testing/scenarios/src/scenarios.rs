@@ -5,6 +5,8 @@
 macro_rules! scenarios {
     ($each:ident) => {
         $each! {
+            agents::a_replica_set_scaled_down_loses_the_idle_pods_first,
+            agents::the_configurations_of_the_proposal_work,
             configuration::a_container_waits_for_its_config_map,
             configuration::a_pod_waits_for_its_volume,
             containers::a_container_leaves_a_message,

@@ -229,5 +229,9 @@ fn a_sidecar_that_waits_for_its_next_start_does_not_keep_a_finished_pod() {
     assert_eq!((plan.stage, plan.status.phase.as_deref()), (Stage::Ended, Some("Succeeded")));
     assert_eq!(simulation.phases, ["0 Pending", "0 Running", "5 Succeeded"]);
     // As with every container that is not seen to end with its pod.
-    assert!(simulation.reported.contains(&"5 proxy ContainerStatusUnknown 137 1".to_owned()), "{:#?}", simulation.reported);
+    assert!(
+        simulation.reported.contains(&"5 proxy ContainerStatusUnknown 137 1".to_owned()),
+        "{:#?}",
+        simulation.reported
+    );
 }

@@ -130,18 +130,20 @@ async fn is_annotated(namespace: &Namespace, pod: &str, key: &str, value: &str) 
 }
 
 /// Runs what steals the agent's token. When it has ended, the policy is in force.
-async fn is_bounded(namespace: &Namespace) -> anyhow::Result<()> {
+async fn is_bounded(namespace: &Namespace, results: &str) -> anyhow::Result<()> {
     let nowhere = json!({"kubernetes.io/hostname": "nowhere"});
     let victim = json!({"metadata": {"name": "victim"}, "spec": {"nodeSelector": nowhere, "containers": [game()], "volumes": volumes("victim")}});
     namespace.create::<Pod>(victim).await?;
-    let thief = with(game(), json!({"name": "thief", "args": ["steal", "victim"]}));
+    let thief = with(game(), json!({"name": "thief", "args": ["steal", "victim", results]}));
     let thief = json!({"metadata": {"name": "thief"}, "spec": {
         "serviceAccountName": "pillion-agent", "restartPolicy": "OnFailure", "containers": [thief], "volumes": volumes("thief")
     }});
     namespace.create::<Pod>(thief).await?;
     let ended = |pod: &Pod| super::phase(pod) == "Succeeded";
     namespace.wait_for_pod("thief", "refused", ended).await?;
-    namespace.log_is("thief", "thief", "refused: its pod, its status, another key, its result, its deletion\n").await?;
+    namespace
+        .log_is("thief", "thief", "refused: its pod, its status, its own spec, another key, its result, its deletion\n")
+        .await?;
     let victim = namespace.api::<Pod>().get("victim").await?;
     ensure!(victim.status.iter().all(|status| status.phase.as_deref() == Some("Pending")), "the victim has changed");
     Ok(())
@@ -213,7 +215,7 @@ async fn configurations(namespace: &Namespace) -> anyhow::Result<()> {
     let plugins = plugins.trim_start_matches("plugins:\n").split("\nlisten:").next().unwrap_or_default();
     all = all.replacen("plugins:\n", &format!("plugins:\n{plugins}\n"), 1);
     prepare(namespace, &all).await?;
-    is_bounded(namespace).await?;
+    is_bounded(namespace, "results").await?;
     for (index, text) in CONFIGURATIONS.into_iter().enumerate() {
         let name = format!("game-{}", index + 1);
         let data = json!({"config.yaml": configuration(text)});
@@ -285,6 +287,30 @@ pub async fn a_replica_set_scaled_down_loses_the_idle_pods_first(namespace: &Nam
     outcome.and(cleaned)
 }
 
+/// A PodProbeMarker is written on a pod, the agent makes the probe, and its result marks the pod.
+async fn is_marked(namespace: &Namespace, pod: &str) -> anyhow::Result<()> {
+    let name = GroupVersionKind::gvk("apps.kruise.io", "v1alpha1", "PodProbeMarker");
+    let markers: Api<DynamicObject> =
+        Api::namespaced_with(namespace.client(), namespace.name(), &ApiResource::from_gvk(&name));
+    let policy = |state: &str| json!({"state": state, "labels": {"serves": state.to_lowercase()}});
+    let probe = |path: &str| {
+        json!({
+            "name": "serves", "containerName": "game", "podConditionType": "game.io/serves",
+            "probe": {"httpGet": {"path": path, "port": PORT, "scheme": "HTTP"}, "periodSeconds": 1},
+            "markerPolicy": [policy("Succeeded"), policy("Failed")],
+        })
+    };
+    let spec = json!({"selector": {"matchLabels": {"app": "game"}}, "probes": [probe("/")]});
+    let marker = json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "PodProbeMarker", "metadata": {"name": "game"}, "spec": spec});
+    markers.create(&PostParams::default(), &serde_json::from_value(marker)?).await?;
+    let has = |value: &'static str| move |pod: &Pod| pod.labels().get("serves").is_some_and(|serves| serves == value);
+    namespace.wait_for_pod(pod, "marked as serving", has("succeeded")).await?;
+    let patch = Patch::Merge(json!({"spec": {"probes": [probe("/nowhere")]}}));
+    markers.patch("game", &PatchParams::default(), &patch).await?;
+    namespace.wait_for_pod(pod, "marked as failing", has("failed")).await?;
+    Ok(())
+}
+
 async fn story_one(namespace: &Namespace) -> anyhow::Result<()> {
     // Without the target: GameServers are of the other scenario.
     let text = configuration(CONFIGURATIONS[2]);
@@ -302,7 +328,7 @@ async fn story_one(namespace: &Namespace) -> anyhow::Result<()> {
     let arguments = container["args"].as_array().cloned().unwrap_or_default();
     container["args"] = std::iter::once(json!("agent")).chain(arguments).collect();
     apply(namespace, &set).await?;
-    is_bounded(namespace).await?;
+    is_bounded(namespace, "none").await?;
     let labels = json!({"app": "game", "pillion.dev/agent": "enabled"});
     let spec = json!({"terminationGracePeriodSeconds": 5, "containers": [game()], "volumes": [{"name": "downloads", "emptyDir": {}}]});
     let template = json!({"metadata": {"labels": labels}, "spec": spec});
@@ -320,6 +346,7 @@ async fn story_one(namespace: &Namespace) -> anyhow::Result<()> {
         wait::until("four idle games", async || Ok(Some(costs("-10").await?).filter(|all| all.len() == 4))).await?;
     let account = namespace.api::<Pod>().get(&idle[0]).await?.spec.and_then(|spec| spec.service_account_name);
     ensure!(account.as_deref() == Some("pillion-agent"), "the account was not injected: {account:?}");
+    is_marked(namespace, &idle[0]).await?;
     let busy = idle.split_off(2);
     for pod in &busy {
         order(namespace, pod, "allocated").await?;

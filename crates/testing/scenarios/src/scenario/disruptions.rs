@@ -38,7 +38,10 @@ pub async fn evictions_keep_to_the_budget(namespace: &Namespace) -> anyhow::Resu
         bail!("the eviction was not refused");
     };
     let reported = (refused.code, refused.message.as_str());
-    ensure!(reported == (429, "Cannot evict pod as it would violate the pod's disruption budget."), "answered {reported:?}");
+    ensure!(
+        reported == (429, "Cannot evict pod as it would violate the pod's disruption budget."),
+        "answered {reported:?}"
+    );
 
     let relax = Patch::Merge(json!({"spec": {"minAvailable": 1}}));
     namespace.api::<PodDisruptionBudget>().patch("web", &PatchParams::default(), &relax).await?;

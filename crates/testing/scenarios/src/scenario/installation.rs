@@ -12,6 +12,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Pod};
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
 use kube::discovery::{Discovery, verbs};
 use pillion_api::names;
 use pillion_manager::Part;
@@ -20,7 +21,7 @@ use serde_json::{Value, json};
 use super::custom_resources::{self, DEFINITION};
 use super::{A_WHILE, UNTIL_TERM, is_ready, job_is, shell, sidecar};
 use crate::{Namespace, wait};
-use commands::{helm, kubectl, pillion};
+use commands::{helm, kubectl, pillion, pillion_prints};
 
 pub(super) const HOME: &str = "pillion-system";
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../deploy/helm/pillion");
@@ -38,6 +39,7 @@ pub async fn pillion_installs_and_uninstalls(namespace: &Namespace) -> anyhow::R
     ensure!(ready == Some(2), "{ready:?} replicas are ready");
     access::is_what_is_needed_and_nothing_else(&namespace.client()).await?;
     injects_every_workload(namespace).await?;
+    answers_questions(namespace).await?;
 
     let said = pillion(&["install"]).await?;
     ensure!(
@@ -52,8 +54,49 @@ pub async fn pillion_installs_and_uninstalls(namespace: &Namespace) -> anyhow::R
     pillion(&["install", "--separate"]).await?;
     access::of_parts_is_what_each_needs(&namespace.client()).await?;
     every_part_leads_with_its_own_account(namespace).await?;
+    keeps_the_lease_of_admission(namespace).await?;
     pillion(&["uninstall", "--all", "--yes"]).await?;
     is_as_before(namespace, &before).await
+}
+
+/// `pillion check` finds nothing to be done, and `pillion why` and `pillion preview` read the cluster and write nothing.
+async fn answers_questions(namespace: &Namespace) -> anyhow::Result<()> {
+    let found = pillion_prints(&["check"]).await?;
+    ensure!(found.contains("are synced") && !found.contains("is not ready"), "it found {found}");
+    let sets = custom_resources::sidecarsets(namespace.client());
+    let before = sets.get(namespace.name()).await?.resource_version();
+    let why = pillion_prints(&["why", "deploy/deployment", "-n", namespace.name()]).await?;
+    ensure!(why.contains(namespace.name()) && why.contains("proxy"), "it said {why}");
+    let mut newer = set(namespace);
+    newer["spec"]["initContainers"][0]["image"] = json!("another:2");
+    let file = std::env::temp_dir().join(format!("{}.json", namespace.name()));
+    std::fs::write(&file, newer.to_string())?;
+    let preview = pillion_prints(&["preview", "-f", &file.to_string_lossy()]).await;
+    std::fs::remove_file(&file)?;
+    let preview = preview?;
+    for name in ["deployment", "stateful-set", "daemon-set"] {
+        ensure!(preview.contains(name), "{name} is not in {preview}");
+    }
+    ensure!(sets.get(namespace.name()).await?.resource_version() == before, "the set was written");
+    Ok(())
+}
+
+/// As long as there is a VerticalPodAutoscaler, the webhooks have a Lease in kube-system.
+async fn keeps_the_lease_of_admission(namespace: &Namespace) -> anyhow::Result<()> {
+    let kind = GroupVersionKind::gvk(names::AUTOSCALING_GROUP, "v1", "VerticalPodAutoscaler");
+    let autoscalers: Api<DynamicObject> =
+        Api::namespaced_with(namespace.client(), namespace.name(), &ApiResource::from_gvk(&kind));
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "deployment"});
+    let autoscaler = json!({
+        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "deployment"},
+        "spec": {"targetRef": target, "updatePolicy": {"updateMode": "Off"}},
+    });
+    autoscalers.create(&PostParams::default(), &serde_json::from_value(autoscaler)?).await?;
+    let leases: Api<Lease> = Api::namespaced(namespace.client(), "kube-system");
+    wait::until("the Lease of the admission controller", async || {
+        Ok(leases.get_opt(names::VPA_ADMISSION_LEASE).await?.map(drop))
+    })
+    .await
 }
 
 /// A part that lacks a right does not get as far as its Lease.

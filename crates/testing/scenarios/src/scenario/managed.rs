@@ -34,27 +34,23 @@ pub(super) async fn managed_by_three(
     namespace: &Namespace,
     scenario: impl AsyncFnOnce(&Namespace) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let named = |config, name: &str| Config {
-        identity: Some(name.to_owned()),
-        parts: vec![Part::Webhook, Part::Rollout],
-        ..config
-    };
-    managed_with_others(namespace, |config| named(config, "a"), &[|c| named(c, "b"), |c| named(c, "c")], scenario).await
+    let adjust = |config| Config { parts: vec![Part::Webhook, Part::Rollout], ..config };
+    managed_by(namespace, adjust, &["b", "c"], scenario).await
 }
 
 /// The same with another configuration. One at a time: its registration is the cluster's.
 pub(super) async fn managed_with(
     namespace: &Namespace,
-    adjust: impl FnOnce(Config) -> Config,
+    adjust: impl Fn(Config) -> Config,
     scenario: impl AsyncFnOnce(&Namespace) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    managed_with_others(namespace, adjust, &[], scenario).await
+    managed_by(namespace, adjust, &[], scenario).await
 }
 
-async fn managed_with_others(
+async fn managed_by(
     namespace: &Namespace,
-    adjust: impl FnOnce(Config) -> Config,
-    others: &[fn(Config) -> Config],
+    adjust: impl Fn(Config) -> Config,
+    others: &[&str],
     scenario: impl AsyncFnOnce(&Namespace) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let _mine = DEFINITION.lock().await;
@@ -69,7 +65,10 @@ async fn managed_with_others(
     };
     let manager = Manager::new(adjust(config()));
     // The first one has installed the definition.
-    let other = |adjust: &fn(Config) -> Config| Manager::new(adjust(Config { installs_definition: false, ..config() }));
+    let other = |name: &&str| {
+        let config = Config { identity: Some((*name).to_owned()), installs_definition: false, ..config() };
+        Manager::new(adjust(config))
+    };
     let others: Vec<Manager> = others.iter().map(other).collect();
     let serving = tokio::spawn({
         let (manager, webhooks) = (manager.clone(), in_turn(&manager, &others));

@@ -48,7 +48,7 @@ async fn with_marks_by(
 ) -> anyhow::Result<()> {
     let gates = gates()?;
     let wrap_image = wrap_image.map(str::to_owned);
-    let adjust = |config| Config { gates, wrap_image, parts: parts.to_vec(), ..config };
+    let adjust = |config| Config { gates, wrap_image: wrap_image.clone(), parts: parts.to_vec(), ..config };
     managed_with(namespace, adjust, async |namespace| {
         is_called(namespace).await?;
         scenario(namespace).await

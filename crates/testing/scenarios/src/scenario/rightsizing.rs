@@ -138,7 +138,7 @@ pub async fn a_native_sidecar_is_sized_by_what_its_kubelet_reports(namespace: &N
     let adjust = |mut config: Config| {
         config.rightsizing.recommender_interval = Duration::from_secs(2);
         config.rightsizing.updater_interval = Duration::from_secs(2);
-        config.rightsizing.usage = UsageSource::Kubelets(Box::new(kubelets));
+        config.rightsizing.usage = UsageSource::Kubelets(Box::new(kubelets.clone()));
         Config { gates, parts: vec![Part::Webhook, Part::Recommender, Part::Updater], ..config }
     };
     managed_with(namespace, adjust, async |namespace| {

@@ -24,9 +24,3 @@ macro_rules! on_processes {
 }
 
 pillion_scenarios::scenarios!(on_processes);
-
-// What is installed with an agent belongs to the whole cluster, and would be met by the scenarios beside it on one that they share.
-on_processes! {
-    agents::a_replica_set_scaled_down_loses_the_idle_pods_first,
-    agents::the_configurations_of_the_proposal_work,
-}
