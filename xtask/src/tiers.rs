@@ -106,7 +106,6 @@ const TIERS: &[Tier] = &[
     },
 ];
 
-/// Tests that `cargo test` leaves out are no part of `--all-targets`: they are named.
 /// With twice as many threads as processors: tests of whole clusters mostly wait for the processes that they have started.
 fn test() -> anyhow::Result<()> {
     let mut command = cargo(["test", "--workspace", "--lib", "--bins", "--tests", "--quiet", "--no-fail-fast"]);
@@ -115,6 +114,7 @@ fn test() -> anyhow::Result<()> {
     run(command)
 }
 
+/// Tests that `cargo test` leaves out are no part of `--all-targets`: they are named.
 fn lint() -> anyhow::Result<()> {
     let clippy = |targets: &[&str]| {
         let mut command = cargo(["clippy", "--workspace", "--all-features", "--quiet"]);

@@ -1,6 +1,7 @@
 //! The objects of an installation.
 
 mod access;
+mod agent_parameters;
 mod agents_writes;
 mod definitions;
 mod removal;

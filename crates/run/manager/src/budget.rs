@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_there_is_no_room_for_is_refused_and_told_when_to_come_back() {
+    async fn what_there_is_no_room_for_is_refused_with_when_to_come_back() {
         let budget = Budget::default();
         let all = budget.bytes.acquire_many(u32::try_from(BYTES).unwrap()).await.unwrap();
         let refused = budget.read(&HeaderMap::new(), chunks(&[1]), 10).await.unwrap_err();

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_that_a_component_is_told_of_is_in_the_folder() {
+    fn every_file_that_a_component_is_given_is_in_the_folder() {
         let arguments = [
             etcd(&folder(), PORTS),
             kube_apiserver(&folder(), PORTS, true),

@@ -25,7 +25,7 @@ fn every_record_has_its_conversation() {
 }
 
 #[test]
-fn the_recorded_answers_are_what_the_corpus_tells_its_reader() {
+fn the_recorded_answers_are_what_the_corpus_shows_its_reader() {
     for conversation in corpus(&own_corpus()).unwrap() {
         let record = Transcript::read(&conversation.name, &conversation.record(&own_corpus())).unwrap();
         for (step, exchange) in conversation.all_steps().zip(&record.exchanges) {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::ensure;
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
@@ -29,6 +30,10 @@ const GOOD: usize = 4;
 const RECONNECT: usize = 20;
 /// Good requests come as they come: with a pause between them, or they would be the attack.
 const PAUSE: Duration = Duration::from_millis(4);
+/// How many times as slow good requests may be as while the same attack hits a server that throws everything away.
+const MOST_TIMES: f64 = 2.0;
+/// How many bytes more the server may hold: the requests that it admits at a time, and its answers to them.
+const MOST_MEMORY: u64 = 320 << 20;
 /// How often the memory is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -207,6 +212,7 @@ impl Attack {
             "memory of the server",
             "good requests that failed",
         ]);
+        let mut missed = Vec::new();
         let wanted = |name: &str| self.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
         for (name, kind) in attacks.into_iter().filter(|(name, _)| wanted(name)) {
             eprintln!("{name} …");
@@ -220,6 +226,9 @@ impl Attack {
             let failed: usize = pairs.iter().map(|(_, seen)| seen.failed).sum();
             let memory = pairs.iter().map(|(_, seen)| seen.memory).max().unwrap_or_default();
             let Some(pair) = pairs.get(pairs.len() / 2) else { continue };
+            if ratio(pair) > MOST_TIMES || memory > MOST_MEMORY || failed > 0 {
+                missed.push(name);
+            }
             table.add_row([
                 name.to_owned(),
                 format!("{:.1} ms", pair.1.p99.as_secs_f64() * 1e3),
@@ -229,7 +238,10 @@ impl Attack {
                 failed.to_string(),
             ]);
         }
-        println!("{table}\nratio: at most 2; the server may hold 160 MiB of requests");
+        println!(
+            "{table}\nratio: at most {MOST_TIMES}; the server may hold 160 MiB of requests, and twice as much while it answers them"
+        );
+        ensure!(missed.is_empty(), "missed: {}", missed.join(", "));
         Ok(())
     }
 

@@ -141,6 +141,7 @@ pub(crate) async fn steal(victim: &str, results: bool) -> anyhow::Result<()> {
     loop {
         let merge = |patch: &Value| Patch::Merge(patch.clone());
         let allowed = pods.patch(&own, &parameters, &merge(&annotate("http_probe"))).await.map(drop);
+        let why_not = allowed.as_ref().err().map(ToString::to_string);
         let refused = [
             ("its pod", pods.patch(victim, &parameters, &merge(&annotate("http_probe"))).await.map(drop)),
             (
@@ -180,7 +181,7 @@ pub(crate) async fn steal(victim: &str, results: bool) -> anyhow::Result<()> {
             println!("refused: {}", refused.map(|(what, _)| what).join(", "));
             return Ok(());
         }
-        eprintln!("not yet: {allowed} {refused:?} {unauthorized:?}");
+        eprintln!("not yet: {allowed} {why_not:?} {refused:?} {unauthorized:?}");
         tokio::time::sleep(LOOK).await;
     }
 }

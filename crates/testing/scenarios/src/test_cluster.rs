@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use anyhow::Context as _;
 use jiff::Timestamp;
@@ -18,6 +18,7 @@ use pillion_node::ImageMap;
 use pillion_store::{Options, Store};
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::diagnostics;
 use crate::namespace::Namespace;
@@ -32,7 +33,12 @@ const BEGINNING: i64 = 1_767_225_600;
 pub struct TestCluster {
     client: Client,
     engine: Engine,
+    /// Held by a scenario that changes what the whole cluster has.
+    alone: Arc<Mutex<()>>,
 }
+
+/// Tests share the real cluster, each from a [`TestCluster`] of its own.
+static ALONE_ON_THE_REAL_ONE: LazyLock<Arc<Mutex<()>>> = LazyLock::new(Arc::default);
 
 /// What answers.
 #[derive(Clone)]
@@ -44,13 +50,22 @@ enum Engine {
 }
 
 impl TestCluster {
+    /// Waits until no other scenario changes what the whole cluster has: the definition of SidecarSet, or the registration of webhooks.
+    pub(crate) async fn alone(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.alone).lock_owned().await
+    }
+
     /// The real cluster of `KUBECONFIG`, which `cargo xtask cluster run` sets.
     pub async fn real() -> anyhow::Result<TestCluster> {
         install_crypto_provider();
         let mut config = Config::infer().await.context("no cluster: run this with `cargo xtask cluster run -- …`")?;
         // A refusal is an answer: nothing is asked again behind a scenario's back.
         config.default_retry = false;
-        Ok(TestCluster { client: Client::try_from(config)?, engine: Engine::Real })
+        Ok(TestCluster {
+            client: Client::try_from(config)?,
+            engine: Engine::Real,
+            alone: Arc::clone(&ALONE_ON_THE_REAL_ONE),
+        })
     }
 
     /// A cluster of its own in this process: an API server in memory, without controllers and nodes. Its time begins with the year 2026
@@ -68,7 +83,11 @@ impl TestCluster {
             ..pillion_apiserver::Config::in_memory()
         });
         server.bootstrap().await?;
-        Ok(TestCluster { client: Client::new(server.router(), "default"), engine: Engine::Server(server) })
+        Ok(TestCluster {
+            client: Client::new(server.router(), "default"),
+            engine: Engine::Server(server),
+            alone: Arc::default(),
+        })
     }
 
     /// The same with controllers and a node, whose containers do nothing but take time.
@@ -112,7 +131,7 @@ impl TestCluster {
             is_ready && node.spec.as_ref().is_some_and(|spec| spec.taints.is_none())
         };
         wait::for_object(Api::<Node>::all(client.clone()), NODE, "ready", is_open).await?;
-        Ok(TestCluster { client, engine: Engine::Whole(Arc::new((embedded, folder))) })
+        Ok(TestCluster { client, engine: Engine::Whole(Arc::new((embedded, folder))), alone: Arc::default() })
     }
 
     /// How the API server is reached, if it is in another process.

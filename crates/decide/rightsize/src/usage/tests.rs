@@ -128,7 +128,7 @@ fn a_checkpoint_that_is_loaded_late_is_added_to_what_was_sampled() {
 
 /// A checkpoint says neither that its container is a native sidecar nor that the template still has it.
 #[test]
-fn a_container_that_only_a_checkpoint_tells_of_is_not_sized() {
+fn a_container_that_is_only_in_a_checkpoint_is_not_sized() {
     let mut before = usage();
     before.add_pod("pod", &web(), [("app", ContainerKind::Regular), ("mesh", ContainerKind::NativeSidecar)], days(0));
     before.add_cpu("pod", "app", 100, days(0)).unwrap();

@@ -105,7 +105,7 @@ fn every_source_of_a_variable_is_resolved_in_order() {
 }
 
 #[test]
-fn what_is_absent_is_told_as_the_kubelet_tells_it() {
+fn what_is_absent_is_reported_as_by_the_kubelet() {
     let table = [
         (json!({"envFrom": [{"configMapRef": {"name": "nope"}}]}), "configmap \"nope\" not found"),
         (json!({"envFrom": [{"secretRef": {"name": "nope"}}]}), "secret \"nope\" not found"),

@@ -33,7 +33,7 @@ async fn a_node_registers_itself_and_renews_its_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_runs_and_tells_so() {
+async fn a_pod_runs_and_reports_it() {
     let cluster = cluster::simulated().await;
     cluster.create("web", one()).await;
     cluster.until_phase("web", "Running").await;
@@ -237,7 +237,7 @@ async fn nothing_is_written_when_nothing_happens() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn simulated_use_is_told_by_the_metrics_api() {
+async fn simulated_use_is_reported_by_the_metrics_api() {
     let cluster = cluster::simulated().await;
     cluster.create_annotated("web", "main: forever uses 250m 64Mi", one()).await;
     cluster.until_phase("web", "Running").await;

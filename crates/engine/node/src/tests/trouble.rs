@@ -398,7 +398,7 @@ async fn a_running_pod_is_given_other_resources() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_script_that_cannot_be_read_is_told_to_the_user() {
+async fn a_script_that_cannot_be_read_is_reported_to_the_user() {
     let cluster = cluster::simulated().await;
     cluster.create_annotated("web", "main: soon", pod_of(json!({"name": "main"}))).await;
     cluster.until("web", |pod| state(pod, "main") == "waiting CreateContainerError").await;
@@ -433,7 +433,7 @@ async fn logs_that_are_not_there_are_explained() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_ends_at_once_is_never_told_as_running() {
+async fn a_container_that_ends_at_once_is_never_reported_as_running() {
     let (cluster, _) = scripted().await;
     let seen = cluster.until("web", |pod| {
         assert_ne!(state(pod, "main"), "running");

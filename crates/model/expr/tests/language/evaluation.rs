@@ -121,7 +121,7 @@ fn unlimited_is_compared_by_its_multiple_first() {
 }
 
 #[test]
-fn a_negative_result_is_told_exactly() {
+fn a_negative_result_is_reported_exactly() {
     table(
         Resource::Cpu,
         &[

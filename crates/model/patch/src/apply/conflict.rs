@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn one_conflict_is_told_in_a_line() {
+    fn one_conflict_is_reported_in_a_line() {
         let mut one = conflict("foo", Operation::Update, ".bar");
         assert_eq!(
             Conflicts(vec![one.clone()]).to_string(),

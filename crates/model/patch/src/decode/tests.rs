@@ -155,7 +155,7 @@ fn values_of_a_wrong_type_are_refused_in_the_words_of_go() {
 }
 
 #[test]
-fn unknown_and_duplicate_fields_are_told_in_the_order_of_the_text() {
+fn unknown_and_duplicate_fields_are_reported_in_the_order_of_the_text() {
     let body = r#"{"spec":{"foo":1,"replicas":1,"bar":2,"replicas":2,"template":{"spec":{"containers":[{"name":"a"},{"foo":1}]}}},
         "metadata":{"labels":{"a":"1","a":"2"}}}"#;
     let strict: Vec<String> = read(DEPLOYMENT, body).unwrap().strict.iter().map(ToString::to_string).collect();

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_that_comes_again_is_told_when_its_count_has_doubled() {
+    fn a_warning_that_comes_again_is_reported_when_its_count_has_doubled() {
         let mut old = View::default();
         let mut lines = Vec::new();
         for count in 1..=9 {

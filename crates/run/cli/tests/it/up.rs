@@ -19,6 +19,7 @@ use nix::pty::{OpenptyResult, Winsize};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::{self, LocalFlags};
 use nix::unistd::Pid;
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// Longer than anything here takes on a small machine that builds at the same time.
@@ -222,7 +223,7 @@ fn the_quickstart_ends_by_itself_and_leaves_nothing() {
 }
 
 #[test]
-fn a_job_that_fails_is_told_by_the_exit_status() {
+fn a_job_that_fails_is_reported_by_the_exit_status() {
     let place = Place::new();
     place.write(
         "job.yaml",
@@ -240,7 +241,7 @@ fn a_job_that_fails_is_told_by_the_exit_status() {
 }
 
 #[test]
-fn wrong_use_is_told_before_anything_starts() {
+fn wrong_use_is_reported_before_anything_starts() {
     let place = Place::new();
     place.write(
         "pod.yaml",
@@ -271,7 +272,7 @@ fn wrong_use_is_told_before_anything_starts() {
 }
 
 #[test]
-fn what_the_api_server_refuses_is_told_with_the_file() {
+fn what_the_api_server_refuses_is_reported_with_the_file() {
     let place = Place::new();
     place.write(
         "pod.yaml",
@@ -283,7 +284,7 @@ fn what_the_api_server_refuses_is_told_with_the_file() {
 }
 
 #[test]
-fn a_kind_that_nobody_serves_is_told_at_once() {
+fn a_kind_that_nobody_serves_is_reported_at_once() {
     let rows = [
         ("apiVersion: apps/v1, kind: Deploymnet", r#"no resource serves kind "Deploymnet" of "apps/v1"; is the kind"#),
         (
@@ -365,6 +366,14 @@ fn private_memory(process: &Path) -> u64 {
     private.map(|kibibytes| kibibytes.parse::<u64>().unwrap() * 1024).sum()
 }
 
+/// The memory that the node uses, as `kubectl top node` reads it.
+fn node_memory(kubeconfig: &Path) -> String {
+    let (runtime, client) = client(kubeconfig);
+    let request = http::Request::get("/apis/metrics.k8s.io/v1beta1/nodes").body(Vec::new()).unwrap();
+    let nodes: Value = runtime.block_on(client.request(request)).unwrap();
+    nodes["items"][0]["usage"]["memory"].as_str().unwrap().to_owned()
+}
+
 /// `PILLION_PODS` makes them more: a node of 300 takes minutes and 2 GB.
 #[test]
 fn a_pod_costs_little_more_than_its_own_processes() {
@@ -376,7 +385,10 @@ fn a_pod_costs_little_more_than_its_own_processes() {
             .replace("spec:\n  selector", &format!("spec:\n  replicas: {pods}\n  selector")),
     );
     let mut up = place.up(&["web.yaml"]);
+    let line = up.line_with("export KUBECONFIG=");
     up.line_with(&format!("{pods}/{pods} ready"));
+    let used = node_memory(Path::new(line.split_once('=').unwrap().1));
+    assert!(used.starts_with(|first: char| ('1'..='9').contains(&first)), "the node uses {used}");
     let own = u64::from(up.child.id());
     let program = place.path("pillion");
     let supervisors: Vec<PathBuf> = fs::read_dir("/proc")

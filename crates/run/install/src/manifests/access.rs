@@ -5,7 +5,7 @@ use pillion_manager::{KRUISE_LEASE, KRUISE_MUTATING, KRUISE_VALIDATING, Part};
 use pillion_rightsizer::{PeerPart, admission_lease};
 use serde_json::{Value, json};
 
-use super::{CERTIFICATE_SECRET, CONFIGURATION, Program, agents_writes, metadata};
+use super::{CERTIFICATE_SECRET, CONFIGURATION, Program, agent_parameters, agents_writes, metadata};
 use crate::options::{Certificates, Options};
 
 const READ: [&str; 3] = ["get", "list", "watch"];
@@ -235,6 +235,7 @@ fn agents(to: &Grantee<'_>) -> Vec<Value> {
     ];
     let mut objects = to.grant("pillion-agents", None, &rules);
     objects.extend(agents_writes::objects(to.accounts, to.home, to.component));
+    objects.extend(agent_parameters::objects(to.component));
     objects
 }
 

@@ -14,6 +14,7 @@ use pillion_install::{AgentOptions, agent};
 use pillion_manager::{Config, Part};
 use serde_json::{Value, json};
 
+use super::custom_resources::sidecarsets;
 use super::managed::{is_injected, managed_with};
 use super::{restarts, with};
 use crate::game::{LEVEL, PORT};
@@ -69,6 +70,7 @@ async fn prepare(namespace: &Namespace, text: &str) -> anyhow::Result<Value> {
     let config = AgentConfig::parse(text, None).map_err(|errors| anyhow::anyhow!("{errors:?}"))?;
     let (home, image) = (namespace.name().to_owned(), SCENARIOS.to_owned());
     let options = AgentOptions { namespace: home, image, user: None, mirror: None };
+    keep_parameters_served(namespace).await?;
     let mut set = None;
     for object in agent(&config, text, &options) {
         if object["kind"] == "SidecarSet" {
@@ -88,6 +90,21 @@ async fn prepare(namespace: &Namespace, text: &str) -> anyhow::Result<Value> {
     });
     namespace.create::<RoleBinding>(binding).await?;
     set.context("the agent has a SidecarSet")
+}
+
+/// What the installation of the manager has as well. It stays: kube-apiserver does not read ConfigMaps again once the last policy with them as
+/// parameters is gone.
+async fn keep_parameters_served(namespace: &Namespace) -> anyhow::Result<()> {
+    let nothing = json!({"apiGroups": ["scenarios.pillion.dev"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["nothing"]});
+    let object = |kind: &str, spec: Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": "scenarios"}, "spec": spec});
+    let policy = json!({
+        "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}, "matchConstraints": {"resourceRules": [nothing]},
+        "validations": [{"expression": "true"}],
+    });
+    let parameters = json!({"name": "scenarios", "namespace": "default", "parameterNotFoundAction": "Allow"});
+    let binding = json!({"policyName": "scenarios", "validationActions": ["Deny"], "paramRef": parameters});
+    apply(namespace, &object("ValidatingAdmissionPolicy", policy)).await?;
+    apply(namespace, &object("ValidatingAdmissionPolicyBinding", binding)).await
 }
 
 async fn apply(namespace: &Namespace, object: &Value) -> anyhow::Result<()> {
@@ -282,7 +299,13 @@ async fn survives_its_neighbour(namespace: &Namespace) -> anyhow::Result<()> {
 /// A ReplicaSet that is scaled down removes those pods first that the probe has marked with a lower deletion cost.
 pub async fn a_replica_set_scaled_down_loses_the_idle_pods_first(namespace: &Namespace) -> anyhow::Result<()> {
     let adjust = |config| Config { parts: vec![Part::Webhook, Part::Agents], ..config };
-    let outcome = managed_with(namespace, adjust, story_one).await;
+    let story = async |namespace: &Namespace| {
+        let outcome = Box::pin(story_one(namespace)).await;
+        let sets = sidecarsets(namespace.client());
+        let removed = sets.delete(&format!("pillion-agent-{}", namespace.name()), &DeleteParams::default()).await;
+        outcome.and(removed.map(drop).map_err(Into::into))
+    };
+    let outcome = managed_with(namespace, adjust, story).await;
     let cleaned = clean_up(namespace).await;
     outcome.and(cleaned)
 }

@@ -7,18 +7,14 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind,
 use pillion_api::names;
 use pillion_api::sidecarset::crd::{self, Conversion};
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
 
 use crate::{Namespace, wait};
 
 pub(super) const NAME: &str = "sidecarsets.apps.kruise.io";
 
-/// The definition of SidecarSet is one for the whole cluster: scenarios that change it go one after the other.
-pub(super) static DEFINITION: Mutex<()> = Mutex::const_new(());
-
 /// The CRD is established, keeps fields of newer clusters, and refuses what its schema refuses.
 pub async fn the_api_server_takes_our_definition_of_sidecarset(namespace: &Namespace) -> anyhow::Result<()> {
-    let _mine = DEFINITION.lock().await;
+    let _mine = namespace.cluster().alone().await;
     let definitions = definitions(namespace.client());
     let apply = PatchParams::apply("scenarios").force();
     definitions.patch(NAME, &apply, &Patch::Apply(crd::sidecarset(&Conversion::None))).await?;

@@ -18,7 +18,7 @@ use pillion_api::names;
 use pillion_manager::Part;
 use serde_json::{Value, json};
 
-use super::custom_resources::{self, DEFINITION};
+use super::custom_resources;
 use super::{A_WHILE, UNTIL_TERM, is_ready, job_is, shell, sidecar};
 use crate::{Namespace, wait};
 use commands::{helm, kubectl, pillion, pillion_prints};
@@ -28,7 +28,7 @@ const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../deploy/helm/p
 
 /// Two replicas, every kind of workload is injected, the account may do what it must and nothing else, and no trace is left.
 pub async fn pillion_installs_and_uninstalls(namespace: &Namespace) -> anyhow::Result<()> {
-    let _mine = DEFINITION.lock().await;
+    let _mine = namespace.cluster().alone().await;
     clear(namespace).await?;
     let before = everything(namespace).await?;
 
@@ -115,7 +115,7 @@ async fn every_part_leads_with_its_own_account(namespace: &Namespace) -> anyhow:
 
 /// The same with Helm. What it uninstalls stays usable without the conversion webhook.
 pub async fn helm_installs_and_uninstalls(namespace: &Namespace) -> anyhow::Result<()> {
-    let _mine = DEFINITION.lock().await;
+    let _mine = namespace.cluster().alone().await;
     clear(namespace).await?;
     let release = ["pillion", CHART, "--namespace", HOME, "--wait", "--timeout", "3m"];
     helm(&[&["install", "--create-namespace"][..], &release].concat()).await?;

@@ -17,7 +17,7 @@ use pillion_api::names;
 use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
 
-use super::custom_resources::{self, DEFINITION};
+use super::custom_resources;
 use super::installation::commands::{kubectl, pillion};
 use super::installation::{HOME, clear, has_proxy, is_injected};
 use super::{A_WHILE, UNTIL_TERM, shell, sidecar, with};
@@ -39,7 +39,7 @@ const MANAGER: &str = "deployment/pillion-manager";
 /// The leader is deleted, the manager is upgraded, certificates and their authority expire: no pod is without its sidecars. Then nobody
 /// answers, and what was missed is found afterwards.
 pub async fn an_installation_is_interrupted(namespace: &Namespace) -> anyhow::Result<()> {
-    let _mine = DEFINITION.lock().await;
+    let _mine = namespace.cluster().alone().await;
     clear(namespace).await?;
     pillion(&["install"]).await?;
     for (kind, strategy) in [

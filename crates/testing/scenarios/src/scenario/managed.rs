@@ -18,7 +18,7 @@ use pillion_manager::{Config, Manager, Part, WebhookAddress};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use super::custom_resources::{self, DEFINITION};
+use super::custom_resources;
 use crate::{Namespace, wait};
 
 /// Runs a scenario with a manager that has webhooks and updates running pods.
@@ -53,7 +53,7 @@ async fn managed_by(
     others: &[&str],
     scenario: impl AsyncFnOnce(&Namespace) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let _mine = DEFINITION.lock().await;
+    let _mine = namespace.cluster().alone().await;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let address = WebhookAddress::Url(format!("https://{}", listener.local_addr()?));
     // Pods in the manager's own namespace are not injected.
