@@ -87,6 +87,7 @@ pub use images::ImageChange;
 pub use pace::{Basis, Estimate, Pace};
 pub use places::{Grant, Limit, Observed, Origin, Places, PlacesError};
 pub use plan::{Plan, PodUpdate, Snapshot, Step, plan};
+pub use pod_names::{counted, is_or_are};
 pub use refusals::Refusals;
 pub use restart::{Eviction, Restart, Unrestartable, restart};
 pub use revisions::{RevisionWrite, history};

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::conditions::{COMPLETE, DEADLINE_EXCEEDED, Report, UPDATING};
-use crate::pod_names::counted;
+use crate::pod_names::{counted, is_or_are};
 use crate::progress::{Hold, Progress};
 use crate::tally::Tally;
 
@@ -122,10 +122,6 @@ impl Outlook<'_, '_> {
         };
         format!("{what}. Set the annotation {}: {latest} to go on, or change the set", pillion_api::names::RESUME)
     }
-}
-
-fn is_or_are(pods: usize) -> String {
-    format!("{} {}", counted(pods), if pods == 1 { "is" } else { "are" })
 }
 
 fn fails_on(revision: &str, pods: usize) -> String {

@@ -44,8 +44,13 @@ impl<'p> PodNames<'p> {
 }
 
 /// `3 pods`, or `1 pod`.
-pub(crate) fn counted(pods: usize) -> String {
+pub fn counted(pods: usize) -> String {
     format!("{pods} pod{}", if pods == 1 { "" } else { "s" })
+}
+
+/// `3 pods are`, or `1 pod is`.
+pub fn is_or_are(pods: usize) -> String {
+    format!("{} {}", counted(pods), if pods == 1 { "is" } else { "are" })
 }
 
 /// `shop/web-1 (ImagePullBackOff), shop/web-2 and 3 more`.

@@ -13,6 +13,9 @@ use crate::verbs::{self, Action};
 /// From how many bytes on, in the body or in the stored object, a write is expected to take milliseconds rather than microseconds.
 const LONG: usize = 64 * 1024;
 
+/// The nice value of the threads of long requests: whoever wants little goes first.
+const PATIENCE: i32 = 10;
+
 /// As many as there are processors: more would only take them from others.
 static SLOTS: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, Into::into)));
@@ -26,14 +29,24 @@ pub(crate) async fn run(action: Action, call: &Call<'_>) -> Result<Response> {
     }
     // The semaphore is never closed.
     let _slot = SLOTS.acquire().await.ok();
-    tokio::task::block_in_place(|| Handle::current().block_on(verbs::run(action, call)))
+    let runtime = Handle::current();
+    let work = || {
+        // Whoever is not permitted to be patient is not.
+        let _ = rustix::process::setpriority_process(None, PATIENCE);
+        runtime.block_on(verbs::run(action, call))
+    };
+    // A thread of its own, since priority once given up is not given back.
+    let outcome = tokio::task::block_in_place(|| std::thread::scope(|scope| scope.spawn(work).join()));
+    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 fn is_long(action: Action, call: &Call<'_>) -> bool {
     let stored = || call.inner().store.get(&call.key()).map_or(0, |stored| stored.bytes.len());
+    // A few bytes can stand for very many: without an anchor there are no aliases.
+    let has_aliases = || call.content_type.ends_with("yaml") && call.body.contains(&b'&');
     match action {
-        Action::Create | Action::Review => call.body.len() >= LONG,
-        Action::Update | Action::Patch => call.body.len() >= LONG || stored() >= LONG,
+        Action::Create | Action::Review => call.body.len() >= LONG || has_aliases(),
+        Action::Update | Action::Patch => call.body.len() >= LONG || has_aliases() || stored() >= LONG,
         _ => false,
     }
 }

@@ -32,8 +32,8 @@ const RECONNECT: usize = 20;
 const PAUSE: Duration = Duration::from_millis(4);
 /// How many times as slow good requests may be as while the same attack hits a server that throws everything away.
 const MOST_TIMES: f64 = 2.0;
-/// How many bytes more the server may hold: the requests that it admits at a time, and its answers to them.
-const MOST_MEMORY: u64 = 320 << 20;
+/// How many bytes more the server may hold: a small multiple of the requests that it admits at a time.
+const MOST_MEMORY: u64 = 3 * (160 << 20);
 /// How often the memory is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -239,7 +239,7 @@ impl Attack {
             ]);
         }
         println!(
-            "{table}\nratio: at most {MOST_TIMES}; the server may hold 160 MiB of requests, and twice as much while it answers them"
+            "{table}\nratio: at most {MOST_TIMES}; the server may hold 160 MiB of requests, and three times as much while it answers them"
         );
         ensure!(missed.is_empty(), "missed: {}", missed.join(", "));
         Ok(())

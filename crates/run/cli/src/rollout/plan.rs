@@ -8,14 +8,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use pillion_api::sidecarset::{SidecarSet, revision};
 use pillion_kinds::table::human;
 use pillion_rollout::{
-    BLOCKED, Basis, COMPLETE, Forecast, PROGRESSING, Pace, Refusals, Snapshot, Target, forecast, partition,
+    BLOCKED, Basis, COMPLETE, Forecast, PROGRESSING, Pace, Refusals, Snapshot, Target, counted, forecast, is_or_are,
+    partition,
 };
 use serde::Serialize;
 use serde_json::Value;
 
 use super::fleet::Fleet;
 use super::found::decode;
-use super::text::counted;
 use crate::Failure;
 use crate::cluster::known;
 use crate::cluster::read::Reader;
@@ -235,8 +235,4 @@ fn names(pods: &[String]) -> String {
     let shown: Vec<&str> = pods.iter().take(NAMES).map(String::as_str).collect();
     let more = pods.len().saturating_sub(NAMES);
     if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
-}
-
-fn is_or_are(pods: usize) -> String {
-    format!("{} {}", counted(pods), if pods == 1 { "is" } else { "are" })
 }

@@ -6,11 +6,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::{Api, DeleteParams, EvictParams, Preconditions};
-use pillion_rollout::{Eviction, Restart, Target, max_unavailable, restart};
+use pillion_rollout::{Eviction, Restart, Target, counted, is_or_are, max_unavailable, restart};
 
 use super::fleet::pods;
 use super::found::Found;
-use super::text::counted;
 use crate::cluster::read::Reader;
 use crate::{Failure, chain};
 
@@ -109,10 +108,6 @@ impl Recreation {
             Err(_) => Err(Failure::no(format!("the restart has not ended within {}s: {waits}", timeout.as_secs()))),
         }
     }
-}
-
-fn is_or_are(pods: usize) -> String {
-    format!("{} {}", counted(pods), if pods == 1 { "is" } else { "are" })
 }
 
 /// Evicts exactly this pod, not a later one of the same name.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 use pillion_kinds::table::human;
+use pillion_rollout::counted;
 
 use super::status::{Outcome, PodStatus, RevisionStatus, Status};
 use crate::render::table;
@@ -139,11 +140,6 @@ fn push_revision(lines: &mut Vec<String>, revision: &RevisionStatus, is_last: bo
 fn named(revision: &RevisionStatus) -> String {
     let name = if revision.name.is_empty() { "(none recorded)".to_owned() } else { clean_line(&revision.name) };
     if revision.is_latest { format!("{name} (latest)") } else { name }
-}
-
-/// `3 pods`, or `1 pod`.
-pub(crate) fn counted(pods: usize) -> String {
-    format!("{pods} pod{}", if pods == 1 { "" } else { "s" })
 }
 
 /// A bar that is full when all is done; nothing of nothing is done.
