@@ -13,6 +13,7 @@ use pillion_cluster::image::SCENARIOS;
 use pillion_install::{AgentOptions, agent};
 use pillion_manager::{Config, Part};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use super::custom_resources::sidecarsets;
 use super::managed::{is_injected, managed_with};
@@ -43,6 +44,9 @@ fn configuration(text: &str) -> String {
     let ours = format!("allowedHosts: ['${{SELF:POD_IP}}:{PORT}']\ntokenSecretRef: {{name: agent, key: token}}\n");
     format!("{text}\nlisten: '${{SELF:POD_IP}}:5000'\n{ours}")
 }
+
+/// Embedded clusters give their pods the same addresses, and games and agents listen on the ports that the proposal names.
+static PORTS: Mutex<()> = Mutex::const_new(());
 
 fn field(name: &str, path: &str) -> Value {
     json!({"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}})
@@ -172,6 +176,7 @@ fn volumes(config: &str) -> Value {
 
 /// All four configurations of the proposal load, and do what their text says. The token of an agent does nothing to other pods.
 pub async fn the_configurations_of_the_proposal_work(namespace: &Namespace) -> anyhow::Result<()> {
+    let _mine = PORTS.lock().await;
     let outcome = Box::pin(configurations(namespace)).await;
     let cleaned = clean_up(namespace).await;
     let definitions = game_server_definitions(namespace);
@@ -299,6 +304,7 @@ async fn survives_its_neighbour(namespace: &Namespace) -> anyhow::Result<()> {
 /// A ReplicaSet that is scaled down removes those pods first that the probe has marked with a lower deletion cost.
 pub async fn a_replica_set_scaled_down_loses_the_idle_pods_first(namespace: &Namespace) -> anyhow::Result<()> {
     let adjust = |config| Config { parts: vec![Part::Webhook, Part::Agents], ..config };
+    let _mine = PORTS.lock().await;
     let story = async |namespace: &Namespace| {
         let outcome = Box::pin(story_one(namespace)).await;
         let sets = sidecarsets(namespace.client());
