@@ -13,8 +13,8 @@ use crate::verbs::{self, Action};
 /// From how many bytes on, in the body or in the stored object, a write is expected to take milliseconds rather than microseconds.
 const LONG: usize = 64 * 1024;
 
-/// The nice value of the threads of long requests: whoever wants little goes first.
-const PATIENCE: i32 = 10;
+/// The nice value of threads that carry out long requests, so that short requests go first.
+const NICE: i32 = 10;
 
 /// As many as there are processors: more would only take them from others.
 static SLOTS: LazyLock<Semaphore> =
@@ -31,11 +31,11 @@ pub(crate) async fn run(action: Action, call: &Call<'_>) -> Result<Response> {
     let _slot = SLOTS.acquire().await.ok();
     let runtime = Handle::current();
     let work = || {
-        // Whoever is not permitted to be patient is not.
-        let _ = rustix::process::setpriority_process(None, PATIENCE);
+        // Best effort: if it fails, the request competes with short ones as equals.
+        let _ = rustix::process::setpriority_process(None, NICE);
         runtime.block_on(verbs::run(action, call))
     };
-    // A thread of its own, since priority once given up is not given back.
+    // A thread of its own, since without privileges a thread cannot raise its priority again.
     let outcome = tokio::task::block_in_place(|| std::thread::scope(|scope| scope.spawn(work).join()));
     outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -16,8 +16,8 @@ use super::super::with;
 use super::{pin, rolled_out, status_has, template};
 use crate::Namespace;
 
-/// However many pods are created at once, and whichever of three replicas answers, never more of them have the pinned revision than the partition says, and at the end exactly so
-/// many. `PILLION_QUOTA_RUNS` says how often, and with it there are 300 pods for 90 places.
+/// However many pods are created at once, and whichever of three replicas answers, never more of them have the pinned revision than the
+/// partition says, and at the end exactly so many. `PILLION_QUOTA_RUNS` says how often, and with it there are 300 pods for 90 places.
 pub async fn many_pods_at_once_fill_exactly_the_quota(namespace: &Namespace) -> anyhow::Result<()> {
     let runs: Option<usize> = std::env::var("PILLION_QUOTA_RUNS").ok().and_then(|runs| runs.parse().ok());
     let (all, places) = if runs.is_some() { (300, 90) } else { (40, 12) };
