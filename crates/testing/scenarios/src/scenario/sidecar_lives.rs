@@ -49,7 +49,7 @@ pub async fn a_sidecar_that_ends_is_restarted_alone(namespace: &Namespace) -> an
         sidecar running, ready
         sidecar terminated Completed 0
         sidecar running, ready, restarts 1, before terminated Completed 0
-        sidecar terminated Completed 0, restarts 1, before terminated Completed 0
+        ? sidecar terminated Completed 0, restarts 1, before terminated Completed 0
         sidecar terminated Completed 0, restarts 1
         sidecar running, ready, restarts 2, before terminated Completed 0
         ";
@@ -69,7 +69,7 @@ pub async fn a_sidecar_that_fails_is_backed_off(namespace: &Namespace) -> anyhow
         sidecar running, ready
         sidecar terminated Error 6
         sidecar running, ready, restarts 1, before terminated Error 6
-        sidecar terminated Error 6, restarts 1, before terminated Error 6
+        ? sidecar terminated Error 6, restarts 1, before terminated Error 6
         sidecar waiting CrashLoopBackOff: back-off 10s restarting failed container=sidecar pod=app_NAMESPACE(UID), restarts 1, before terminated Error 6
         sidecar running, ready, restarts 2, before terminated Error 6
         ";
