@@ -5,7 +5,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,101 +14,198 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
 
-const PROBES: usize = 10;
+const PROBES: u64 = 10;
 const INTERVAL: Duration = Duration::from_secs(5);
+/// What the API server answers: the pod.
+const POD: &str = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-0","namespace":"default"}}"#;
 
 /// Goals, in KiB.
 const LARGEST_FILE: u64 = 6 << 10;
 const MOST_RESIDENT: u64 = 8 << 10;
 const MOST_ANONYMOUS: u64 = 3 << 10;
 
-/// Ends the program that is measured, whatever happens.
-struct Running(Child);
+/// A program that probes, and what it asks and writes to.
+struct Subject {
+    child: Child,
+    program: PathBuf,
+    folder: PathBuf,
+    requests: Arc<AtomicU64>,
+    writes: Arc<AtomicU64>,
+}
 
-impl Drop for Running {
+/// What a program has done so far.
+struct Look {
+    processor: Duration,
+    requests: u64,
+    writes: u64,
+}
+
+/// What a program took while it was looked at. Sizes are in KiB.
+struct Taken {
+    size: u64,
+    resident: u64,
+    anonymous: u64,
+    first_writes: u64,
+    writes: u64,
+    probes: u64,
+    processor: Duration,
+}
+
+impl Drop for Subject {
+    /// Nothing is left, whatever happens.
     fn drop(&mut self) {
         // It may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Builds it as it is put into images, and looks at it while it probes for so many seconds.
-pub(crate) fn bench(seconds: u64) -> anyhow::Result<()> {
-    let program = pillion_cluster::static_agent()?;
-    let size = std::fs::metadata(&program)?.len().div_ceil(1024);
-    let (requests, writes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    let game = serve("idle", Arc::clone(&requests))?;
-    let api_server = serve("{}", Arc::clone(&writes))?;
-    let folder = std::env::temp_dir().join(format!("pillion-agent-{}", std::process::id()));
-    std::fs::create_dir_all(&folder)?;
-    let mut agent = start(&program, &folder, game, api_server)?;
-    // The first results are written once, and everything is in memory after a few rounds.
-    let warm = 4 * PROBES as u64;
-    while requests.load(Ordering::Relaxed) < warm {
-        anyhow::ensure!(agent.0.try_wait()?.is_none(), "pillion-agent has ended");
-        std::thread::sleep(Duration::from_millis(100));
+impl Subject {
+    fn start(program: &Path) -> anyhow::Result<Subject> {
+        let (requests, writes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let game = serve("idle", Arc::clone(&requests))?;
+        let api_server = format!("http://127.0.0.1:{}", serve(POD, Arc::clone(&writes))?);
+        let folder = std::env::temp_dir().join(format!("pillion-agent-{game}"));
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join("config.yaml"), config(game))?;
+        std::fs::write(folder.join("token"), "token")?;
+        std::fs::write(folder.join("kubeconfig"), kubeconfig(&api_server))?;
+        let mut command = Command::new(program);
+        command.arg("--config").arg(folder.join("config.yaml"));
+        if program.ends_with("pillion-agent") {
+            command.arg("--account").arg(&folder).args(["--api-server", &api_server]);
+        }
+        command.env("KUBECONFIG", folder.join("kubeconfig")).stdout(Stdio::null()).stderr(Stdio::null());
+        command.envs([("POD_NAME", "web-0"), ("POD_NAMESPACE", "default"), ("POD_IP", "127.0.0.1")]);
+        let child = command.spawn().with_context(|| format!("cannot run {}", program.display()))?;
+        Ok(Subject { child, program: program.to_path_buf(), folder, requests, writes })
     }
-    let first_writes = writes.load(Ordering::Relaxed);
-    let before = (processor_time(agent.0.id())?, requests.load(Ordering::Relaxed));
+
+    /// Waits for a few rounds: the first results are written once, and everything is in memory then.
+    fn warm_up(&mut self) -> anyhow::Result<()> {
+        while self.requests.load(Ordering::Relaxed) < 4 * PROBES {
+            anyhow::ensure!(self.child.try_wait()?.is_none(), "{} has ended", self.program.display());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
+    fn look(&self) -> anyhow::Result<Look> {
+        Ok(Look {
+            processor: processor_time(self.child.id())?,
+            requests: self.requests.load(Ordering::Relaxed),
+            writes: self.writes.load(Ordering::Relaxed),
+        })
+    }
+
+    fn taken_since(&self, before: &Look) -> anyhow::Result<Taken> {
+        let now = self.look()?;
+        Ok(Taken {
+            size: std::fs::metadata(&self.program)?.len().div_ceil(1024),
+            resident: memory(self.child.id(), "Rss:")?,
+            anonymous: memory(self.child.id(), "Anonymous:")?,
+            first_writes: before.writes,
+            writes: now.writes - before.writes,
+            probes: now.requests - before.requests,
+            processor: now.processor.saturating_sub(before.processor),
+        })
+    }
+}
+
+impl Taken {
+    fn of_a_probe(&self) -> Duration {
+        self.processor / u32::try_from(self.probes.max(1)).unwrap_or(u32::MAX)
+    }
+}
+
+/// Builds it as it is put into images, and looks at it while it probes for so many seconds, beside a peer if there is one.
+pub(crate) fn bench(seconds: u64, peer: Option<&Path>) -> anyhow::Result<()> {
+    let program = pillion_cluster::static_agent()?;
+    let programs = [Some(program.as_path()), peer].into_iter().flatten();
+    let mut subjects = programs.map(Subject::start).collect::<anyhow::Result<Vec<_>>>()?;
+    subjects.iter_mut().try_for_each(Subject::warm_up)?;
+    let before = subjects.iter().map(Subject::look).collect::<anyhow::Result<Vec<_>>>()?;
     let ended = Instant::now() + Duration::from_secs(seconds);
-    let plain = std::thread::spawn(move || plain_loop(game, ended)).join();
+    let asked = serve("idle", Arc::default())?;
+    let plain = std::thread::spawn(move || plain_loop(asked, ended)).join();
     let plain = plain.map_err(|_| anyhow::anyhow!("the loop has panicked"))??;
-    let used = processor_time(agent.0.id())?.saturating_sub(before.0);
-    let looks = requests.load(Ordering::Relaxed) - before.1 - plain.requests;
-    let more_writes = writes.load(Ordering::Relaxed) - first_writes;
-    let (resident, anonymous) = (memory(agent.0.id(), "Rss:")?, memory(agent.0.id(), "Anonymous:")?);
-    drop(agent);
-    std::fs::remove_dir_all(&folder)?;
-    let per_look = |time: Duration, count: u64| time / u32::try_from(count.max(1)).unwrap_or(u32::MAX);
-    let (agent, plain) = (per_look(used, looks), per_look(plain.used, plain.requests));
+    let taken = subjects.iter().zip(&before).map(|(subject, before)| subject.taken_since(before));
+    let taken = taken.collect::<anyhow::Result<Vec<_>>>()?;
+    drop(subjects);
+    let agent = taken.first().context("nothing was measured")?;
+    report(agent, taken.get(1), plain)
+}
+
+/// Prints what was measured.
+///
+/// # Errors
+/// A goal is missed.
+fn report(agent: &Taken, peer: Option<&Taken>, plain: Duration) -> anyhow::Result<()> {
     let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY).set_header(["pillion-agent", "measured", "goal"]);
-    let kib = |value: u64, goal: u64| [format!("{value} KiB"), format!("at most {goal} KiB")];
-    for (what, [value, goal]) in [
-        ("on disk", kib(size, LARGEST_FILE)),
-        ("resident memory", kib(resident, MOST_RESIDENT)),
-        ("anonymous memory", kib(anonymous, MOST_ANONYMOUS)),
-        ("writes at the beginning", [first_writes.to_string(), String::new()]),
-        ("writes while nothing changed", [more_writes.to_string(), "0".to_owned()]),
-        ("probes meanwhile", [looks.to_string(), String::new()]),
-        ("processor time of a probe", [format!("{agent:?}"), String::new()]),
-        ("the same of a loop that only asks", [format!("{plain:?}"), String::new()]),
-        ("ratio", [format!("{:.2}", agent.as_secs_f64() / plain.as_secs_f64()), String::new()]),
-    ] {
-        table.add_row([what, &value, &goal]);
+    let mut header = vec!["", "pillion-agent", "goal"];
+    header.extend(peer.map(|_| "the peer"));
+    table.load_style(UTF8_HORIZONTAL_ONLY).set_header(header);
+    let cells = |it: &Taken| {
+        let kib = |value: u64| format!("{value} KiB");
+        let [size, resident, anonymous] = [it.size, it.resident, it.anonymous].map(kib);
+        let [first, writes, probes] = [it.first_writes, it.writes, it.probes].map(|count| count.to_string());
+        [size, resident, anonymous, first, writes, probes, format!("{:?}", it.of_a_probe())]
+    };
+    let [size, resident, anonymous] =
+        [LARGEST_FILE, MOST_RESIDENT, MOST_ANONYMOUS].map(|goal| format!("at most {goal} KiB"));
+    let goals = [
+        ("on disk", size),
+        ("resident memory", resident),
+        ("anonymous memory", anonymous),
+        ("requests to the API server at the beginning", String::new()),
+        ("the same while nothing changed", "0".to_owned()),
+        ("probes meanwhile", String::new()),
+        ("processor time of a probe", String::new()),
+    ];
+    let mut of_peer = peer.map(cells).into_iter().flatten();
+    for ((what, goal), cell) in goals.into_iter().zip(cells(agent)) {
+        let row = [what.to_owned(), cell, goal].into_iter().chain(of_peer.next());
+        table.add_row(row);
     }
     println!("{table}");
+    let share = |of: Duration| agent.of_a_probe().as_secs_f64() / of.as_secs_f64();
+    println!("processor time of a probe, against a loop that only asks: {:.2}", share(plain));
+    let missed_share = peer.map(|peer| share(peer.of_a_probe())).filter(|share| {
+        println!("the same against the peer: {share:.3} (goal at most 0.1)");
+        *share > 0.1
+    });
     let missed = [
-        ("on disk", size, LARGEST_FILE),
-        ("resident memory", resident, MOST_RESIDENT),
-        ("anonymous memory", anonymous, MOST_ANONYMOUS),
-        ("writes while nothing changed", more_writes, 0),
+        ("on disk", agent.size > LARGEST_FILE),
+        ("resident memory", agent.resident > MOST_RESIDENT),
+        ("anonymous memory", agent.anonymous > MOST_ANONYMOUS),
+        ("requests while nothing changed", agent.writes > 0),
+        ("processor time against the peer", missed_share.is_some()),
     ];
-    let missed = missed.iter().filter(|(_, measured, goal)| measured > goal).map(|(what, ..)| *what);
-    let missed = missed.collect::<Vec<_>>().join(", ");
-    anyhow::ensure!(missed.is_empty(), "these goals are missed: {missed}");
+    let missed: Vec<&str> = missed.iter().filter(|(_, is_missed)| *is_missed).map(|(what, _)| *what).collect();
+    anyhow::ensure!(missed.is_empty(), "these goals are missed: {}", missed.join(", "));
     Ok(())
 }
 
-fn start(program: &Path, folder: &Path, game: u16, api_server: u16) -> anyhow::Result<Running> {
-    let endpoint = |index: usize| {
+/// Ten probes whose results go to annotations.
+fn config(game: u16) -> String {
+    let endpoint = |index: u64| {
         format!(
-            "      - url: http://127.0.0.1:{game}/{index}\n        storageConfig: {{type: InKube, inKube: {{annotationKey: probe-{index}}}}}\n"
+            "      - url: http://127.0.0.1:{game}/{index}\n        method: GET\n        timeout: 5\n        expectedStatusCode: 200\n        storageConfig: {{type: InKube, inKube: {{annotationKey: probe-{index}}}}}\n"
         )
     };
     let endpoints: String = (0..PROBES).map(endpoint).collect();
-    let config = format!(
+    format!(
         "plugins:\n  - name: http_probe\n    config:\n      startDelaySeconds: 0\n      probeIntervalSeconds: {}\n      endpoints:\n{endpoints}listen: 127.0.0.1:0\n",
         INTERVAL.as_secs()
-    );
-    std::fs::write(folder.join("config.yaml"), config)?;
-    std::fs::write(folder.join("token"), "token")?;
-    let mut command = Command::new(program);
-    command.arg("--config").arg(folder.join("config.yaml")).arg("--account").arg(folder);
-    command.args(["--api-server", &format!("http://127.0.0.1:{api_server}")]);
-    command.envs([("POD_NAME", "web-0"), ("POD_NAMESPACE", "default"), ("POD_IP", "127.0.0.1")]);
-    Ok(Running(command.stderr(Stdio::inherit()).spawn().context("cannot run pillion-agent")?))
+    )
+}
+
+/// For a peer that finds the API server as kubectl does.
+fn kubeconfig(api_server: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: it\nclusters: [{{name: it, cluster: {{server: '{api_server}'}}}}]\ncontexts: [{{name: it, context: {{cluster: it, user: it}}}}]\nusers: [{{name: it, user: {{}}}}]\n"
+    )
 }
 
 /// Answers every request alike, and counts them.
@@ -152,15 +249,9 @@ fn answer_all(mut stream: TcpStream, answer: &str, count: &AtomicU64) -> std::io
     }
 }
 
-/// What a loop without anything else has done.
-struct Plain {
-    used: Duration,
-    requests: u64,
-}
-
-/// Asks as often as the agent does.
-fn plain_loop(port: u16, ended: Instant) -> anyhow::Result<Plain> {
-    let mut requests = 0;
+/// Asks as often as the agent does. Returns the processor time of a request.
+fn plain_loop(port: u16, ended: Instant) -> anyhow::Result<Duration> {
+    let mut requests: u32 = 0;
     while Instant::now() < ended {
         for index in 0..PROBES {
             let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
@@ -172,7 +263,7 @@ fn plain_loop(port: u16, ended: Instant) -> anyhow::Result<Plain> {
         std::thread::sleep(INTERVAL);
     }
     let used = std::fs::read_to_string("/proc/thread-self/schedstat")?;
-    Ok(Plain { used: nanoseconds(&used)?, requests })
+    Ok(nanoseconds(&used)? / requests.max(1))
 }
 
 fn nanoseconds(schedstat: &str) -> anyhow::Result<Duration> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -88,6 +88,9 @@ enum Beside {
         /// How long it is looked at.
         #[arg(long, default_value_t = 60)]
         seconds: u64,
+        /// Another agent with the same configuration, such as the Go agent of the proposal, to be looked at in the same run.
+        #[arg(long, value_name = "PROGRAM")]
+        peer: Option<PathBuf>,
     },
     /// The processor time of a first release build, and the size of the program that it makes.
     Build,
@@ -111,8 +114,8 @@ impl Bench {
             build::bench()?;
             return Ok(ExitCode::SUCCESS);
         }
-        if let Some(Beside::Agent { seconds }) = self.beside {
-            agent::bench(seconds)?;
+        if let Some(Beside::Agent { seconds, peer }) = &self.beside {
+            agent::bench(*seconds, peer.as_deref())?;
             return Ok(ExitCode::SUCCESS);
         }
         if let Some(beside) = self.beside {

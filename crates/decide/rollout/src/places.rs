@@ -104,9 +104,9 @@ pub struct Places {
     /// Pods without a place that have not been seen, and when they were admitted; only for a percentage.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     passed: BTreeMap<String, Timestamp>,
-    /// Revisions that were pinned before, and when the last place of each was granted.
+    /// Revisions that were pinned before, and the places of each whose pods have not been seen. They count again when it is pinned again.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    before: BTreeMap<String, Timestamp>,
+    before: BTreeMap<String, BTreeMap<String, Granted>>,
 }
 
 /// A place whose pod has not been seen.
@@ -115,6 +115,13 @@ struct Granted {
     at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     origin: Option<Origin>,
+}
+
+impl Granted {
+    /// Whether the request that creates the pod may still be under way.
+    fn may_come(&self, now: Timestamp) -> bool {
+        now.duration_since(self.at) <= Places::LIFETIME
+    }
 }
 
 /// The answer to a pod that asks for a place.
@@ -204,21 +211,20 @@ impl Places {
     /// The places of another revision, which is pinned instead. Pods may still come with the one before.
     #[must_use]
     pub fn repinned(&self, revision: &str, now: Timestamp) -> Places {
-        let all = self.before.keys().chain([&self.revision]);
-        let before = all.filter_map(|before| Some((before.clone(), self.last_grant(before, now)?))).collect();
-        Places { before, ..Places::new(revision) }
+        let mut before = self.before.clone();
+        before.insert(self.revision.clone(), self.granted.clone());
+        before.retain(|_, granted| {
+            granted.retain(|_, granted| granted.may_come(now));
+            !granted.is_empty()
+        });
+        let granted = before.remove(revision).unwrap_or_default();
+        Places { granted, before, ..Places::new(revision) }
     }
 
     /// Whether a pod may be on its way with a revision, pinned or not.
     pub fn uses(&self, revision: &str, now: Timestamp) -> bool {
-        self.last_grant(revision, now).is_some()
-    }
-
-    /// When the last place of a revision was granted, if its pod may still come.
-    fn last_grant(&self, revision: &str, now: Timestamp) -> Option<Timestamp> {
-        let granted = self.granted.values().map(|granted| granted.at).filter(|_| self.revision == revision);
-        let last = granted.chain(self.before.get(revision).copied()).max()?;
-        (now.duration_since(last) <= Places::LIFETIME).then_some(last)
+        let granted = if self.revision == revision { Some(&self.granted) } else { self.before.get(revision) };
+        granted.is_some_and(|granted| granted.values().any(|granted| granted.may_come(now)))
     }
 
     /// Reads the stored text.
@@ -313,6 +319,10 @@ impl Places {
             !is_expired && !observed.ids.contains(id)
         };
         self.granted.retain(|id, granted| is_on_its_way(id, granted.at));
+        self.before.retain(|_, granted| {
+            granted.retain(|id, granted| is_on_its_way(id, granted.at));
+            !granted.is_empty()
+        });
         self.passed.retain(|id, since| observed.matched.is_some() && is_on_its_way(id, *since));
     }
 
@@ -323,7 +333,8 @@ impl Places {
 
     /// When the next place expires.
     pub fn next_expiry(&self) -> Option<Timestamp> {
-        let since = self.granted.values().map(|granted| granted.at).chain(self.passed.values().copied()).min()?;
+        let granted = self.granted.values().chain(self.before.values().flat_map(BTreeMap::values));
+        let since = granted.map(|granted| granted.at).chain(self.passed.values().copied()).min()?;
         since.checked_add(Places::LIFETIME).ok()
     }
 }
@@ -385,6 +396,23 @@ mod tests {
         }
         assert_eq!(third.repinned("mesh-4", at(171)), Places::new("mesh-4"));
         assert!(third.repinned("mesh-1", at(60)).repinned("mesh-2", at(60)).uses("mesh-1", at(170)));
+    }
+
+    #[test]
+    fn a_revision_that_is_pinned_again_has_the_places_that_are_still_on_their_way() {
+        let mut places = Places::new("mesh-1");
+        places.observe(&counted(0, &[], 1, 0));
+        for id in ["seen", "lost", "late"] {
+            places.grant(id, None, &Limit::Number(3), at(if id == "lost" { 0 } else { 50 }));
+        }
+        let mut other = places.repinned("mesh-2", at(60));
+        other.observe(&counted(0, &["seen"], 2, 100));
+        assert_eq!((other.taken(), other.next_expiry()), (Some(0), Some(at(120))));
+        let mut again = other.repinned("mesh-1", at(130));
+        assert_eq!(again.taken(), None, "the pods are counted first");
+        again.observe(&counted(1, &["seen"], 3, 130));
+        assert_eq!((again.taken(), again.is_granted("late"), again.is_granted("lost")), (Some(2), true, false));
+        assert_eq!(again.next_expiry(), Some(at(170)));
     }
 
     #[test]

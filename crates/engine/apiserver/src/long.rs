@@ -16,9 +16,11 @@ const LONG: usize = 64 * 1024;
 /// The nice value of threads that carry out long requests, so that short requests go first.
 const NICE: i32 = 10;
 
-/// As many as there are processors: more would only take them from others.
-static SLOTS: LazyLock<Semaphore> =
-    LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, Into::into)));
+/// One processor is left to short requests, if there are several.
+static SLOTS: LazyLock<Semaphore> = LazyLock::new(|| {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    Semaphore::new(processors.saturating_sub(1).max(1))
+});
 
 /// Does what the request wants.
 pub(crate) async fn run(action: Action, call: &Call<'_>) -> Result<Response> {

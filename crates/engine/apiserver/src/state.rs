@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError, RwLock};
 use axum::Router;
 use pillion_clock::Clock;
 use pillion_gates::{Gate, Gates};
+use pillion_kinds::SAFE_LETTERS;
 use pillion_store::Store;
 
 use crate::compiled::{Conditions, Policies};
@@ -96,9 +97,8 @@ impl Inner {
 
     /// Five characters that never spell a word: what generated names end with.
     pub(crate) fn suffix(&self) -> String {
-        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
-        (0..5).filter_map(|_| random.choice(ALPHABET)).map(|byte| char::from(*byte)).collect()
+        (0..5).filter_map(|_| random.choice(SAFE_LETTERS)).collect()
     }
 
     pub(crate) fn number(&self, range: std::ops::Range<u32>) -> u32 {

@@ -86,6 +86,15 @@ impl ImageMap {
         Ok(ImageMap { images: images.collect::<Result<_, _>>()? })
     }
 
+    /// The same with what an image runs, unless something says it already.
+    #[must_use]
+    pub fn or(mut self, name: &str, image: Image) -> ImageMap {
+        if self.get(name).is_none() {
+            self.images.push((name.to_owned(), image));
+        }
+        self
+    }
+
     /// What an image runs: by its exact name, or by the first pattern of the file that fits. In patterns `*` is any text.
     /// A name without a tag is for all tags.
     pub fn get(&self, image: &str) -> Option<&Image> {

@@ -269,15 +269,19 @@ async fn read_until(
     answer: &mut oneshot::Receiver<Answer>,
 ) -> Option<Answer> {
     let mut buffer = vec![0; 8 * 1024];
-    let mut keep = |bytes: &[u8]| output.extend(bytes.iter().take(LONGEST_OUTPUT.saturating_sub(output.len())));
+    let keep = |output: &mut Vec<u8>, bytes: &[u8]| {
+        output.extend(bytes.iter().take(LONGEST_OUTPUT.saturating_sub(output.len())));
+    };
     let answer = loop {
         tokio::select! {
             answer = &mut *answer => break answer.ok(),
-            Ok(length @ 1..) = reader.read(&mut buffer) => keep(&buffer[..length]),
+            Ok(length @ 1..) = reader.read(&mut buffer) => keep(output, &buffer[..length]),
         }
     };
-    while let length @ 1.. = read_now(reader, &mut buffer) {
-        keep(&buffer[..length]);
+    // No more than is kept: the process in the background may write for ever as well.
+    while output.len() < LONGEST_OUTPUT {
+        let length @ 1.. = read_now(reader, &mut buffer) else { break };
+        keep(output, &buffer[..length]);
     }
     answer
 }

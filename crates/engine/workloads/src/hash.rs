@@ -1,9 +1,7 @@
 //! Names of revisions: a hash that labels can hold.
 
+use pillion_kinds::safe_encode;
 use serde_json::Value;
-
-/// Without vowels and what looks like them, so that no word comes out.
-const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// The hash of an object as part of a name. It does not depend on the order of fields; `collisions` makes another one.
 pub(crate) fn revision_hash(object: &Value, collisions: Option<i32>) -> String {
@@ -12,12 +10,7 @@ pub(crate) fn revision_hash(object: &Value, collisions: Option<i32>) -> String {
     if let Some(collisions) = collisions {
         hash.write(&collisions.to_le_bytes());
     }
-    safe(&hash.0.to_string())
-}
-
-/// Each character as one of the alphabet, as Kubernetes does it.
-fn safe(text: &str) -> String {
-    text.bytes().map(|byte| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()])).collect()
+    safe_encode(&hash.0.to_string())
 }
 
 fn feed(hash: &mut Fnv, value: &Value) {
@@ -72,7 +65,7 @@ mod tests {
         let hash = revision_hash(&json!({"a": 1, "b": [true, "x"]}), None);
         assert_eq!(hash, revision_hash(&json!({"b": [true, "x"], "a": 1}), None));
         assert_ne!(hash, revision_hash(&json!({"a": 1, "b": ["x", true]}), None));
-        assert!(hash.bytes().all(|byte| ALPHABET.contains(&byte)), "{hash}");
+        assert!(hash.chars().all(|letter| pillion_kinds::SAFE_LETTERS.contains(&letter)), "{hash}");
     }
 
     #[test]

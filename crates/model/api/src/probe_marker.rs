@@ -22,7 +22,7 @@ pub const CONDITIONS_OF_KUBERNETES: [&str; 9] = [
     "Ready",
 ];
 
-/// The definition, for clusters without Kruise. What Kruise's webhook refuses is refused by the schema, but for a change of the selector.
+/// The definition, for clusters without Kruise. What Kruise's webhook refuses is refused by the schema.
 pub fn crd() -> Value {
     let names = json!({"kind": KIND, "listKind": "PodProbeMarkerList", "plural": PLURAL, "singular": "podprobemarker"});
     let columns = json!([
@@ -49,14 +49,18 @@ pub fn crd() -> Value {
 fn schema() -> Value {
     let text = json!({"type": "string"});
     let map = json!({"type": "object", "additionalProperties": text});
+    // With bounds, since the API server estimates what comparing two selectors can cost.
+    let value = json!({"type": "string", "maxLength": 63});
     let expression = json!({"type": "object", "required": ["key", "operator"], "properties": {
-        "key": text, "operator": text, "values": {"type": "array", "items": text},
+        "key": {"type": "string", "maxLength": 317}, "operator": value, "values": {"type": "array", "maxItems": 100, "items": value},
     }});
+    let labels = json!({"type": "object", "maxProperties": 100, "additionalProperties": value});
     let selector = json!({
         "type": "object",
-        "properties": {"matchLabels": map, "matchExpressions": {"type": "array", "items": expression}},
+        "properties": {"matchLabels": labels, "matchExpressions": {"type": "array", "maxItems": 100, "items": expression}},
         "x-kubernetes-validations": [
             {"rule": "(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)", "message": "selector must not be empty"},
+            {"rule": "self == oldSelf", "message": "field is immutable"},
         ],
     });
     let policy = json!({"type": "object", "required": ["state"], "properties": {

@@ -54,6 +54,7 @@ mod plugin;
 mod pod;
 mod pod_probe;
 mod prober;
+mod program;
 mod publisher;
 mod server;
 mod supervise;
@@ -66,13 +67,5 @@ pub use manager::{Manager, Registry, Status, World};
 pub use plugin::{Host, Plugin, PluginStatus, Store};
 pub use pod::Pod;
 pub use prober::{Network, Prober, Secrets};
+pub use program::program;
 pub use publisher::{Clock, Publisher};
-
-/// Copies this program to a path, for an init container that brings it into another image.
-///
-/// # Errors
-/// It cannot be copied.
-pub fn install(path: &std::path::Path) -> Result<(), String> {
-    let copy = std::env::current_exe().and_then(|program| std::fs::copy(program, path));
-    copy.map(drop).map_err(|error| format!("{}: {error}", path.display()))
-}

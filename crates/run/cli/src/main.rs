@@ -11,5 +11,9 @@ fn main() -> ExitCode {
     if let Some(code) = pillion_process::supervise_if_asked() {
         return code;
     }
+    // So is the agent of a pod of `pillion up`, whose image nobody has to build.
+    if let Some(arguments) = pillion::agent_arguments(std::env::args_os()) {
+        return pillion_agent::program(arguments);
+    }
     pillion::run(std::env::args_os())
 }

@@ -6,6 +6,7 @@
 //!  Ctrl-C, or all Jobs have ended ─▶ every process is ended, within its grace period ─▶ exit status
 //! ```
 
+mod agent_image;
 mod apply;
 mod home;
 mod lines;
@@ -35,6 +36,8 @@ use tokio::time::Instant;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+pub use self::agent_image::agent_arguments;
+use self::agent_image::with_agent;
 use self::home::Home;
 use self::screen::{Header, Screen};
 use self::view::{View, short};
@@ -133,8 +136,11 @@ async fn session(args: &UpArgs, documents: Vec<Document>, images: ImageMap) -> R
 }
 
 async fn start(args: &UpArgs, home: &Home, images: ImageMap) -> Result<Embedded, Failure> {
-    let containers =
-        if args.simulate { Containers::Simulated } else { Containers::Processes { images, supervisor: None } };
+    let containers = if args.simulate {
+        Containers::Simulated
+    } else {
+        Containers::Processes { images: with_agent(images), supervisor: None }
+    };
     let config = pillion_embedded::Config {
         folder: home.folder().to_path_buf(),
         keep: home.objects(),

@@ -128,6 +128,8 @@ async fn commands_run_inside_a_container() {
         // What it leaves in the background does not hold it up.
         let output = exec("sleep 1000 & echo done", Some(Duration::from_mins(1))).await.unwrap();
         assert_eq!((output.code, output.output), (0, b"done\n".to_vec()));
+        let output = exec("yes & echo done", Some(Duration::from_mins(1))).await.unwrap();
+        assert_eq!(output.code, 0, "nor does what writes without end");
         let error = process.exec(&["nothing".to_owned()], None).await.unwrap_err();
         assert_eq!(error.to_string(), "exec: \"nothing\": executable file not found in $PATH");
         let slow = exec("setsid sleep 4711.5 & exec sleep 4711.5", Some(Duration::from_millis(100))).await;

@@ -3,6 +3,7 @@
 //! Pods carry them. A pod whose hash differs is not up to date; one whose hash differs even without the images cannot
 //! be brought up to date in place.
 
+use pillion_kinds::safe_encode;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
@@ -45,16 +46,7 @@ fn hashed_text(set: &SidecarSet, edit: fn(&mut Map<String, Value>)) -> String {
 
 fn digest(text: &str) -> String {
     let nibbles = Sha256::digest(text).into_iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
-    letters(&nibbles.filter_map(|nibble| char::from_digit(nibble.into(), 16)).collect::<String>())
-}
-
-/// Kubernetes' encoding of hashes: 27 letters and digits that cannot make a bad word.
-pub(super) fn letters(text: &str) -> String {
-    const ALPHABET: [char; 27] = [
-        'b', 'c', 'd', 'f', 'g', 'h', 'j', 'k', 'l', 'm', 'n', 'p', 'q', 'r', 's', 't', 'v', 'w', 'x', 'z', '2', '4',
-        '5', '6', '7', '8', '9',
-    ];
-    text.bytes().filter_map(|byte| ALPHABET.get(usize::from(byte) % ALPHABET.len())).collect()
+    safe_encode(&nibbles.filter_map(|nibble| char::from_digit(nibble.into(), 16)).collect::<String>())
 }
 
 #[cfg(test)]

@@ -4,9 +4,10 @@
 //! Pillion's own `shareProcessNamespace` and `serviceAccount` when they are set. Who gets it, and how it is updated, is
 //! always decided by the live object.
 
+use pillion_kinds::safe_encode;
 use serde_json::{Map, Value, json};
 
-use super::hash::{hash, hash_without_image, letters};
+use super::hash::{hash, hash_without_image};
 use super::validation::Revision;
 use super::{DecodeError, SidecarSet, decode, go_json};
 use crate::names;
@@ -186,7 +187,7 @@ fn with_integers(value: Value) -> Value {
 }
 
 fn hash_of_data(data: &str, collision_count: i32) -> String {
-    letters(&fnv1(data.bytes().chain(collision_count.to_string().bytes())).to_string())
+    safe_encode(&fnv1(data.bytes().chain(collision_count.to_string().bytes())).to_string())
 }
 
 /// FNV-1 with 32 bits: multiply, then exclusive or.

@@ -3,6 +3,7 @@
 // Helpers of tests are tests as well.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod agent;
 mod examples;
 mod expr;
 mod inject;

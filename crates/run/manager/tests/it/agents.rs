@@ -199,6 +199,8 @@ async fn a_pod_probe_marker_has_its_probes_written_on_pods_and_their_results_mar
     assert_eq!(conditions, "game.io/idle,pillion.dev/Agent", "the policy lets the agent report it");
     let marker = format!("{MARKERS}/games");
     assert_eq!(cluster.get(&marker).await["status"]["matchedPods"], 1);
+    let other = json!({"spec": {"selector": {"matchLabels": {"app": "game"}}}});
+    assert_eq!(cluster.merge(&marker, other).await.status.as_u16(), 422, "a selector is immutable");
 
     for (status, cost, idle) in [("True", "-10", "succeeded"), ("False", "10", "failed")] {
         let condition = json!({"status": {"conditions": [{"type": "game.io/idle", "status": status}]}});
