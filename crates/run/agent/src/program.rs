@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use crate::agent;
-use crate::arguments::{Command, parse};
+use crate::arguments::{Arguments, Command, parse};
 use crate::manager::Registry;
 
 /// Runs the program with its arguments, without its name. Returns its exit status.
@@ -25,9 +25,7 @@ pub fn program(arguments: impl IntoIterator<Item = String>) -> ExitCode {
         Command::Run(arguments) => {
             // One thread: the agent waits nearly always.
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime
-                .map_err(|error| error.to_string())
-                .and_then(|runtime| runtime.block_on(agent::run(arguments, Registry::new())))
+            runtime.map_err(|error| error.to_string()).and_then(|runtime| runtime.block_on(run(arguments)))
         }
     };
     match outcome {
@@ -37,6 +35,12 @@ pub fn program(arguments: impl IntoIterator<Item = String>) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs the agent as a task: waking the future that a runtime blocks on takes a system call each time.
+async fn run(arguments: Arguments) -> Result<(), String> {
+    let agent = tokio::spawn(agent::run(arguments, Registry::new()));
+    agent.await.unwrap_or_else(|error| Err(error.to_string()))
 }
 
 /// Copies this program to a path, for an init container that brings it into another image.
