@@ -9,7 +9,7 @@ pub const SAFE_LETTERS: [char; 27] = [
 /// A hash as part of a name, as Kubernetes encodes it: each byte as one of the [letters](SAFE_LETTERS).
 ///
 /// ```
-/// assert_eq!(pillion_kinds::safe_encode("1234567890"), "567489bcd2");
+/// assert_eq!(pillion_kinds::safe_encode("1234567890"), "56789bcdf4");
 /// ```
 pub fn safe_encode(text: &str) -> String {
     text.bytes().filter_map(|byte| SAFE_LETTERS.get(usize::from(byte) % SAFE_LETTERS.len())).collect()
