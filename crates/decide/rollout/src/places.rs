@@ -213,10 +213,7 @@ impl Places {
     pub fn repinned(&self, revision: &str, now: Timestamp) -> Places {
         let mut before = self.before.clone();
         before.insert(self.revision.clone(), self.granted.clone());
-        before.retain(|_, granted| {
-            granted.retain(|_, granted| granted.may_come(now));
-            !granted.is_empty()
-        });
+        keep(&mut before, |_, granted| granted.may_come(now));
         let granted = before.remove(revision).unwrap_or_default();
         Places { granted, before, ..Places::new(revision) }
     }
@@ -319,10 +316,7 @@ impl Places {
             !is_expired && !observed.ids.contains(id)
         };
         self.granted.retain(|id, granted| is_on_its_way(id, granted.at));
-        self.before.retain(|_, granted| {
-            granted.retain(|id, granted| is_on_its_way(id, granted.at));
-            !granted.is_empty()
-        });
+        keep(&mut self.before, |id, granted| is_on_its_way(id, granted.at));
         self.passed.retain(|id, since| observed.matched.is_some() && is_on_its_way(id, *since));
     }
 
@@ -337,6 +331,14 @@ impl Places {
         let since = granted.map(|granted| granted.at).chain(self.passed.values().copied()).min()?;
         since.checked_add(Places::LIFETIME).ok()
     }
+}
+
+/// Keeps some places of each revision, and the revisions that have any.
+fn keep(before: &mut BTreeMap<String, BTreeMap<String, Granted>>, is_kept: impl Fn(&str, &Granted) -> bool) {
+    before.retain(|_, granted| {
+        granted.retain(|id, granted| is_kept(id, granted));
+        !granted.is_empty()
+    });
 }
 
 /// The text to be stored.

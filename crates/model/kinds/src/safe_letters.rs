@@ -1,6 +1,6 @@
 //! Names that are generated: their letters cannot spell a word.
 
-/// Lower case letters and digits without vowels and without what looks like them.
+/// Lowercase letters and digits, without vowels and without digits that look like vowels.
 pub const SAFE_LETTERS: [char; 27] = [
     'b', 'c', 'd', 'f', 'g', 'h', 'j', 'k', 'l', 'm', 'n', 'p', 'q', 'r', 's', 't', 'v', 'w', 'x', 'z', '2', '4', '5',
     '6', '7', '8', '9',
