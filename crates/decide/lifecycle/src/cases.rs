@@ -15,7 +15,7 @@ pub enum Does {
     Serves(i32),
     /// Runs until it gets KILL.
     IgnoresTerm,
-    /// Its image is not there.
+    /// Its image cannot be pulled.
     CannotStart,
 }
 
@@ -56,13 +56,14 @@ const BUT_NATIVE: [End; 4] = [End::Failed, End::Succeeded, End::Failed, End::Fai
 const WORK: u32 = 8;
 
 /// All of them.
-pub const CASES: [Case; 14] = [
+pub const CASES: [Case; 15] = [
     case("Never", Does::Exits(WORK, 0), Does::Serves(0), SUCCEEDED),
     case("Never", Does::Exits(WORK, 0), Does::Serves(1), SUCCEEDED),
     case("Never", Does::Exits(WORK, 0), Does::Serves(143), SUCCEEDED),
     case("Never", Does::Exits(WORK, 0), Does::IgnoresTerm, SUCCEEDED),
     case("Never", Does::Exits(WORK, 0), Does::Exits(2, 0), SUCCEEDED),
     case("Never", Does::Exits(WORK, 0), Does::Exits(2, 1), BUT_NATIVE),
+    case("Never", Does::Exits(WORK, 0), Does::Exits(2, 137), BUT_NATIVE),
     case("Never", Does::Exits(WORK, 0), Does::Exits(2, 143), BUT_NATIVE),
     case("Never", Does::Exits(WORK, 1), Does::Serves(0), FAILED),
     case("Never", Does::Exits(WORK, 137), Does::IgnoresTerm, FAILED),
@@ -85,7 +86,7 @@ impl fmt::Display for Does {
             Does::Exits(_, code) => write!(f, "exits with {code}"),
             Does::Serves(code) => write!(f, "exits with {code} on TERM"),
             Does::IgnoresTerm => f.write_str("ignores TERM"),
-            Does::CannotStart => f.write_str("has no image"),
+            Does::CannotStart => f.write_str("has an image that cannot be pulled"),
         }
     }
 }
@@ -119,7 +120,7 @@ mod tests {
             Does::Exits(after, code) => exits(i64::from(after), code),
             Does::Serves(code) => Behaviour { exits_on_term: Some((0, code)), ..serves() },
             Does::IgnoresTerm => stubborn(),
-            Does::CannotStart => Behaviour { refused: Some("ErrImageNeverPull"), ..serves() },
+            Does::CannotStart => Behaviour { refused: Some("ImagePullBackOff"), ..serves() },
         }
     }
 

@@ -138,12 +138,12 @@ pub fn apply(
         return Ok(Vec::new());
     }
     if !gates.is_enabled(Gate::SidecarField) {
-        ignore(draft, &marks, "has no effect: the feature gate SidecarField is off");
+        ignore(draft, &marks, means, "has no effect: the feature gate SidecarField is off");
         return Ok(Vec::new());
     }
     let policy = draft.field("restartPolicy").and_then(Value::as_str).unwrap_or("Always").to_owned();
     if policy == "Always" {
-        ignore(draft, &marks, "has no effect in a pod with restartPolicy Always, whose work is never done");
+        ignore(draft, &marks, means, "has no effect in a pod with restartPolicy Always, whose work is never done");
         return Ok(Vec::new());
     }
     let order: Vec<ContainerKey> = draft.containers(ContainerList::Containers).map(|(key, _)| key).collect();
@@ -288,11 +288,13 @@ fn words_of(mode: &SidecarMode) -> &str {
     }
 }
 
-fn ignore(draft: &mut Draft<'_>, marks: &[Mark], why: &str) {
+fn ignore(draft: &mut Draft<'_>, marks: &[Mark], means: &Means, why: &str) {
     for mark in marks {
         let (name, message) =
             (name_in(draft, mark.key), format!("the mark as a sidecar by {} {why}", mark.source.words()));
-        draft.note(Note::warning(mark.source.subject(), Reason::MarkIgnored, message).about(&name));
+        // An API server that has the field warns whoever sets it.
+        let note = if means.field && mark.source == Source::Field { Note::info } else { Note::warning };
+        draft.note(note(mark.source.subject(), Reason::MarkIgnored, message).about(&name));
     }
 }
 

@@ -337,3 +337,27 @@ fn brake_key(autoscaler: &VerticalPodAutoscaler, namespace: &str) -> (String, St
 fn key(autoscaler: &VerticalPodAutoscaler) -> (String, String) {
     (autoscaler.namespace().to_owned(), autoscaler.name().to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_refusal_for_the_capacity_of_the_node_is_beyond_it() {
+        let refused = |code: u16, reason: &str, causes: &[&str]| {
+            let causes: Vec<serde_json::Value> = causes.iter().map(|cause| json!({"reason": cause})).collect();
+            let status = json!({
+                "status": "Failure", "code": code, "reason": reason, "message": "no", "details": {"causes": causes},
+            });
+            kube::Error::Api(serde_json::from_value(status).unwrap())
+        };
+        assert!(is_beyond_node(&refused(403, "Forbidden", &["NodeCapacity"])));
+        assert!(is_beyond_node(&refused(403, "Forbidden", &["Other", "NodeCapacity"])));
+        assert!(!is_beyond_node(&refused(403, "Forbidden", &["Other"])));
+        assert!(!is_beyond_node(&refused(403, "Forbidden", &[])));
+        assert!(!is_beyond_node(&refused(422, "Invalid", &["NodeCapacity"])));
+        assert!(!is_beyond_node(&kube::Error::LinesCodecMaxLineLengthExceeded));
+    }
+}

@@ -30,6 +30,7 @@ sessions! {
     containers_are_attached_to,
     containers_are_entered,
     ports_are_forwarded,
+    sidecars_end_with_their_job,
 }
 
 async fn a_cluster_and_pillion_up_make_kubectl_print_the_same(name: &str) -> anyhow::Result<()> {

@@ -13,7 +13,7 @@ use clap::Args;
 use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
 use hyper::Method;
 
-use crate::child::{Running, start};
+use crate::child::{Running, settle, start};
 use crate::client::{Target, post_all};
 use crate::fill::fill;
 use crate::manage;
@@ -47,6 +47,8 @@ impl Webhook {
             fill(&Target::of(&server.kubeconfig).await?, *sets, 0, 0).await?;
             let manager = start(&["manage".as_ref(), server.kubeconfig.as_os_str()])?;
             let target = Target::webhook(&manager.ready)?;
+            // What it does with new SidecarSets is not what an admission costs.
+            settle(&manager).await?;
             answer.get_or_insert(one(&target).await?);
             rows.push((format!("{sets} SidecarSets"), self.cost(&manager, &target).await?));
         }

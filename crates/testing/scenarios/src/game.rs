@@ -125,6 +125,8 @@ pub(crate) async fn steal(victim: &str, results: bool) -> anyhow::Result<()> {
     let (pods, maps): (Api<Pod>, Api<ConfigMap>) =
         (Api::default_namespaced(client()?), Api::default_namespaced(client()?));
     let parameters = PatchParams::default();
+    // A dry run: a write that succeeds before the policies take effect would change nothing when it is repeated, and no policy refuses that.
+    let attempt = PatchParams { dry_run: true, ..PatchParams::default() };
     let annotate = |key: &str| json!({"metadata": {"annotations": {key: "stolen"}}});
     let deadline = json!({"spec": {"activeDeadlineSeconds": 1}});
     let condition = json!({"status": {"conditions": [{"type": "pillion.dev/Agent", "status": "True"}]}});
@@ -143,16 +145,13 @@ pub(crate) async fn steal(victim: &str, results: bool) -> anyhow::Result<()> {
         let allowed = pods.patch(&own, &parameters, &merge(&annotate("http_probe"))).await.map(drop);
         let why_not = allowed.as_ref().err().map(ToString::to_string);
         let refused = [
-            ("its pod", pods.patch(victim, &parameters, &merge(&annotate("http_probe"))).await.map(drop)),
-            (
-                "its status",
-                pods.patch_status(victim, &parameters, &Patch::Strategic(condition.clone())).await.map(drop),
-            ),
-            ("its own spec", pods.patch(&own, &parameters, &merge(&deadline)).await.map(drop)),
-            ("another key", pods.patch(&own, &parameters, &merge(&annotate("other"))).await.map(drop)),
+            ("its pod", pods.patch(victim, &attempt, &merge(&annotate("http_probe"))).await.map(drop)),
+            ("its status", pods.patch_status(victim, &attempt, &Patch::Strategic(condition.clone())).await.map(drop)),
+            ("its own spec", pods.patch(&own, &attempt, &merge(&deadline)).await.map(drop)),
+            ("another key", pods.patch(&own, &attempt, &merge(&annotate("other"))).await.map(drop)),
             (
                 "its result",
-                maps.patch("sidecar-result", &parameters, &merge(&json!({"data": {victim: "x"}}))).await.map(drop),
+                maps.patch("sidecar-result", &attempt, &merge(&json!({"data": {victim: "x"}}))).await.map(drop),
             ),
             (
                 "its deletion",

@@ -84,6 +84,21 @@ impl Namespace {
 
     /// Waits until a container has written this, and nothing else.
     pub async fn log_is(&self, pod: &str, container: &str, expected: &str) -> anyhow::Result<()> {
+        self.log_becomes(pod, container, expected, |log| log == expected).await
+    }
+
+    /// Waits until what a container has written ends with this.
+    pub async fn log_ends_with(&self, pod: &str, container: &str, expected: &str) -> anyhow::Result<()> {
+        self.log_becomes(pod, container, expected, |log| log.ends_with(expected)).await
+    }
+
+    async fn log_becomes(
+        &self,
+        pod: &str,
+        container: &str,
+        expected: &str,
+        is_it: impl Fn(&str) -> bool,
+    ) -> anyhow::Result<()> {
         let parameters = LogParams { container: Some(container.to_owned()), ..LogParams::default() };
         let mut log = String::new();
         let found = wait::until("the log", async || {
@@ -93,7 +108,7 @@ impl Namespace {
                 Err(kube::Error::Api(status)) if matches!(status.code, 400 | 404) => return Ok(None),
                 Err(error) => return Err(error.into()),
             }
-            Ok((log == expected).then_some(()))
+            Ok(is_it(&log).then_some(()))
         })
         .await;
         found.with_context(|| format!("{container} was to write {expected:?} and wrote {log:?}"))

@@ -67,6 +67,19 @@ pub(crate) fn app(spec: Value) -> Value {
 /// A line of shell that runs until it gets SIGTERM, and then ends at once.
 pub(crate) const UNTIL_TERM: &str = "trap 'exit 0' TERM; sleep 3600 & wait $!";
 
+/// A line of shell that runs until it is killed.
+pub(crate) const IGNORES_TERM: &str = "trap '' TERM; while :; do sleep 1; done";
+
+/// A line of shell that holds 50 MB, and then runs until it gets SIGTERM.
+pub(crate) fn hungry() -> String {
+    format!("fill=$(head -c 50000000 /dev/zero | tr '\\0' x)\n{UNTIL_TERM}")
+}
+
+/// The hook of a container that runs a line of shell before the container is stopped.
+pub(crate) fn pre_stop(line: &str) -> Value {
+    json!({"lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", line]}}}})
+}
+
 /// Long enough to be seen running: a kubelet looks once a second.
 pub(crate) const A_WHILE: &str = "sleep 3";
 

@@ -4,10 +4,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Node};
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Node, ServiceAccount};
 use kube::api::{Api, DeleteParams, PostParams};
+use kube::config::AuthInfo;
 use kube::{Client, Config};
 use pillion_apiserver::ApiServer;
 use pillion_clock::Clock;
@@ -134,12 +136,20 @@ impl TestCluster {
         Ok(TestCluster { client, engine: Engine::Whole(Arc::new((embedded, folder))), alone: Arc::default() })
     }
 
-    /// How the API server is reached, if it is in another process.
-    pub(crate) async fn config(&self) -> anyhow::Result<Option<Config>> {
-        match &self.engine {
-            Engine::Real => Ok(Some(Config::infer().await?)),
-            Engine::Server(_) | Engine::Whole(_) => Ok(None),
-        }
+    /// How an account reaches the API server and kubelets over the network.
+    ///
+    /// # Errors
+    /// The API server is in this process.
+    pub(crate) async fn config_of(&self, namespace: &str, account: &str) -> anyhow::Result<Config> {
+        let Engine::Real = self.engine else { bail!("an embedded cluster is not reached over the network") };
+        let asked: TokenRequest =
+            serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 3600}}))?;
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client(), namespace);
+        let issued = accounts.create_token_request(account, &PostParams::default(), &asked).await?;
+        let token = issued.status.context("a token was issued")?.token;
+        let mut config = Config::infer().await?;
+        config.auth_info = AuthInfo { token: Some(token.into()), ..AuthInfo::default() };
+        Ok(config)
     }
 
     /// A client with all rights.

@@ -20,6 +20,12 @@ async fn helm_installs_and_uninstalls() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
+async fn a_cluster_of_open_kruise_is_taken_over() -> anyhow::Result<()> {
+    let scenario = scenario::installation::a_cluster_of_open_kruise_is_taken_over;
+    Box::pin(TestCluster::real().await?.run("kruise", scenario)).await
+}
+
+#[tokio::test]
 async fn an_installation_is_interrupted() -> anyhow::Result<()> {
     Box::pin(TestCluster::real().await?.run("interrupted", scenario::interruptions::an_installation_is_interrupted))
         .await

@@ -4,29 +4,16 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::{Api, ListParams, LogParams};
 use nix::sys::signal::Signal;
 
-use super::up::{PATIENCE, Place, client};
+use super::up::{Place, client, until};
 
 /// Ports of the manifests, which are the same for everybody who tries them.
 const PORTS: [&str; 2] = ["18080", "15000"];
-
-/// Asks until there is an answer.
-fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(answer) = ask() {
-            return answer;
-        }
-        assert!(started.elapsed() < PATIENCE, "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 /// A file of this name anywhere in a folder.
 fn find(folder: &Path, name: &str) -> Option<PathBuf> {

@@ -10,6 +10,7 @@ mod inject;
 mod kill;
 mod preview;
 mod program;
+mod rightsize;
 mod rollout;
 mod up;
 

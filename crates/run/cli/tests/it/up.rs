@@ -24,6 +24,19 @@ use tempfile::TempDir;
 
 /// Longer than anything here takes on a small machine that builds at the same time.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+
+/// Asks until there is an answer.
+pub(crate) fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(started.elapsed() < PATIENCE, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Nobody in particular.
 const SOMEBODY: u32 = 65_534;
 

@@ -19,6 +19,7 @@ pub async fn a_container_that_crashes_is_backed_off(namespace: &Namespace) -> an
         main terminated Error 7
         main running, ready, restarts 1, before terminated Error 7
         ? main terminated Error 7, restarts 1, before terminated Error 7
+        ? main terminated Error 7, restarts 1
         main waiting CrashLoopBackOff: back-off 10s restarting failed container=main pod=app_NAMESPACE(UID), restarts 1, before terminated Error 7
         main running, ready, restarts 2, before terminated Error 7
         ";

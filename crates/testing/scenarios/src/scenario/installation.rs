@@ -2,6 +2,9 @@
 
 mod access;
 pub(super) mod commands;
+mod take_over;
+
+pub use take_over::*;
 
 use std::collections::BTreeSet;
 
@@ -38,6 +41,7 @@ pub async fn pillion_installs_and_uninstalls(namespace: &Namespace) -> anyhow::R
     let ready = manager.status.and_then(|status| status.ready_replicas);
     ensure!(ready == Some(2), "{ready:?} replicas are ready");
     access::is_what_is_needed_and_nothing_else(&namespace.client()).await?;
+    access::is_exactly_what_is_listed(namespace).await?;
     injects_every_workload(namespace).await?;
     answers_questions(namespace).await?;
 
@@ -51,10 +55,11 @@ pub async fn pillion_installs_and_uninstalls(namespace: &Namespace) -> anyhow::R
     pillion(&["uninstall"]).await?;
     stays_usable(namespace).await?;
 
-    pillion(&["install", "--separate"]).await?;
+    pillion(&["install", "--separate", "--feature-gates=SidecarField=true"]).await?;
     access::of_parts_is_what_each_needs(&namespace.client()).await?;
     every_part_leads_with_its_own_account(namespace).await?;
     keeps_the_lease_of_admission(namespace).await?;
+    ends_marked_sidecars(namespace).await?;
     pillion(&["uninstall", "--all", "--yes"]).await?;
     is_as_before(namespace, &before).await
 }
@@ -78,6 +83,25 @@ async fn answers_questions(namespace: &Namespace) -> anyhow::Result<()> {
         ensure!(preview.contains(name), "{name} is not in {preview}");
     }
     ensure!(sets.get(namespace.name()).await?.resource_version() == before, "the set was written");
+    Ok(())
+}
+
+/// Sidecars that are marked as Strict end by the wrapper of the image, and by the account that may write phases.
+async fn ends_marked_sidecars(namespace: &Namespace) -> anyhow::Result<()> {
+    // The wrapper cannot run hooks.
+    for (name, more) in [("wrapped", json!({})), ("by-phase", super::pre_stop("true"))] {
+        let mut job = workload("job", A_WHILE, json!({"backoffLimit": 0}));
+        job["metadata"]["name"] = json!(name);
+        let template = &mut job["spec"]["template"];
+        template["metadata"] =
+            json!({"annotations": {"pillion.dev/sidecars": "log", "pillion.dev/sidecar-mode": "Strict"}});
+        let main = template["spec"]["containers"][0].take();
+        template["spec"]["containers"] = json!([main, super::with(shell("log", UNTIL_TERM), more)]);
+        namespace.create::<Job>(job).await?;
+    }
+    for name in ["wrapped", "by-phase"] {
+        job_is(namespace, name, "Complete").await?;
+    }
     Ok(())
 }
 

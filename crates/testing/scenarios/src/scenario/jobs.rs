@@ -4,7 +4,7 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::{A_WHILE, UNTIL_TERM, job_is, shell, sidecar, with};
+use super::{A_WHILE, IGNORES_TERM, UNTIL_TERM, job_is, shell, sidecar, with};
 use crate::{Namespace, wait};
 
 /// A Job called `work`, whose pods have this spec.
@@ -74,7 +74,7 @@ pub async fn a_job_with_a_native_sidecar_completes(namespace: &Namespace) -> any
 /// A native sidecar that does not want to end is killed after the grace period, and the Job completes all the same.
 pub async fn a_job_completes_though_its_sidecar_has_to_be_killed(namespace: &Namespace) -> anyhow::Result<()> {
     let story = namespace.story().await?;
-    let stubborn = sidecar("sidecar", "trap '' TERM; while :; do sleep 1; done");
+    let stubborn = sidecar("sidecar", IGNORES_TERM);
     let pod = json!({
         "terminationGracePeriodSeconds": 2, "initContainers": [stubborn], "containers": [shell("main", A_WHILE)]
     });

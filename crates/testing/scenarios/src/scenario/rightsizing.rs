@@ -4,12 +4,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{Container, Pod, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::config::AuthInfo;
 use kube::core::DynamicObject;
 use pillion_api::vpa::DEFAULT_RECOMMENDER;
 use pillion_gates::Gates;
@@ -19,7 +17,7 @@ use pillion_rightsizer::{UsageSource, autoscalers};
 use serde_json::{Value, json};
 
 use super::managed::managed_with;
-use super::{UNTIL_TERM, is_running, restarts, shell, sidecar, with};
+use super::{UNTIL_TERM, hungry, is_running, restarts, shell, sidecar, with};
 use crate::{Namespace, wait};
 
 const NATIVE: &str = "NativeSidecar=true";
@@ -106,10 +104,9 @@ pub async fn an_oom_killed_native_sidecar_gets_more_memory(namespace: &Namespace
         Config { gates, parts: vec![Part::Webhook, Part::Recommender, Part::Updater], ..config }
     };
     managed_with(namespace, adjust, async |namespace| {
-        let hungry = format!("fill=$(head -c 50000000 /dev/zero | tr '\\0' x)\n{UNTIL_TERM}");
         let small = json!({"cpu": "10m", "memory": "32Mi"});
         let mesh =
-            with(sidecar("mesh", &hungry), json!({"resources": {"requests": small, "limits": {"memory": "32Mi"}}}));
+            with(sidecar("mesh", &hungry()), json!({"resources": {"requests": small, "limits": {"memory": "32Mi"}}}));
         let app = with(shell("app", UNTIL_TERM), json!({"resources": {"requests": small}}));
         create(namespace, json!([mesh]), json!([app])).await?;
         let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
@@ -179,13 +176,7 @@ async fn kubelet_reader(namespace: &Namespace) -> anyhow::Result<kube::Config> {
         "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": name}]
     }))?;
     Api::all(namespace.client()).create(&PostParams::default(), &binding).await?;
-    let asked: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 3600}}))?;
-    let accounts = namespace.api::<ServiceAccount>();
-    let issued = accounts.create_token_request("reader", &PostParams::default(), &asked).await?;
-    let token = issued.status.context("a token was issued")?.token;
-    let mut config = namespace.cluster().config().await?.context("kubelets are asked over the network")?;
-    config.auth_info = AuthInfo { token: Some(token.into()), ..AuthInfo::default() };
-    Ok(config)
+    namespace.cluster().config_of(name, "reader").await
 }
 
 /// Runs a scenario beside a manager that updates pods and sizes new ones. Nobody recommends: the scenario does.

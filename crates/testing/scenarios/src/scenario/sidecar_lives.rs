@@ -70,6 +70,7 @@ pub async fn a_sidecar_that_fails_is_backed_off(namespace: &Namespace) -> anyhow
         sidecar terminated Error 6
         sidecar running, ready, restarts 1, before terminated Error 6
         ? sidecar terminated Error 6, restarts 1, before terminated Error 6
+        ? sidecar terminated Error 6, restarts 1
         sidecar waiting CrashLoopBackOff: back-off 10s restarting failed container=sidecar pod=app_NAMESPACE(UID), restarts 1, before terminated Error 6
         sidecar running, ready, restarts 2, before terminated Error 6
         ";

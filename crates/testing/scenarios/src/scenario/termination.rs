@@ -6,14 +6,13 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use super::{UNTIL_TERM, app, is_ready, shell, sidecar, status_of, with};
+use super::{IGNORES_TERM, UNTIL_TERM, app, is_ready, pre_stop, shell, sidecar, status_of, with};
 use crate::Namespace;
 
 /// The `preStop` hook comes first, then the main container's end, then the sidecar's.
 pub async fn a_sidecar_ends_after_the_main_container(namespace: &Namespace) -> anyhow::Result<()> {
     let story = namespace.story().await?;
-    let hook = json!({"lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", "sleep 2"]}}}});
-    let main = with(shell("main", "trap 'sleep 2; exit 3' TERM; sleep 3600 & wait $!"), hook);
+    let main = with(shell("main", "trap 'sleep 2; exit 3' TERM; sleep 3600 & wait $!"), pre_stop("sleep 2"));
     let pod = app(json!({
         "terminationGracePeriodSeconds": 20, "initContainers": [sidecar("sidecar", UNTIL_TERM)], "containers": [main]
     }));
@@ -54,7 +53,7 @@ pub async fn a_sidecar_ends_after_the_main_container(namespace: &Namespace) -> a
 /// A container that does not end in time is killed.
 pub async fn a_container_that_ignores_the_signal_is_killed(namespace: &Namespace) -> anyhow::Result<()> {
     let story = namespace.story().await?;
-    let main = shell("main", "trap '' TERM; while :; do sleep 1; done");
+    let main = shell("main", IGNORES_TERM);
     namespace.create::<Pod>(app(json!({"terminationGracePeriodSeconds": 2, "containers": [main]}))).await?;
     namespace.wait_for_pod("app", "ready", is_ready).await?;
     namespace.api::<Pod>().delete("app", &DeleteParams::default()).await?;

@@ -12,7 +12,7 @@ pub(super) fn validate(errors: &mut Errors, spec: &Value, path: &Path) {
     let is_marked = |container: &Value| container[SIDECAR_FIELD] == true;
     let regular = list(spec, "containers");
     if !regular.is_empty() && regular.iter().all(is_marked) {
-        let rule = "at least one container must do the pod's work: remove `sidecar: true` from it";
+        let rule = "at least one container must do the pod's work: remove `sidecar: true` from one of them";
         errors.forbidden(&path.child("containers"), rule);
     }
     for (i, container) in list(spec, "initContainers").iter().enumerate() {
@@ -42,7 +42,7 @@ mod tests {
         assert_eq!(
             errors(json!({"containers": [side]})),
             [
-                "spec.containers: Forbidden: at least one container must do the pod's work: remove `sidecar: true` from it"
+                "spec.containers: Forbidden: at least one container must do the pod's work: remove `sidecar: true` from one of them"
             ]
         );
         let refused = errors(json!({"initContainers": [side], "containers": [main]}));

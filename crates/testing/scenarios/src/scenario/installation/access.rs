@@ -1,10 +1,16 @@
 //! What the manager's account may do.
 
+use std::collections::BTreeSet;
+
 use anyhow::ensure;
-use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::authorization::v1::{SelfSubjectRulesReview, SubjectAccessReview};
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::Client;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, ListParams, PostParams};
 use serde_json::json;
+
+use super::HOME;
+use crate::Namespace;
 
 /// A verb, a resource as `resource.group/subresource`, a namespace (all of them when empty) and a name (any when empty).
 type Right = (&'static str, &'static str, &'static str, &'static str);
@@ -123,7 +129,80 @@ pub(super) async fn is_what_is_needed_and_nothing_else(client: &Client) -> anyho
     Ok(())
 }
 
-/// Rights that one part has, where each runs with an account of its own. No other part has them.
+/// Everything that the account may do outside of the namespaces of the manager and of the revisions, beyond what every account may.
+const ELSEWHERE: &[&str] = &[
+    "cronjobs.batch: get,list,watch",
+    "customresourcedefinitions.apiextensions.k8s.io sidecarsets.apps.kruise.io: get,list,watch",
+    "customresourcedefinitions.apiextensions.k8s.io sidecarsets.apps.kruise.io: patch,update",
+    "customresourcedefinitions.apiextensions.k8s.io verticalpodautoscalers.autoscaling.k8s.io,verticalpodautoscalercheckpoints.autoscaling.k8s.io: get,list,watch",
+    "daemonsets.apps: get,list,watch",
+    "deployments.apps: get,list,watch",
+    "events: create,patch",
+    "events: list,watch",
+    "horizontalpodautoscalers.autoscaling: list",
+    "jobs.batch: get,list,watch",
+    "limitranges: get,list,watch",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io kruise-mutating-webhook-configuration: get",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io pillion: get,list,watch,patch,update",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io vpa-webhook-config: get",
+    "namespaces: get,list,watch",
+    "nodes/metrics: get",
+    "nodes: list",
+    "pods.metrics.k8s.io: get,list",
+    "pods/eviction: create",
+    "pods/resize: patch",
+    "pods/status: patch",
+    "pods: get,list,watch",
+    "pods: get,list,watch,patch",
+    "replicasets.apps: get,list,watch",
+    "replicationcontrollers: get,list,watch",
+    "serviceaccounts: get,list,watch",
+    "sidecarsets.apps.kruise.io/finalizers: update",
+    "sidecarsets.apps.kruise.io/status: get,patch,update",
+    "sidecarsets.apps.kruise.io: get",
+    "sidecarsets.apps.kruise.io: get,list,watch",
+    "statefulsets.apps: get,list,watch",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io kruise-validating-webhook-configuration: get",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io pillion: get,list,watch,patch,update",
+    "verticalpodautoscalercheckpoints.autoscaling.k8s.io: get,list,create,patch,delete",
+    "verticalpodautoscalers.autoscaling.k8s.io/status: get,patch,update",
+    "verticalpodautoscalers.autoscaling.k8s.io: get,list,watch",
+];
+
+/// Compares all rights that the API server reports for a token of the account with the list, and tries one that it has and one that it lacks.
+pub(super) async fn is_exactly_what_is_listed(namespace: &Namespace) -> anyhow::Result<()> {
+    let manager = Client::try_from(namespace.cluster().config_of(HOME, "pillion-manager").await?)?;
+    let review = json!({"metadata": {}, "spec": {"namespace": namespace.name()}});
+    let reviews: Api<SelfSubjectRulesReview> = Api::all(manager.clone());
+    let answer = reviews.create(&PostParams::default(), &serde_json::from_value(review)?).await?;
+    let rules = answer.status.map(|status| status.resource_rules).unwrap_or_default();
+    let mut found = BTreeSet::new();
+    for rule in rules {
+        let groups = rule.api_groups.unwrap_or_default();
+        // What every account may ask about itself.
+        if groups.iter().any(|group| matches!(group.as_str(), "authorization.k8s.io" | "authentication.k8s.io")) {
+            continue;
+        }
+        let names = rule.resource_names.map(|names| format!(" {}", names.join(","))).unwrap_or_default();
+        for resource in rule.resources.unwrap_or_default() {
+            let (resource, subresource) = resource.split_once('/').unwrap_or((&resource, ""));
+            let slash = if subresource.is_empty() { "" } else { "/" };
+            for group in &groups {
+                let dot = if group.is_empty() { "" } else { "." };
+                found.insert(format!("{resource}{dot}{group}{slash}{subresource}{names}: {}", rule.verbs.join(",")));
+            }
+        }
+    }
+    let found: Vec<&str> = found.iter().map(String::as_str).collect();
+    ensure!(found == ELSEWHERE, "elsewhere the manager may {found:#?}");
+
+    let refused = Api::<Secret>::namespaced(manager.clone(), namespace.name()).list(&ListParams::default()).await;
+    ensure!(matches!(&refused, Err(kube::Error::Api(status)) if status.is_forbidden()), "{refused:?}");
+    Api::<Pod>::namespaced(manager, namespace.name()).list(&ListParams::default()).await?;
+    Ok(())
+}
+
+/// Rights that parts have, where each runs with an account of its own. Parts that do not list a right do not have it.
 const OF_PARTS: &[(&str, &[Right])] = &[
     (
         "pillion-manager",
@@ -148,7 +227,14 @@ const OF_PARTS: &[(&str, &[Right])] = &[
             ("list", "endpointslices.discovery.k8s.io", "pillion-system", ""),
         ],
     ),
-    ("pillion-lifecycle", &[("update", "leases.coordination.k8s.io", "pillion-system", "pillion-lifecycle")]),
+    (
+        "pillion-lifecycle",
+        &[
+            // With the feature gate SidecarField.
+            ("patch", "pods/status", "default", "any"),
+            ("update", "leases.coordination.k8s.io", "pillion-system", "pillion-lifecycle"),
+        ],
+    ),
     (
         "pillion-recommender",
         &[
@@ -162,12 +248,11 @@ const OF_PARTS: &[(&str, &[Right])] = &[
 /// Fails with every right of a part that the part lacks, or that another has.
 pub(super) async fn of_parts_is_what_each_needs(client: &Client) -> anyhow::Result<()> {
     let mut wrong = Vec::new();
-    for (owner, rights) in OF_PARTS {
-        for right in *rights {
-            for (account, _) in OF_PARTS {
-                if may(client, account, right).await? != (owner == account) {
-                    wrong.push(format!("{account}: {right:?}"));
-                }
+    let all: BTreeSet<&Right> = OF_PARTS.iter().flat_map(|(_, rights)| *rights).collect();
+    for right in all {
+        for (account, rights) in OF_PARTS {
+            if may(client, account, right).await? != rights.contains(right) {
+                wrong.push(format!("{account}: {right:?}"));
             }
         }
     }

@@ -2,13 +2,13 @@
 
 use anyhow::{Context as _, ensure};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
-use pillion_cluster::image::{PILLION, SHELL};
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
+use pillion_cluster::image::PILLION;
 use pillion_lifecycle::cases::{CASES, Case, Does, End};
 use serde_json::{Value, json};
 
-use super::super::{phase, shell, status_of};
-use super::with_marks;
+use super::super::{IGNORES_TERM, phase, shell, status_of};
+use super::{create_with_field, with_marks};
 use crate::Namespace;
 
 /// Where the end of each mode is in a case.
@@ -22,9 +22,9 @@ const GRACE: i64 = 4;
 
 /// `sidecar: true`, where the API server has the field; a real one says that it does not know it.
 pub async fn the_field_ends_every_case_as_the_table_says(namespace: &Namespace) -> anyhow::Result<()> {
-    let pods: Api<DynamicObject> =
-        Api::namespaced_with(namespace.client(), namespace.name(), &ApiResource::erase::<Pod>(&()));
     if namespace.is_real() {
+        let pods: Api<DynamicObject> =
+            Api::namespaced_with(namespace.client(), namespace.name(), &ApiResource::erase::<Pod>(&()));
         let mut pod = template(&CASES[0], true);
         pod["apiVersion"] = json!("v1");
         pod["kind"] = json!("Pod");
@@ -41,7 +41,7 @@ pub async fn the_field_ends_every_case_as_the_table_says(namespace: &Namespace) 
         let mut pod = template(case, false);
         pod["metadata"]["name"] = json!(format!("case-{i}"));
         pod["spec"]["containers"][1]["sidecar"] = json!(true);
-        pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
+        create_with_field::<Pod>(namespace, pod).await?;
     }
     they_end(namespace, FIELD).await
 }
@@ -82,10 +82,12 @@ fn template(case: &Case, is_real: bool) -> Value {
     let container = |name: &str, does: Does| match does {
         Does::Exits(after, code) => shell(name, &format!("sleep {after}; exit {code}")),
         Does::Serves(code) => shell(name, &format!("trap 'exit {code}' TERM; sleep 3600 & wait $!")),
-        Does::IgnoresTerm => shell(name, "trap '' TERM; while :; do sleep 1; done"),
+        Does::IgnoresTerm => shell(name, IGNORES_TERM),
         Does::CannotStart => {
             let mut container = shell(name, "true");
-            container["image"] = json!(format!("{SHELL}-that-is-not-there"));
+            // Nobody listens there: ErrImagePull, then ImagePullBackOff.
+            container["image"] = json!("127.0.0.1:1/nothing:1");
+            container["imagePullPolicy"] = json!("IfNotPresent");
             if !is_real {
                 container["command"] = json!([]);
             }

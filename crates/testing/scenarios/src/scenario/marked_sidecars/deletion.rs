@@ -4,13 +4,13 @@ use anyhow::{Context as _, ensure};
 use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, PostParams, WatchEvent, WatchParams};
+use kube::api::{DeleteParams, WatchEvent, WatchParams};
 use pillion_cluster::image::PILLION;
 use serde_json::{Value, json};
 
-use super::super::{A_WHILE, is_running, phase, shell};
+use super::super::{A_WHILE, IGNORES_TERM, is_running, phase, pre_stop, shell, with};
 use super::cases::ended_at;
-use super::with_marks;
+use super::{create_with_field, with_marks};
 use crate::{Namespace, wait};
 
 /// The pod's grace period, which the sidecar uses up.
@@ -24,22 +24,24 @@ pub async fn a_pod_deleted_in_mid_termination_gets_no_second_grace_period(namesp
     // On the embedded node, which has no images, the phase is written in place of the wrapper.
     let wrap_image = namespace.is_real().then_some(PILLION);
     with_marks(namespace, wrap_image, async |namespace| {
-        let pods: Api<DynamicObject> =
-            Api::namespaced_with(namespace.client(), namespace.name(), &ApiResource::erase::<Pod>(&()));
         let mut names = Vec::new();
-        for mode in ["Native", "Strict"] {
-            let name = mode.to_lowercase();
+        for (name, mode) in [("native", "Native"), ("strict", "Strict"), ("hooked", "Strict")] {
             let marks = json!({"pillion.dev/sidecars": "side", "pillion.dev/sidecar-mode": mode});
-            let mut pod = pod(&name);
+            let mut pod = pod(name);
             pod["metadata"]["annotations"] = marks;
-            pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
+            if name == "hooked" {
+                // The wrapper cannot run hooks: the phase is written.
+                let side = pod["spec"]["containers"][1].take();
+                pod["spec"]["containers"][1] = with(side, pre_stop("true"));
+            }
+            create_with_field::<Pod>(namespace, pod).await?;
             names.push(name);
         }
         if !namespace.is_real() {
             let mut pod = pod("field");
             pod["spec"]["containers"][1]["sidecar"] = json!(true);
-            pods.create(&PostParams::default(), &serde_json::from_value(pod)?).await?;
-            names.push("field".to_owned());
+            create_with_field::<Pod>(namespace, pod).await?;
+            names.push("field");
         }
         futures::future::try_join_all(names.iter().map(|name| ends_once(namespace, name))).await.map(drop)
     })
@@ -49,7 +51,7 @@ pub async fn a_pod_deleted_in_mid_termination_gets_no_second_grace_period(namesp
 fn pod(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {
         "restartPolicy": "Never", "terminationGracePeriodSeconds": GRACE.as_secs(),
-        "containers": [shell("main", A_WHILE), shell("side", "trap '' TERM; while :; do sleep 1; done")],
+        "containers": [shell("main", A_WHILE), shell("side", IGNORES_TERM)],
     }})
 }
 
