@@ -34,9 +34,10 @@ pub fn new_ooms(
             Some(_) => old.and_then(PodContainer::newest_oom).map(|kill| kill.finished),
             None => since(&container.name),
         };
-        // Something else is said of an end that is known already.
+        // As upstream: an end for which no reason was given is known already. One that was an error at first counts: a container runtime
+        // can learn of the kill after the end.
         let is_same_end = container.ended_by_oom.is_some()
-            && old.is_some_and(|old| old.has_ended && old.restarts >= container.restarts);
+            && old.is_some_and(|old| old.has_ended_without_reason && old.restarts >= container.restarts);
         if is_same_end || known.is_some_and(|known| newest.finished <= known) {
             return None;
         }
@@ -183,6 +184,12 @@ mod tests {
             ),
             ("it waited, and runs again", of(spec(), waiting()), of(spec(), again(4, killed())), None),
             ("nothing happened", of(spec(), again(1, killed())), of(spec(), again(1, killed())), None),
+            (
+                "the reason changed",
+                of(spec(), ended(0, error("2018-02-23T13:38:48Z"))),
+                of(spec(), ended(0, killed())),
+                Some(1024),
+            ),
             (
                 "the same end",
                 of(spec(), ended(0, json!({"finishedAt": "2018-02-23T13:38:48Z"}))),

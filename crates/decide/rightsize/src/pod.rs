@@ -61,8 +61,8 @@ pub struct PodContainer {
     pub restarts_on_resize: bool,
     /// How often it was restarted.
     pub restarts: i64,
-    /// Whether it has ended, and was not restarted yet.
-    pub has_ended: bool,
+    /// Whether it has ended, was not restarted yet, and no reason is given.
+    pub has_ended_without_reason: bool,
     /// When it last started and was OOM killed, if it has been restarted since.
     pub last_oom: Option<OomKill>,
     /// The same, if it was not restarted.
@@ -190,6 +190,14 @@ impl PodView {
         self.containers.iter().filter(move |container| container.kind.is_sized(gates))
     }
 
+    /// Whether its app cannot start because a native sidecar was OOM killed. Only more memory helps such a pod.
+    pub fn waits_for_killed_sidecar(&self, gates: Gates) -> bool {
+        let is_killed = |container: &PodContainer| {
+            container.kind == ContainerKind::NativeSidecar && container.newest_oom().is_some()
+        };
+        self.is_pending && self.sized(gates).any(is_killed)
+    }
+
     /// Whether a container counts for updates. An annotation that lists none of the pod's native sidecars was written by an
     /// admission that does not know them, and says nothing about them.
     pub fn is_observed(&self, container: &PodContainer) -> bool {
@@ -226,6 +234,7 @@ fn container(kind: ContainerKind, index: usize, json: ContainerJson<'_>, status:
     let status = statuses.into_iter().find(|status| status["name"] == json.name()).unwrap_or(&Value::Null);
     let spec = json.0.get("resources").unwrap_or(&Value::Null);
     let actual = if status["resources"].is_object() { &status["resources"] } else { spec };
+    let ended = &status["state"]["terminated"];
     let mut policies = json.0.get("resizePolicy").and_then(Value::as_array).into_iter().flatten();
     PodContainer {
         name: json.name().to_owned(),
@@ -236,9 +245,9 @@ fn container(kind: ContainerKind, index: usize, json: ContainerJson<'_>, status:
         spec: spec_resources(json),
         restarts_on_resize: policies.any(|policy| policy["restartPolicy"] == "RestartContainer"),
         restarts: status["restartCount"].as_i64().unwrap_or_default(),
-        has_ended: status["state"]["terminated"].is_object(),
+        has_ended_without_reason: ended.is_object() && ended["reason"].as_str().is_none_or(str::is_empty),
         last_oom: oom_kill(&status["lastState"]["terminated"]),
-        ended_by_oom: oom_kill(&status["state"]["terminated"]),
+        ended_by_oom: oom_kill(ended),
     }
 }
 

@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use jiff::{SignedDuration, Timestamp};
 use pillion_api::sidecarset::SidecarSetStatus;
 use pillion_note::{Note, Reason, Subject};
-use serde_json::Value;
 
 use crate::amount;
 use crate::conditions::{self, AVAILABLE, BLOCKED, PROGRESSING};
@@ -16,6 +15,7 @@ use crate::outlook::Outlook;
 use crate::pod_names::counted;
 use crate::progress::{self, Hold, Progress};
 use crate::refusals::Refusals;
+use crate::revision::StoredRevision;
 use crate::revisions::{History, RevisionWrite};
 use crate::tally::Tally;
 use crate::target::Target;
@@ -27,7 +27,7 @@ pub struct Snapshot<'a> {
     /// The set.
     pub target: &'a Target,
     /// The ControllerRevisions in the system namespace. Those of other sets are ignored.
-    pub revisions: &'a [&'a Value],
+    pub revisions: &'a [StoredRevision<'a>],
     /// Whether something besides this set's pods and spec uses a revision: a canary that pins it, or a place of a partition.
     pub is_used_elsewhere: &'a dyn Fn(&str) -> bool,
     /// Whether the set's `namespaceSelector` matches a namespace.
@@ -92,7 +92,7 @@ pub enum Step {
 /// Plans the next step of a rollout. `pods` are all pods that list the set as injected, in any order; each is looked at once.
 pub fn plan<'p>(snapshot: &Snapshot<'_>, pods: impl IntoIterator<Item = &'p PodView>, now: Timestamp) -> Plan {
     let (target, set) = (snapshot.target, snapshot.target.set());
-    let history = History::new(set, snapshot.revisions.iter().copied(), snapshot.system_namespace);
+    let history = History::new(target, snapshot.revisions, snapshot.system_namespace);
     let mut tally = Tally::new(target, progress::deadline(set));
     for pod in pods {
         let refusal = snapshot.refusals.get(target, &pod.uid);

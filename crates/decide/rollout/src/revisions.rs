@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use pillion_api::names;
 use pillion_api::sidecarset::{SidecarSet, revision};
 use serde_json::Value;
+
+use crate::revision::StoredRevision;
+use crate::target::Target;
 
 /// What is to be written before any pod refers to it.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,30 +37,21 @@ pub(crate) struct History<'r> {
     pub(crate) collision_count: i32,
     pub(crate) writes: Vec<RevisionWrite>,
     /// What there is, from the oldest to the newest, without the latest.
-    older: Vec<Stored<'r>>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Stored<'r> {
-    name: &'r str,
-    number: i64,
-    object: &'r Value,
+    older: Vec<StoredRevision<'r>>,
 }
 
 impl<'r> History<'r> {
     /// Compares what is stored with the set. Revisions of other sets are ignored.
-    pub(crate) fn new(set: &SidecarSet, stored: impl IntoIterator<Item = &'r Value>, namespace: &str) -> History<'r> {
-        let mut taken = BTreeSet::new();
-        let stored = stored.into_iter().inspect(|object| _ = taken.insert(name(object)));
-        let revisions = history(set, stored).into_iter();
-        let mut revisions: Vec<Stored<'r>> =
-            revisions.map(|object| Stored { name: name(object), number: number(object), object }).collect();
+    pub(crate) fn new(target: &Target, stored: &[StoredRevision<'r>], namespace: &str) -> History<'r> {
+        let set = target.set();
+        let mut revisions: Vec<StoredRevision<'r>> =
+            stored.iter().filter(|stored| stored.is_owned_by(set)).copied().collect();
+        revisions.sort_by_key(StoredRevision::rank);
         let next = revisions.last().map_or(1, |newest| newest.number + 1);
 
-        let data: Value = serde_json::from_str(&revision::data(set)).unwrap_or_default();
         let mut collision_count = revision::collision_count(set);
         let mut writes = Vec::new();
-        let latest = if let Some(found) = revisions.iter().rposition(|stored| stored.object["data"] == data) {
+        let latest = if let Some(found) = revisions.iter().rposition(|stored| stored.digest == target.digest) {
             let is_newest = found + 1 == revisions.len();
             let stored = revisions.remove(found);
             if !is_newest {
@@ -67,8 +60,9 @@ impl<'r> History<'r> {
             writes.extend(custom_version(set, &stored));
             stored.name.to_owned()
         } else {
+            let is_taken = |new: &Value| stored.iter().any(|stored| new["metadata"]["name"] == stored.name);
             let mut new = revision::with_collision_count(set, next, namespace, collision_count);
-            while taken.contains(new["metadata"]["name"].as_str().unwrap_or_default()) {
+            while is_taken(&new) {
                 collision_count += 1;
                 new = revision::with_collision_count(set, next, namespace, collision_count);
             }
@@ -94,8 +88,7 @@ impl<'r> History<'r> {
     /// The revision that new pods get, if the set pins one that is not the latest.
     fn pinned(&self, set: &SidecarSet) -> Option<&'r str> {
         let pinned = set.spec.pinned_revision()?;
-        let has_version =
-            |stored: &&Stored<'r>| label(stored.object, names::CUSTOM_VERSION) == pinned.custom_version.as_deref();
+        let has_version = |stored: &&StoredRevision<'r>| stored.custom_version == pinned.custom_version.as_deref();
         let found = match &pinned.revision_name {
             Some(name) => self.older.iter().find(|stored| stored.name == name),
             // The newest revision with this version is meant, and that is the latest one.
@@ -105,13 +98,13 @@ impl<'r> History<'r> {
         found.map(|stored| stored.name)
     }
 
-    /// Which fields other than images differ between an older revision and the set, as `CONTAINER.FIELD`; `None` if the revision is not stored.
+    /// Which fields other than images differ between an older revision and the set, as `CONTAINER.FIELD`; `None` if the revision was not read.
     pub(crate) fn changed_fields(&self, set: &SidecarSet, older: &str) -> Option<BTreeSet<String>> {
-        let stored = self.older.iter().find(|stored| stored.name == older)?;
+        let held = self.older.iter().find(|stored| stored.name == older)?.data?;
         let data: Value = serde_json::from_str(&revision::data(set)).unwrap_or_default();
         let mut fields = BTreeSet::new();
         for list in ["initContainers", "containers"] {
-            let (old, new) = (&stored.object["data"]["spec"][list], &data["spec"][list]);
+            let (old, new) = (&held["spec"][list], &data["spec"][list]);
             for container in containers(old).chain(containers(new)) {
                 let name = container["name"].as_str().unwrap_or_default();
                 let find = |list| containers(list).find(|container| container["name"] == name);
@@ -133,17 +126,10 @@ impl<'r> History<'r> {
 
 /// The ControllerRevisions of a set among others, from the oldest to the newest.
 pub fn history<'r>(set: &SidecarSet, stored: impl IntoIterator<Item = &'r Value>) -> Vec<&'r Value> {
-    let mut revisions: Vec<&Value> = stored.into_iter().filter(|object| is_owned(set, object)).collect();
-    revisions.sort_by_key(|object| (number(object), created(object), name(object)));
-    revisions
-}
-
-fn name(object: &Value) -> &str {
-    object["metadata"]["name"].as_str().unwrap_or_default()
-}
-
-fn number(object: &Value) -> i64 {
-    object["revision"].as_i64().unwrap_or_default()
+    let all = stored.into_iter().map(|object| (StoredRevision::of(object), object));
+    let mut revisions: Vec<_> = all.filter(|(stored, _)| stored.is_owned_by(set)).collect();
+    revisions.sort_by_key(|(stored, _)| stored.rank());
+    revisions.into_iter().map(|(_, object)| object).collect()
 }
 
 fn containers(list: &Value) -> impl Iterator<Item = &Value> {
@@ -151,24 +137,8 @@ fn containers(list: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// The label that the stored revision should have and does not. Clearing `customVersion` leaves the label, as in Kruise.
-fn custom_version(set: &SidecarSet, stored: &Stored<'_>) -> Option<RevisionWrite> {
+fn custom_version(set: &SidecarSet, stored: &StoredRevision<'_>) -> Option<RevisionWrite> {
     let wanted = set.spec.custom_version.as_ref().filter(|version| !version.is_empty())?;
-    (label(stored.object, names::CUSTOM_VERSION) != Some(wanted))
+    (stored.custom_version != Some(wanted))
         .then(|| RevisionWrite::SetCustomVersion { name: stored.name.to_owned(), custom_version: wanted.clone() })
-}
-
-/// Whether a ControllerRevision belongs to the set: by its label, and by its owner unless it has none.
-fn is_owned(set: &SidecarSet, object: &Value) -> bool {
-    let owners = object["metadata"]["ownerReferences"].as_array().into_iter().flatten();
-    let mut controllers = owners.filter(|owner| owner["controller"] == true);
-    label(object, names::REVISION_OWNER) == Some(set.name())
-        && controllers.next().is_none_or(|owner| owner["uid"].as_str() == set.metadata.uid.as_deref().or(Some("")))
-}
-
-fn label<'r>(object: &'r Value, key: &str) -> Option<&'r str> {
-    object["metadata"]["labels"].get(key)?.as_str()
-}
-
-fn created(object: &Value) -> &str {
-    object["metadata"]["creationTimestamp"].as_str().unwrap_or_default()
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use pillion_api::digest::Digest;
 use pillion_api::record::hot_upgrade;
-use pillion_api::sidecarset::{SidecarContainer, SidecarSet};
+use pillion_api::sidecarset::{SidecarContainer, SidecarSet, revision};
 use pillion_patch::selector::Selector;
 
 use crate::view::{InjectedSet, PodView};
@@ -15,6 +16,8 @@ pub struct Target {
     pub(crate) set: Arc<SidecarSet>,
     pub(crate) hash: String,
     pub(crate) hash_without_image: String,
+    /// Stands for what its latest revision holds.
+    pub(crate) digest: Digest,
     pub(crate) sidecars: Vec<Sidecar>,
     selector: Selects,
     update_selector: Selects,
@@ -74,6 +77,7 @@ impl Target {
         Target {
             hash: set.current_hash().into_owned(),
             hash_without_image: set.current_hash_without_image().into_owned(),
+            digest: revision::digest(&set),
             sidecars: set.sidecars().map(Sidecar::of).collect(),
             selector,
             update_selector: strategy.selector.as_ref().map_or(Selects::All, Selects::of),
@@ -85,6 +89,11 @@ impl Target {
     /// The set.
     pub fn set(&self) -> &SidecarSet {
         &self.set
+    }
+
+    /// The digest of what its latest revision holds.
+    pub fn digest(&self) -> Digest {
+        self.digest
     }
 
     pub(crate) fn name(&self) -> &str {

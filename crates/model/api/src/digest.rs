@@ -67,18 +67,35 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-/// FNV-1a with 128 bits: the kind of a value, then its bytes.
-fn leaf(kind: u8, bytes: impl IntoIterator<Item = u8>) -> u128 {
-    const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+/// FNV-1a with 128 bits, eight bytes at a time: the kind of a value and its length, then its bytes.
+fn leaf(kind: u8, bytes: &[u8]) -> u128 {
+    let length = u128::try_from(bytes.len()).unwrap_or_default();
+    let (words, rest) = bytes.as_chunks::<8>();
+    let hash = words.iter().fold(step(BASIS, u128::from(kind) | length << 8), |hash, word| step(hash, read(word)));
+    mixed(if rest.is_empty() { hash } else { step(hash, read(rest)) })
+}
+
+/// As [`leaf`], of two hashes.
+fn pair(kind: u8, one: u128, two: u128) -> u128 {
+    mixed(step(step(step(BASIS, u128::from(kind)), one), two))
+}
+
+const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+
+fn step(hash: u128, word: u128) -> u128 {
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-    let hash = [kind].into_iter().chain(bytes).fold(BASIS, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME));
-    // Sums of hashes are taken below: every bit depends on every other first.
+    (hash ^ word).wrapping_mul(PRIME)
+}
+
+/// Sums of hashes are taken below: every bit depends on every other first.
+fn mixed(hash: u128) -> u128 {
     let hash = (hash ^ (hash >> 67)).wrapping_mul(0xff51_afd7_ed55_8ccd_c4ce_b9fe_1a85_ec53);
     hash ^ (hash >> 61)
 }
 
-fn pair(kind: u8, one: u128, two: u128) -> u128 {
-    leaf(kind, one.to_le_bytes().into_iter().chain(two.to_le_bytes()))
+/// Up to eight bytes as a number.
+fn read(bytes: &[u8]) -> u128 {
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u128::from(*byte))
 }
 
 struct Walk<'a>(Option<Look<'a>>);
@@ -110,7 +127,7 @@ impl<'a> Visitor<'_> for Key<'a> {
     }
 
     fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<Self::Value, E> {
-        Ok((leaf(5, key.bytes()), self.0.and_then(|look| look.below(key))))
+        Ok((leaf(5, key.as_bytes()), self.0.and_then(|look| look.below(key))))
     }
 }
 
@@ -122,7 +139,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_unit<E: serde::de::Error>(self) -> Result<u128, E> {
-        Ok(leaf(0, []))
+        Ok(leaf(0, &[]))
     }
 
     fn visit_none<E: serde::de::Error>(self) -> Result<u128, E> {
@@ -134,23 +151,23 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 
     fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<u128, E> {
-        Ok(leaf(1, [u8::from(value)]))
+        Ok(leaf(1, &[u8::from(value)]))
     }
 
     fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<u128, E> {
-        Ok(leaf(2, value.to_le_bytes()))
+        Ok(leaf(2, &value.to_le_bytes()))
     }
 
     fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<u128, E> {
         match u64::try_from(value) {
             Ok(value) => self.visit_u64(value),
-            Err(_) => Ok(leaf(3, value.to_le_bytes())),
+            Err(_) => Ok(leaf(3, &value.to_le_bytes())),
         }
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<u128, E> {
         // The two zeros are equal.
-        Ok(leaf(4, (value + 0.0).to_le_bytes()))
+        Ok(leaf(4, &(value + 0.0).to_le_bytes()))
     }
 
     fn visit_str<E: serde::de::Error>(self, value: &str) -> Result<u128, E> {
@@ -160,11 +177,11 @@ impl<'de> Visitor<'de> for Walk<'_> {
         {
             look.is_found.set(true);
         }
-        Ok(leaf(5, value.bytes()))
+        Ok(leaf(5, value.as_bytes()))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<u128, A::Error> {
-        let mut hash = leaf(6, []);
+        let mut hash = leaf(6, &[]);
         while let Some(item) = items.next_element_seed(Walk(None))? {
             hash = pair(6, hash, item);
         }
@@ -176,7 +193,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
         while let Some((key, look)) = entries.next_key_seed(Key(self.0))? {
             sum = sum.wrapping_add(pair(7, key, entries.next_value_seed(Walk(look))?));
         }
-        Ok(leaf(8, sum.to_le_bytes()))
+        Ok(leaf(8, &sum.to_le_bytes()))
     }
 }
 

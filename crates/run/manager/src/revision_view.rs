@@ -16,6 +16,7 @@ use pillion_api::names;
 use pillion_api::sidecarset::{SidecarSet, revision};
 use pillion_informer::Cache;
 use pillion_inject::Revisions;
+use pillion_rollout::StoredRevision;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
@@ -153,26 +154,33 @@ impl RevisionView {
         self.owner.as_deref()
     }
 
-    /// The ControllerRevision with `data` as what it holds.
-    pub(crate) fn to_value(&self, data: Value) -> Value {
+    /// The ControllerRevision as the history of its set sees it, with what it holds if that was read.
+    pub(crate) fn stored<'r>(&'r self, data: Option<&'r Value>) -> StoredRevision<'r> {
+        StoredRevision {
+            name: &self.name,
+            owner: self.owner.as_deref(),
+            controller: self.controller.as_deref(),
+            custom_version: self.custom_version.as_deref(),
+            number: self.number,
+            created: self.created,
+            digest: self.digest,
+            data,
+        }
+    }
+
+    /// The ControllerRevision as far as it can be pinned: without what it holds.
+    fn to_value(&self) -> Value {
         let labels =
             [(names::REVISION_OWNER, self.owner.as_deref()), (names::CUSTOM_VERSION, self.custom_version.as_deref())];
         let labels = labels.into_iter().filter_map(|(key, value)| Some((key.to_owned(), Value::from(value?))));
-        let mut metadata = json!({"name": self.name, "labels": labels.collect::<serde_json::Map<_, _>>()});
-        if let Some(uid) = &self.controller {
-            metadata["ownerReferences"] = json!([{"uid": **uid, "controller": true}]);
-        }
-        if let Some(created) = self.created {
-            metadata["creationTimestamp"] = created.to_string().into();
-        }
-        json!({"metadata": metadata, "data": data, "revision": self.number})
+        json!({"metadata": {"name": self.name, "labels": labels.collect::<serde_json::Map<_, _>>()}, "revision": self.number})
     }
 }
 
 /// The ControllerRevisions that `set` may pin, without what they hold.
 pub(crate) fn pinnable_by(set: &SidecarSet, known: &Cache<RevisionView>, namespace: &str) -> Revisions {
     let named = set.spec.pinned_revision().and_then(|pinned| known.get(namespace, &pinned.revision_name?));
-    known.in_group(set.name()).into_iter().chain(named).map(|stored| stored.to_value(Value::Null)).collect()
+    known.in_group(set.name()).into_iter().chain(named).map(|stored| stored.to_value()).collect()
 }
 
 /// Whether a ControllerRevision that was read holds what the view says.
@@ -215,12 +223,9 @@ mod tests {
         stored["metadata"]["creationTimestamp"] = json!("2026-01-01T00:00:00Z");
         let view = view(&stored).unwrap();
         assert!(holds(&stored, view.digest) && !holds(&json!({"data": {}}), view.digest));
-        let seen = view.to_value(stored["data"].clone());
-        assert_eq!(pillion_rollout::history(&set, [&seen]).len(), 1);
-        for pointer in ["/metadata/name", "/metadata/creationTimestamp", "/revision", "/data"] {
-            assert_eq!(seen.pointer(pointer), stored.pointer(pointer), "{pointer}");
-        }
-        assert_eq!(revision::pinnable("mesh", &seen), revision::pinnable("mesh", &stored));
+        assert_eq!(view.stored(Some(&stored["data"])), StoredRevision::of(&stored));
+        assert_eq!(view.digest, revision::digest(&set));
+        assert_eq!(revision::pinnable("mesh", &view.to_value()), revision::pinnable("mesh", &stored));
     }
 
     #[test]

@@ -24,13 +24,12 @@ use std::time::Duration;
 
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
-use pillion_api::digest::Digest;
-use pillion_api::sidecarset::{SidecarSet, SidecarSetStatus, revision};
+use pillion_api::sidecarset::{SidecarSet, SidecarSetStatus};
 use pillion_events::Recorder;
 use pillion_informer::Cache;
 use pillion_note::{Note, Severity};
 use pillion_patch::selector::Selector;
-use pillion_rollout::{BLOCKED, COMPLETE, PROGRESSING, Places, Plan, Refusals, Snapshot, Target, plan};
+use pillion_rollout::{BLOCKED, COMPLETE, PROGRESSING, Places, Plan, Refusals, Snapshot, StoredRevision, Target, plan};
 use serde_json::{Map, Value};
 
 use self::pace::{Outcome, Pace};
@@ -155,21 +154,15 @@ impl Rollout<'_> {
     fn plan(&self, target: &Target, read: &[Value], places: Option<&Places>) -> Plan {
         let (caches, set) = (&self.inner.caches, target.set());
         let pods = self.pods.in_group(set.name());
-        let current: Value = serde_json::from_str(&revision::data(set)).unwrap_or_default();
-        let digest = Digest::of(&current);
         let data = |known: &RevisionView| {
-            let read =
-                read.iter().find(|whole| whole["metadata"]["name"] == known.name() && holds(whole, known.digest));
-            match read {
-                Some(whole) => whole["data"].clone(),
-                None if known.digest == digest => current.clone(),
-                None => Value::Null,
-            }
+            let read = read.iter().find(|whole| whole["metadata"]["name"] == known.name());
+            read.filter(|whole| holds(whole, known.digest)).map(|whole| &whole["data"])
         };
-        let stored: Vec<Value> =
-            caches.revisions.in_group(set.name()).iter().map(|known| known.to_value(data(known))).collect();
+        let known = caches.revisions.in_group(set.name());
         let foreign = lock(&self.collisions).of(set.name());
-        let revisions: Vec<&Value> = stored.iter().chain(foreign.iter().map(AsRef::as_ref)).collect();
+        let known = known.iter().map(|known| known.stored(data(known)));
+        let revisions: Vec<StoredRevision<'_>> =
+            known.chain(foreign.iter().map(|object| StoredRevision::of(object))).collect();
         let refusals = self.refusals_of(set.name(), &pods);
         let now = (self.inner.config.now)();
         let is_used_elsewhere = |revision: &str| {

@@ -62,6 +62,7 @@ macro_rules! scenarios {
             rightsizing::a_native_sidecar_keeps_its_last_values_without_the_gate,
             rightsizing::a_pod_is_evicted_where_in_place_is_off,
             rightsizing::an_oom_killed_native_sidecar_gets_more_memory,
+            rightsizing::a_native_sidecar_that_is_oom_killed_while_it_starts_gets_more_memory,
             rightsizing::without_the_gate_a_native_sidecar_is_left_alone,
             rollouts::a_bad_rollout_stops_and_is_undone,
             rollouts::a_new_template_is_rolled_out_step_by_step,

@@ -1,7 +1,7 @@
 //! Whether a pod is resized in place, waits, or is evicted instead.
 
 use jiff::Timestamp;
-use pillion_api::vpa::{RecommendedPodResources, UpdateMode};
+use pillion_api::vpa::{Gates, RecommendedPodResources, UpdateMode};
 
 use super::group::Group;
 use super::reason::{EvictReason, SkipReason};
@@ -24,11 +24,14 @@ pub(super) fn decide(
     recommendation: &RecommendedPodResources,
     infeasible: Option<&RecommendedPodResources>,
     settings: &UpdaterSettings,
+    gates: Gates,
     now: Timestamp,
 ) -> InPlace {
-    if pod.is_pending {
+    if pod.is_pending && !pod.waits_for_killed_sidecar(gates) {
         return InPlace::Skip(SkipReason::Pending);
     }
+    // What is pending serves nobody.
+    let is_disruptable = pod.is_pending || group.is_disruptable();
     if *mode == UpdateMode::InPlace {
         if infeasible.is_some_and(|before| !is_lower_somewhere(recommendation, before)) {
             return InPlace::Skip(SkipReason::InfeasibleBefore);
@@ -40,12 +43,12 @@ pub(super) fn decide(
         }
     } else if pod.resize != ResizeState::None {
         return match stuck(pod, settings, now) {
-            Some(reason) if group.is_disruptable() => InPlace::Evict(reason),
+            Some(reason) if is_disruptable => InPlace::Evict(reason),
             _ => InPlace::Skip(SkipReason::Resizing),
         };
     }
     let restarts_nothing = pod.containers.iter().all(|container| !container.restarts_on_resize);
-    if (settings.in_place_skips_budget && restarts_nothing) || group.is_disruptable() {
+    if (settings.in_place_skips_budget && restarts_nothing) || is_disruptable {
         InPlace::Resize
     } else {
         InPlace::Skip(SkipReason::Budget)
@@ -110,7 +113,16 @@ mod tests {
 
     fn of(mode: &UpdateMode, pod: &PodView, group: &Group, infeasible: Option<&str>) -> InPlace {
         let infeasible = infeasible.map(recommend);
-        decide(pod, group, mode, &recommend("2"), infeasible.as_ref(), &UpdaterSettings::default(), now())
+        decide(
+            pod,
+            group,
+            mode,
+            &recommend("2"),
+            infeasible.as_ref(),
+            &UpdaterSettings::default(),
+            Gates::default(),
+            now(),
+        )
     }
 
     #[test]

@@ -162,7 +162,7 @@ impl<'a> Pass<'a> {
     /// A step could not be done. Where the mode allows it, a pod that could not be resized will be evicted.
     pub fn failed(&mut self, step: &Step) {
         let Some(pod) = self.snapshot.pods.get(step.pod) else { return };
-        if !(matches!(step.action, Action::Evict(_)) && pod.is_pending) {
+        if !pod.is_pending {
             self.groups.change(pod, Group::give_back);
         }
         let falls_back = *self.snapshot.autoscaler.update_mode() == UpdateMode::InPlaceOrRecreate;
@@ -206,7 +206,7 @@ impl<'a> Pass<'a> {
             Ok(group) => {
                 let recommendation = self.snapshot.autoscaler.status.recommendation.clone().unwrap_or_default();
                 let infeasible = self.snapshot.infeasible.get(&pod.uid);
-                in_place::decide(pod, &group, mode, &recommendation, infeasible, self.settings, self.now)
+                in_place::decide(pod, &group, mode, &recommendation, infeasible, self.settings, self.gates, self.now)
             }
             Err(reason) => InPlace::Skip(reason),
         };
@@ -225,7 +225,9 @@ impl<'a> Pass<'a> {
         };
         match decision {
             InPlace::Resize => {
-                self.groups.change(pod, Group::disrupt);
+                if !pod.is_pending {
+                    self.groups.change(pod, Group::disrupt);
+                }
                 Some(Action::Resize(targets))
             }
             InPlace::Evict(reason) => {

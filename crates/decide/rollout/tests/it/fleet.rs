@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use pillion_api::names;
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::{self, SidecarSet};
-use pillion_rollout::{Plan, PodUpdate, PodView, RevisionWrite, Snapshot, Step, Target, Texts, plan};
+use pillion_rollout::{Plan, PodUpdate, PodView, RevisionWrite, Snapshot, Step, StoredRevision, Target, Texts, plan};
 use pillion_testkit::{mk_container, mk_image_id, mk_injected_pod, mk_set};
 use serde_json::{Value, json};
 
@@ -164,7 +164,7 @@ impl Fleet {
 
     pub(crate) fn plan(&self) -> Plan {
         let target = self.target();
-        let revisions: Vec<&Value> = self.revisions.iter().collect();
+        let revisions: Vec<StoredRevision<'_>> = self.revisions.iter().map(StoredRevision::of).collect();
         let snapshot = Snapshot {
             target: &target,
             revisions: &revisions,

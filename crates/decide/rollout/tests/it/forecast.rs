@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use pillion_rollout::{Basis, Forecast, Pace, Refusals, Snapshot, Step, Workload, forecast};
+use pillion_rollout::{Basis, Forecast, Pace, Refusals, Snapshot, Step, StoredRevision, Workload, forecast};
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::fleet::{Fleet, Kind, conditions};
 
 /// The forecast of a fleet.
 fn foretell(fleet: &Fleet) -> Forecast {
     let target = fleet.target();
-    let revisions: Vec<&Value> = fleet.revisions.iter().collect();
+    let revisions: Vec<StoredRevision<'_>> = fleet.revisions.iter().map(StoredRevision::of).collect();
     let snapshot = Snapshot {
         target: &target,
         revisions: &revisions,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pillion_api::names;
 use pillion_api::sidecarset::revision;
-use pillion_rollout::{Plan, PodView, RevisionWrite, Snapshot, Target, Texts, plan};
+use pillion_rollout::{Plan, PodView, RevisionWrite, Snapshot, StoredRevision, Target, Texts, plan};
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, Kind, text};
@@ -104,7 +104,7 @@ fn trimmed(in_use: usize, used_elsewhere: &dyn Fn(&str) -> bool, edit: impl FnOn
         edit(set);
     });
     let target = Target::new(Arc::new(fleet.set.clone()));
-    let revisions: Vec<&Value> = fleet.revisions.iter().collect();
+    let revisions: Vec<StoredRevision<'_>> = fleet.revisions.iter().map(StoredRevision::of).collect();
     let snapshot = Snapshot {
         target: &target,
         revisions: &revisions,

@@ -1,5 +1,6 @@
 //! From JSON of either version to the one type.
 
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::shape::V1BETA1;
@@ -36,7 +37,8 @@ pub fn decode(object: Value) -> Result<SidecarSet, DecodeError> {
             fields.entry(part).or_insert_with(|| json!({}));
         }
     }
-    serde_path_to_error::deserialize(object).map_err(|error| {
+    // To follow the path of each field costs more than the rest; it is needed only for an error.
+    SidecarSet::deserialize(&object).or_else(|_| serde_path_to_error::deserialize(&object)).map_err(|error| {
         let detail = error.inner().to_string();
         DecodeError::Fields(vec![field::Error::type_invalid(&field_path(error.path()), Value::Null, detail)])
     })

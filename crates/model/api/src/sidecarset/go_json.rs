@@ -171,7 +171,7 @@ fn time(text: &str) -> String {
 }
 
 /// The value with the keys of every object sorted, as Go writes maps.
-pub(super) fn sorted(value: &Value) -> Value {
+fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(entries) => {
             Value::Object(by_name(entries).map(|(key, value)| (key.clone(), sorted(value))).collect())
@@ -181,31 +181,32 @@ pub(super) fn sorted(value: &Value) -> Value {
     }
 }
 
-/// The value with every number as Go has it after it read the JSON without a type: a float of 64 bits.
-pub(super) fn with_floats(value: Value) -> Value {
+/// Makes every number what Go has after it read the JSON without a type: a float of 64 bits.
+pub(super) fn round_numbers(value: &mut Value) {
     match value {
-        Value::Object(entries) => {
-            Value::Object(entries.into_iter().map(|(key, value)| (key, with_floats(value))).collect())
-        }
-        Value::Array(items) => items.into_iter().map(with_floats).collect(),
+        Value::Object(entries) => entries.values_mut().for_each(round_numbers),
+        Value::Array(items) => items.iter_mut().for_each(round_numbers),
         Value::Number(number) if !number.is_f64() => {
-            let rounded = number.as_f64().and_then(|float| float.to_string().parse().ok());
-            Value::Number(rounded.unwrap_or(number))
+            if let Some(rounded) = number.as_f64().and_then(|float| float.to_string().parse().ok()) {
+                *number = rounded;
+            }
         }
-        _ => value,
+        _ => {}
     }
 }
 
 /// The value as compact JSON with Go's escapes. Keys stay in the order they have.
 pub(super) fn text(value: &Value) -> String {
     // These characters can only stand inside strings; the other escapes are the same in both languages.
-    value
-        .to_string()
-        .replace('<', r"\u003c")
-        .replace('>', r"\u003e")
-        .replace('&', r"\u0026")
-        .replace('\u{2028}', r"\u2028")
-        .replace('\u{2029}', r"\u2029")
+    const ESCAPED: [(char, &str); 5] =
+        [('<', r"\u003c"), ('>', r"\u003e"), ('&', r"\u0026"), ('\u{2028}', r"\u2028"), ('\u{2029}', r"\u2029")];
+    let mut text = value.to_string();
+    for (character, escape) in ESCAPED {
+        if text.contains(character) {
+            text = text.replace(character, escape);
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -268,7 +269,11 @@ mod tests {
 
     #[test]
     fn untyped_integers_are_rounded_as_floats() {
-        let floats = |number: i64| text(&with_floats(number.into()));
+        let floats = |number: i64| {
+            let mut value = number.into();
+            round_numbers(&mut value);
+            text(&value)
+        };
         assert_eq!(floats(9_007_199_254_740_993), "9007199254740992");
         assert_eq!(floats(i64::MAX), "9223372036854776000");
         assert_eq!(floats(-7), "-7");

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::hash::{hash, hash_without_image};
 use super::validation::Revision;
 use super::{DecodeError, SidecarSet, decode, go_json};
+use crate::digest::Digest;
 use crate::names;
 
 /// Why a ControllerRevision does not give a SidecarSet back.
@@ -47,7 +48,16 @@ pub fn data(set: &SidecarSet) -> String {
     for name in OWN_FIELDS {
         spec.extend(content.shift_remove_entry(name));
     }
-    go_json::text(&go_json::sorted(&go_json::with_floats(json!({"spec": spec}))))
+    let mut data = json!({"spec": spec});
+    go_json::round_numbers(&mut data);
+    data.sort_all_objects();
+    go_json::text(&data)
+}
+
+/// The digest of [`data`].
+pub fn digest(set: &SidecarSet) -> Digest {
+    // JSON that was just written can be read.
+    serde_json::from_str(&data(set)).unwrap_or_default()
 }
 
 /// The name of the ControllerRevision with this data. `collision_count` tells revisions apart whose data differs and

@@ -8,11 +8,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use pillion_api::sidecarset::{SidecarSet, revision};
 use pillion_kinds::table::human;
 use pillion_rollout::{
-    BLOCKED, Basis, COMPLETE, Forecast, PROGRESSING, Pace, Refusals, Snapshot, Target, counted, forecast, is_or_are,
-    partition,
+    BLOCKED, Basis, COMPLETE, Forecast, PROGRESSING, Pace, Refusals, Snapshot, StoredRevision, Target, counted,
+    forecast, is_or_are, partition,
 };
 use serde::Serialize;
-use serde_json::Value;
 
 use super::fleet::Fleet;
 use super::found::decode;
@@ -127,7 +126,7 @@ fn play(
     now: Timestamp,
 ) -> Planned {
     let target = Target::new(Arc::new(set));
-    let revisions: Vec<&Value> = fleet.revisions.iter().collect();
+    let revisions: Vec<StoredRevision<'_>> = fleet.revisions.iter().map(StoredRevision::of).collect();
     let snapshot = Snapshot {
         target: &target,
         revisions: &revisions,

@@ -97,6 +97,18 @@ pub async fn a_native_sidecar_keeps_its_last_values_without_the_gate(namespace: 
 
 /// A native sidecar needs more memory than it may have, and is OOM killed: the recommender learns from that, and it gets more.
 pub async fn an_oom_killed_native_sidecar_gets_more_memory(namespace: &Namespace) -> anyhow::Result<()> {
+    gets_more_memory(namespace, json!({})).await
+}
+
+/// The same of one that is killed before the app may start: the pod is still pending.
+pub async fn a_native_sidecar_that_is_oom_killed_while_it_starts_gets_more_memory(
+    namespace: &Namespace,
+) -> anyhow::Result<()> {
+    let probe = json!({"exec": {"command": ["/bin/true"]}, "initialDelaySeconds": 3, "periodSeconds": 1});
+    gets_more_memory(namespace, json!({"startupProbe": probe})).await
+}
+
+async fn gets_more_memory(namespace: &Namespace, fields: Value) -> anyhow::Result<()> {
     let gates = Gates::default().with(&NATIVE.parse()?);
     let adjust = |mut config: Config| {
         config.rightsizing.recommender_interval = Duration::from_secs(2);
@@ -105,8 +117,8 @@ pub async fn an_oom_killed_native_sidecar_gets_more_memory(namespace: &Namespace
     };
     managed_with(namespace, adjust, async |namespace| {
         let small = json!({"cpu": "10m", "memory": "32Mi"});
-        let mesh =
-            with(sidecar("mesh", &hungry()), json!({"resources": {"requests": small, "limits": {"memory": "32Mi"}}}));
+        let resources = json!({"resources": {"requests": small, "limits": {"memory": "32Mi"}}});
+        let mesh = with(with(sidecar("mesh", &hungry()), resources), fields);
         let app = with(shell("app", UNTIL_TERM), json!({"resources": {"requests": small}}));
         create(namespace, json!([mesh]), json!([app])).await?;
         let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});

@@ -6,7 +6,7 @@ use pillion_api::pod::Pod;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::pod::{Owner, ResizeState};
+use crate::pod::{OomKill, Owner, ResizeState};
 
 const ALL: Gates = Gates {
     native_sidecar: true,
@@ -203,6 +203,28 @@ fn pending_pods_may_always_be_evicted() {
     world.pods[1].is_pending = true;
     let evicted: Vec<usize> = world.steps().iter().map(|step| step.pod).collect();
     assert_eq!(evicted, [0, 1]);
+}
+
+/// Upstream resizes no pending pod. One whose native sidecar was OOM killed before the app could start would be pending for ever.
+#[test]
+fn a_pending_pod_is_resized_if_its_native_sidecar_was_oom_killed() {
+    let mut sidecar = container("mesh", "1");
+    sidecar["restartPolicy"] = json!("Always");
+    let starting = || PodView {
+        is_pending: true,
+        ..pod("web", json!([container("app", "2")]), json!([container("setup", "1"), sidecar]))
+    };
+    let mut killed = starting();
+    killed.containers.iter_mut().filter(|container| container.name == "mesh").for_each(|mesh| {
+        mesh.last_oom = Some(OomKill { started: now() - SignedDuration::from_secs(1), finished: now() });
+    });
+    for mode in ["InPlaceOrRecreate", "InPlace"] {
+        let world = World::new(mode, vec![starting(), killed.clone()]);
+        let steps = world.steps();
+        assert!(matches!(steps[..], [Step { pod: 1, action: Action::Resize(_) }]), "{steps:?}");
+        let off = World { gates: Gates::default(), ..World::new(mode, vec![killed.clone(), killed.clone()]) };
+        assert_eq!(off.steps(), []);
+    }
 }
 
 #[test]

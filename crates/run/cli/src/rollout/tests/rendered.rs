@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use pillion_api::names;
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::{SidecarSet, revision};
-use pillion_rollout::{PodView, Refusals, Snapshot, Target, Texts, plan};
+use pillion_rollout::{PodView, Refusals, Snapshot, StoredRevision, Target, Texts, plan};
 use pillion_testkit::{mk_container, mk_image_id, mk_injected_pod, mk_set};
 use serde_json::{Value, json};
 
@@ -60,7 +60,7 @@ fn half_way() -> (Target, Vec<Value>, Vec<PodView>) {
     let revisions = vec![revision::new(&old, 1, "kruise-system"), revision::new(&new, 2, "kruise-system")];
     let pods = views(&pods);
     let mut target = Target::new(Arc::new(new.clone()));
-    let stored: Vec<&Value> = revisions.iter().collect();
+    let stored: Vec<StoredRevision<'_>> = revisions.iter().map(StoredRevision::of).collect();
     let snapshot = Snapshot {
         target: &target,
         revisions: &stored,
