@@ -60,6 +60,7 @@ impl TestCluster {
     /// The real cluster of `KUBECONFIG`, which `cargo xtask cluster run` sets.
     pub async fn real() -> anyhow::Result<TestCluster> {
         install_crypto_provider();
+        install_log();
         let mut config = Config::infer().await.context("no cluster: run this with `cargo xtask cluster run -- …`")?;
         // A refusal is an answer: nothing is asked again behind a scenario's back.
         config.default_retry = false;
@@ -217,6 +218,13 @@ impl TestCluster {
         namespaces.delete(namespace.name(), &DeleteParams::background()).await?;
         outcome.with_context(|| format!("scenario {name}"))
     }
+}
+
+/// What managers in this process log is printed with a test that fails.
+fn install_log() {
+    let log = tracing_subscriber::fmt().with_env_filter("info").with_ansi(false).with_test_writer();
+    // An error means that another test has installed it.
+    let _ = log.try_init();
 }
 
 /// rustls needs to know once which cryptography provider a program uses.

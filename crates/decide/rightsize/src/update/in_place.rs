@@ -1,7 +1,7 @@
 //! Whether a pod is resized in place, waits, or is evicted instead.
 
 use jiff::Timestamp;
-use pillion_api::vpa::{Gates, RecommendedPodResources, UpdateMode};
+use pillion_api::vpa::{RecommendedPodResources, UpdateMode};
 
 use super::group::Group;
 use super::reason::{EvictReason, SkipReason};
@@ -24,12 +24,8 @@ pub(super) fn decide(
     recommendation: &RecommendedPodResources,
     infeasible: Option<&RecommendedPodResources>,
     settings: &UpdaterSettings,
-    gates: Gates,
     now: Timestamp,
 ) -> InPlace {
-    if pod.is_pending && !pod.waits_for_killed_sidecar(gates) {
-        return InPlace::Skip(SkipReason::Pending);
-    }
     // What is pending serves nobody.
     let is_disruptable = pod.is_pending || group.is_disruptable();
     if *mode == UpdateMode::InPlace {
@@ -113,16 +109,7 @@ mod tests {
 
     fn of(mode: &UpdateMode, pod: &PodView, group: &Group, infeasible: Option<&str>) -> InPlace {
         let infeasible = infeasible.map(recommend);
-        decide(
-            pod,
-            group,
-            mode,
-            &recommend("2"),
-            infeasible.as_ref(),
-            &UpdaterSettings::default(),
-            Gates::default(),
-            now(),
-        )
+        decide(pod, group, mode, &recommend("2"), infeasible.as_ref(), &UpdaterSettings::default(), now())
     }
 
     #[test]
@@ -132,7 +119,7 @@ mod tests {
         assert_eq!(of(&mode, &idle, &group(3, 3), None), InPlace::Resize);
         assert_eq!(of(&mode, &idle, &group(3, 2), None), InPlace::Skip(SkipReason::Budget));
         let pending = PodView { is_pending: true, ..idle };
-        assert_eq!(of(&mode, &pending, &group(3, 3), None), InPlace::Skip(SkipReason::Pending));
+        assert_eq!(of(&mode, &pending, &group(3, 2), None), InPlace::Resize);
     }
 
     #[test]

@@ -203,10 +203,11 @@ impl<'a> Pass<'a> {
         let pod = &self.snapshot.pods[index];
         let mode = self.snapshot.autoscaler.update_mode();
         let decision = match self.groups.of(pod) {
+            Ok(_) if pod.is_pending && !pod.waits_for_killed_sidecar(self.gates) => InPlace::Skip(SkipReason::Pending),
             Ok(group) => {
                 let recommendation = self.snapshot.autoscaler.status.recommendation.clone().unwrap_or_default();
                 let infeasible = self.snapshot.infeasible.get(&pod.uid);
-                in_place::decide(pod, &group, mode, &recommendation, infeasible, self.settings, self.gates, self.now)
+                in_place::decide(pod, &group, mode, &recommendation, infeasible, self.settings, self.now)
             }
             Err(reason) => InPlace::Skip(reason),
         };

@@ -6,7 +6,7 @@ use pillion_api::pod::Pod;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::pod::{OomKill, Owner, ResizeState};
+use crate::pod::{OomKill, Owner, PodContainer, ResizeState};
 
 const ALL: Gates = Gates {
     native_sidecar: true,
@@ -214,10 +214,12 @@ fn a_pending_pod_is_resized_if_its_native_sidecar_was_oom_killed() {
         is_pending: true,
         ..pod("web", json!([container("app", "2")]), json!([container("setup", "1"), sidecar]))
     };
-    let mut killed = starting();
-    killed.containers.iter_mut().filter(|container| container.name == "mesh").for_each(|mesh| {
-        mesh.last_oom = Some(OomKill { started: now() - SignedDuration::from_secs(1), finished: now() });
-    });
+    let kill = OomKill { started: now() - SignedDuration::from_secs(1), finished: now() };
+    let was_killed = |container: &PodContainer| PodContainer {
+        last_oom: (container.name == "mesh").then_some(kill),
+        ..container.clone()
+    };
+    let killed = PodView { containers: starting().containers.iter().map(was_killed).collect(), ..starting() };
     for mode in ["InPlaceOrRecreate", "InPlace"] {
         let world = World::new(mode, vec![starting(), killed.clone()]);
         let steps = world.steps();
