@@ -106,11 +106,11 @@ const TIERS: &[Tier] = &[
     },
 ];
 
-/// With twice as many threads as processors: tests of whole clusters mostly wait for the processes that they have started.
+/// With four times as many threads as processors: tests of whole clusters mostly wait for the processes that they have started.
 fn test() -> anyhow::Result<()> {
     let mut command = cargo(["test", "--workspace", "--lib", "--bins", "--tests", "--quiet", "--no-fail-fast"]);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    command.env("RUST_TEST_THREADS", (2 * processors).to_string());
+    command.env("RUST_TEST_THREADS", (4 * processors).to_string());
     run(command)
 }
 
