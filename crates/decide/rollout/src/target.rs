@@ -91,11 +91,6 @@ impl Target {
         &self.set
     }
 
-    /// The digest of what its latest revision holds.
-    pub fn digest(&self) -> Digest {
-        self.digest
-    }
-
     pub(crate) fn name(&self) -> &str {
         self.set.name()
     }
