@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Context as _;
 use serde_json::Value;
 
-use crate::command::{all, cargo, output, run};
+use crate::command::{all, cargo, cargo_beside, output, run};
 use crate::house;
 
 /// Name and version of a package ▸ the sets of features that it is compiled with: one, or another one for build scripts.
@@ -62,7 +62,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     // The tier `lint` has compiled all of them together.
     let groups = groups(&members, &features(&names, "normal,build,dev")?, |group| features(group, "normal,build"))?;
     all(groups.iter().map(|group| {
-        let mut command = cargo(["check", "--quiet"]);
+        let mut command = cargo_beside(["check", "--quiet"]);
         command.args(group.iter().flat_map(|name| ["--package", name]));
         run(command)
     }))

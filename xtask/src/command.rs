@@ -1,5 +1,6 @@
 //! Starting cargo from the root of the workspace.
 
+use std::cell::Cell;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -28,18 +29,45 @@ pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command
     command
 }
 
+/// A `cargo` that compiles beside another one: it yields the processors to it, and has a target folder of its own, since cargo locks it.
+/// What checks and documents shares next to nothing with what builds.
+pub(crate) fn cargo_beside<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let cargo = cargo(arguments);
+    let mut command = Command::new("nice");
+    command.args(["-n", "10"]).arg(cargo.get_program()).args(cargo.get_args()).current_dir(root());
+    command.env("CARGO_TARGET_DIR", target.join("check"));
+    command
+}
+
+thread_local! {
+    static LABEL: Cell<Option<&'static str>> = const { Cell::new(None) };
+}
+
+/// Puts a name before each line that commands of this thread print: others print at the same time.
+pub(crate) fn label(name: &'static str) {
+    LABEL.set(Some(name));
+}
+
 /// Runs a command and shows its output. The error names the tests that failed.
 pub(crate) fn run(command: Command) -> anyhow::Result<()> {
     run_to(command, std::io::stdout())
 }
 
 fn run_to(mut command: Command, to: impl Write + Send + 'static) -> anyhow::Result<()> {
-    let shown = show(&command);
-    eprintln!("\n$ {shown}");
-    let mut child = command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot start {shown}"))?;
+    let (shown, label) = (show(&command), LABEL.get());
+    eprintln!("\n{}$ {shown}", prefix(label));
+    command.stdout(Stdio::piped());
+    if label.is_some() {
+        command.stderr(Stdio::piped());
+    }
+    let mut child = command.spawn().with_context(|| format!("cannot start {shown}"))?;
     let stdout = child.stdout.take().context("stdout is a pipe")?;
+    if let Some(stderr) = child.stderr.take() {
+        std::thread::spawn(move || forward(stderr, std::io::stderr(), label));
+    }
     let (sender, failed) = mpsc::channel();
-    std::thread::spawn(move || sender.send(forward(stdout, to)));
+    std::thread::spawn(move || sender.send(forward(stdout, to, label)));
     let status = child.wait()?;
     // A process that the command left behind may keep the pipe open for ever.
     let failed = failed.recv_timeout(Duration::from_secs(10)).unwrap_or_default();
@@ -50,16 +78,28 @@ fn run_to(mut command: Command, to: impl Write + Send + 'static) -> anyhow::Resu
     Ok(())
 }
 
-/// Passes on what is read, as it comes, and gives the names of the tests that the test harness reports as failed.
-fn forward(mut from: impl Read, mut to: impl Write) -> Vec<String> {
+fn prefix(label: Option<&str>) -> String {
+    label.map_or_else(String::new, |label| format!("{label:>9} │ "))
+}
+
+/// Passes on what is read, as it comes or line by line after the label, and gives the names of the tests that the test harness reports as
+/// failed.
+fn forward(mut from: impl Read, mut to: impl Write, label: Option<&str>) -> Vec<String> {
     let (mut failed, mut line, mut buffer) = (FailedTests::default(), Vec::new(), [0; 4096]);
+    // Where nobody reads any more, the command is to go on.
+    let mut show = |text: &[u8]| drop(to.write_all(text).and_then(|()| to.flush()));
     while let Ok(length @ 1..) = from.read(&mut buffer) {
         let read = &buffer[..length];
-        // Nobody reads any more, but the command is to go on.
-        let _ = to.write_all(read).and_then(|()| to.flush());
+        if label.is_none() {
+            show(read);
+        }
         for byte in read {
             if *byte == b'\n' {
-                failed.see(&String::from_utf8_lossy(&line));
+                let text = String::from_utf8_lossy(&line);
+                if label.is_some() {
+                    show(format!("{}{text}\n", prefix(label)).as_bytes());
+                }
+                failed.see(&text);
                 line.clear();
             } else {
                 line.push(*byte);
@@ -121,8 +161,15 @@ mod tests {
         };
         let printed = format!("{}{}", suite("    one::a\n    b"), suite("    c"));
         let mut shown = Vec::new();
-        assert_eq!(forward(printed.as_bytes(), &mut shown), ["one::a", "b", "c"]);
+        assert_eq!(forward(printed.as_bytes(), &mut shown, None), ["one::a", "b", "c"]);
         assert_eq!(shown, printed.as_bytes());
+    }
+
+    #[test]
+    fn each_line_says_which_tier_it_is_of_where_several_run_at_once() {
+        let mut shown = Vec::new();
+        assert_eq!(forward(&b"failures:\n    a\nend\n"[..], &mut shown, Some("test")), ["a"]);
+        assert_eq!(String::from_utf8_lossy(&shown), "     test │ failures:\n     test │     a\n     test │ end\n");
     }
 
     #[test]

@@ -1,12 +1,22 @@
 //! `cargo xtask test`: the tiers, and the table of what ran.
+//!
+//! Compilers keep the processors busy, and tests of whole clusters mostly wait for the processes that they have started. So both run
+//! beside each other, in the order that [`Tier::after`] says:
+//!
+//! ```text
+//! format ─▶ lint ─▶ house ─▶ doc ─▶ alone ─▶ generated        compile, in a target folder of their own
+//! cluster ─┬▶ test ─▶ doctest ─▶ kill                        processes of this machine
+//!          └▶ real                                            processes of a real cluster
+//! ```
 
 use std::process::ExitCode;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use comfy_table::{Cell, Table, presets::UTF8_HORIZONTAL_ONLY};
 
-use crate::command::{REPEAT, all, cargo, run};
+use crate::command::{REPEAT, all, cargo, cargo_beside, label, run};
 use crate::{alone, generate, house, kill, real};
 
 /// Which tiers to run.
@@ -33,6 +43,8 @@ pub(crate) struct Test {
 struct Tier {
     name: &'static str,
     what: &'static str,
+    /// The tier that has to end before this one begins, if it is among those that run.
+    after: Option<&'static str>,
     /// Says why it cannot run here, if it cannot.
     missing: fn() -> Option<String>,
     run: fn() -> anyhow::Result<()>,
@@ -44,63 +56,135 @@ enum Outcome {
     Skipped(String),
 }
 
+/// A tier that has run, or has not.
+struct Ran {
+    tier: &'static Tier,
+    outcome: Outcome,
+    took: Duration,
+}
+
+impl Tier {
+    fn run(&'static self) -> Ran {
+        let started = Instant::now();
+        let outcome = match (self.missing)() {
+            Some(reason) => Outcome::Skipped(reason),
+            // A tier that panics would let those that wait for it wait for ever.
+            None => match std::panic::catch_unwind(self.run).unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked"))) {
+                Ok(()) => Outcome::Passed,
+                Err(error) => {
+                    eprintln!("{error:#}");
+                    Outcome::Failed(format!("{error:#}"))
+                }
+            },
+        };
+        Ran { tier: self, outcome, took: started.elapsed() }
+    }
+}
+
+/// What has run so far, for those that wait for it.
+#[derive(Default)]
+struct Progress {
+    ran: Mutex<Vec<Ran>>,
+    changed: Condvar,
+}
+
+impl Progress {
+    fn lock(&self) -> MutexGuard<'_, Vec<Ran>> {
+        self.ran.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the tier `name` has ended. Returns whether none has failed so far.
+    fn wait_for(&self, name: &str) -> bool {
+        let mut ran = self.lock();
+        while !ran.iter().any(|ran| ran.tier.name == name) {
+            ran = self.changed.wait(ran).unwrap_or_else(PoisonError::into_inner);
+        }
+        !ran.iter().any(|ran| matches!(ran.outcome, Outcome::Failed(_)))
+    }
+
+    fn add(&self, ran: Ran) {
+        self.lock().push(ran);
+        self.changed.notify_all();
+    }
+}
+
 const fn always() -> Option<String> {
     None
 }
 
 const TIERS: &[Tier] = &[
-    Tier { name: "format", what: "rustfmt", missing: always, run: || run(cargo(["fmt", "--all", "--check"])) },
-    Tier { name: "lint", what: "clippy, warnings denied", missing: always, run: lint },
+    Tier {
+        name: "format",
+        what: "rustfmt",
+        after: None,
+        missing: always,
+        run: || run(cargo_beside(["fmt", "--all", "--check"])),
+    },
+    Tier { name: "lint", what: "clippy, warnings denied", after: Some("format"), missing: always, run: lint },
     Tier {
         name: "house",
         what: "imports only go down; no circles between files; floors share their lints",
+        after: Some("lint"),
         missing: always,
         run: house::check,
     },
     Tier {
         name: "test",
         what: "unit, property, snapshot and command-line tests; the fuzz corpus",
+        after: Some("cluster"),
         missing: always,
         run: test,
     },
     Tier {
         name: "doctest",
         what: "examples in the documentation",
+        after: Some("test"),
         missing: always,
         run: || run(cargo(["test", "--workspace", "--doc", "--quiet", "--no-fail-fast"])),
     },
     Tier {
         name: "doc",
         what: "rustdoc, warnings denied",
+        after: Some("house"),
         missing: always,
         run: || {
-            let mut command = cargo(["doc", "--workspace", "--no-deps", "--quiet"]);
+            let mut command = cargo_beside(["doc", "--workspace", "--no-deps", "--quiet"]);
             command.env("RUSTDOCFLAGS", "-D warnings");
             run(command)
         },
     },
-    Tier { name: "alone", what: "each crate compiles by itself", missing: always, run: alone::check },
+    Tier {
+        name: "alone",
+        what: "each crate compiles by itself",
+        after: Some("doc"),
+        missing: always,
+        run: alone::check,
+    },
     Tier {
         name: "generated",
         what: "CRDs, manifests, chart and CLI reference are up to date",
+        after: Some("alone"),
         missing: always,
         run: generate::check,
     },
     Tier {
         name: "kill",
         what: "`pillion up` and its store, killed 40 times at random moments",
+        after: Some("doctest"),
         missing: always,
         run: kill::check,
     },
     Tier {
         name: "cluster",
         what: "a real cluster comes up, goes down and leaves nothing behind",
+        after: None,
         missing: real::missing,
         run: real::leaves_nothing_behind,
     },
     Tier {
         name: "real",
         what: "scenarios on a real kube-apiserver and kubelet",
+        after: Some("cluster"),
         missing: real::missing,
         run: real::scenarios,
     },
@@ -117,7 +201,7 @@ fn test() -> anyhow::Result<()> {
 /// Tests that `cargo test` leaves out are no part of `--all-targets`: they are named.
 fn lint() -> anyhow::Result<()> {
     let clippy = |targets: &[&str]| {
-        let mut command = cargo(["clippy", "--workspace", "--all-features", "--quiet"]);
+        let mut command = cargo_beside(["clippy", "--workspace", "--all-features", "--quiet"]);
         command.args(targets).args(["--", "-D", "warnings"]);
         run(command)
     };
@@ -156,37 +240,46 @@ impl Test {
 
     /// Runs the tiers, and returns whether they passed.
     fn run_once(&self) -> bool {
-        let mut results = Vec::new();
-        for tier in TIERS.iter().filter(|tier| self.only.is_empty() || self.only.iter().any(|name| name == tier.name)) {
-            let started = Instant::now();
-            let outcome = match (tier.missing)() {
-                Some(reason) => Outcome::Skipped(reason),
-                None => match (tier.run)() {
-                    Ok(()) => Outcome::Passed,
-                    Err(error) => {
-                        eprintln!("{error:#}");
-                        Outcome::Failed(format!("{error:#}"))
+        let is_meant = |name: &str| self.only.is_empty() || self.only.iter().any(|only| only == name);
+        let tiers: Vec<&'static Tier> = TIERS.iter().filter(|tier| is_meant(tier.name)).collect();
+        let (started, progress) = (Instant::now(), Progress::default());
+        std::thread::scope(|scope| {
+            for tier in &tiers {
+                let (progress, is_alone) = (&progress, tiers.len() == 1);
+                scope.spawn(move || {
+                    if !is_alone {
+                        label(tier.name);
                     }
-                },
-            };
-            let stop = self.fail_fast && matches!(outcome, Outcome::Failed(_));
-            results.push((tier, outcome, started.elapsed()));
-            if stop {
-                break;
+                    let is_well = first_before(tier, is_meant).is_none_or(|before| progress.wait_for(before));
+                    progress.add(if is_well || !self.fail_fast {
+                        tier.run()
+                    } else {
+                        let why = "another tier has failed".to_owned();
+                        Ran { tier, outcome: Outcome::Skipped(why), took: Duration::ZERO }
+                    });
+                });
             }
-        }
-        report(&results)
+        });
+        let mut ran = progress.ran.into_inner().unwrap_or_else(PoisonError::into_inner);
+        ran.sort_by_key(|ran| TIERS.iter().position(|tier| tier.name == ran.tier.name));
+        report(&ran, started.elapsed())
     }
+}
+
+/// The tier that this one waits for: the nearest before it that is meant to run.
+fn first_before(tier: &Tier, is_meant: impl Fn(&str) -> bool) -> Option<&'static str> {
+    let named = |name: &str| TIERS.iter().find(|tier| tier.name == name);
+    std::iter::successors(tier.after, |name| named(name)?.after).find(|name| is_meant(name))
 }
 
 /// Prints the table, and after it everything that failed, and returns whether all passed. In CI a tier that was skipped counts as failed, since
 /// nobody would notice.
-fn report(results: &[(&Tier, Outcome, Duration)]) -> bool {
+fn report(ran: &[Ran], elapsed: Duration) -> bool {
     let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY).set_header(["tier", "result", "seconds", "what"]);
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    for (tier, outcome, took) in results {
+    for Ran { tier, outcome, took } in ran {
         let (result, what) = match outcome {
             Outcome::Passed => {
                 passed += 1;
@@ -209,12 +302,12 @@ fn report(results: &[(&Tier, Outcome, Duration)]) -> bool {
         ]);
     }
     println!("\n{table}");
-    for (tier, outcome, _) in results {
+    for Ran { tier, outcome, .. } in ran {
         if let Outcome::Failed(why) = outcome {
             println!("\n{} failed:\n  {}", tier.name, why.replace('\n', "\n  "));
         }
     }
-    let minutes = results.iter().map(|(_, _, took)| took.as_secs_f64()).sum::<f64>() / 60.0;
+    let minutes = elapsed.as_secs_f64() / 60.0;
     println!("tiers: {passed} passed, {failed} failed, {skipped} skipped; {minutes:.1} minutes");
     failed == 0 && !(is_ci && skipped > 0)
 }

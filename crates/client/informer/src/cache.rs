@@ -1,6 +1,5 @@
 //! The objects of a kind, kept by one watch for all who read them.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -68,33 +67,26 @@ impl<V: View> Cache<V> {
     pub async fn run(self, api: Api<V::Object>, config: watcher::Config) {
         let running = Running::start(&self.inner.state);
         let mut events = watch_with(api, config, self.inner.contact.clone()).boxed();
-        let mut listed = BTreeSet::new();
         while let Some(event) = events.next().await {
             *self.inner.reported.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-            if self.apply(event, &mut listed) {
+            if self.apply(event) {
                 running.state.send_replace(State::Synced);
             }
         }
     }
 
-    /// Applies an event of the watch. Returns whether it completes a list; `listed` is what the list has so far.
-    fn apply(&self, event: watcher::Event<V::Object>, listed: &mut BTreeSet<NamespacedName>) -> bool {
+    /// Applies an event of the watch. Returns whether it completes a list.
+    fn apply(&self, event: watcher::Event<V::Object>) -> bool {
+        let mut objects = self.lock();
         match event {
-            watcher::Event::Init => listed.clear(),
-            watcher::Event::InitApply(object) => {
-                let mut objects = self.lock();
-                let name = NamespacedName::of(&object);
-                objects.apply(object, Source::Watch);
-                // The names that the cache has are in memory once.
-                listed.insert(objects.name(&name).unwrap_or(name));
-            }
+            watcher::Event::Init => objects.begin_list(),
+            watcher::Event::InitApply(object) => objects.apply(object, Source::List),
             watcher::Event::InitDone => {
-                let listed = std::mem::take(listed);
-                self.lock().retain(|name| listed.contains(name));
+                objects.end_list();
                 return true;
             }
-            watcher::Event::Apply(object) => self.lock().apply(object, Source::Watch),
-            watcher::Event::Delete(object) => self.lock().delete(&object),
+            watcher::Event::Apply(object) => objects.apply(object, Source::Watch),
+            watcher::Event::Delete(object) => objects.delete(&object),
         }
         false
     }

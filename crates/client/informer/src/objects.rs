@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use kube::Resource as _;
 use tokio::sync::mpsc;
@@ -32,6 +34,8 @@ impl<V> Clone for Change<V> {
 /// Who reports a version of an object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
+    /// The list that a watch begins with.
+    List,
     Watch,
     /// The answer to a write.
     Write,
@@ -42,6 +46,8 @@ struct Entry<V> {
     name: NamespacedName,
     uid: Box<str>,
     version: u64,
+    /// The newest list that it was in.
+    list: AtomicU32,
     /// The uid of its controller.
     controller: Option<Arc<str>>,
     view: Arc<V>,
@@ -83,6 +89,8 @@ pub(crate) struct Objects<V> {
     orphans: HashMap<Arc<str>, Group<V>>,
     /// By what the views call their groups.
     groups: HashMap<Arc<str>, Group<V>>,
+    /// How many lists have begun.
+    lists: u32,
     /// The newest version that the watch has reported. About anything older the watch is the authority.
     seen: u64,
     subscribers: Vec<mpsc::UnboundedSender<Change<V>>>,
@@ -95,6 +103,7 @@ impl<V> Default for Objects<V> {
             owned: HashMap::new(),
             orphans: HashMap::new(),
             groups: HashMap::new(),
+            lists: 0,
             seen: 0,
             subscribers: Vec::new(),
         }
@@ -112,11 +121,6 @@ impl<V> Objects<V> {
 
     fn entries(&self) -> impl Iterator<Item = &Arc<Entry<V>>> {
         self.by_name.values().flat_map(BTreeMap::values)
-    }
-
-    /// The name as it is stored.
-    pub(crate) fn name(&self, name: &NamespacedName) -> Option<NamespacedName> {
-        self.entry(&name.namespace, &name.name).map(|entry| entry.name.clone())
     }
 
     pub(crate) fn names(&self, is_meant: impl Fn(&V) -> bool) -> Vec<NamespacedName> {
@@ -188,10 +192,15 @@ impl<V> Objects<V> {
 }
 
 impl<V: View> Objects<V> {
-    /// Removes every object that `is_listed` does not accept.
-    pub(crate) fn retain(&mut self, is_listed: impl Fn(&NamespacedName) -> bool) {
-        let gone: Vec<NamespacedName> =
-            self.entries().filter(|entry| !is_listed(&entry.name)).map(|entry| entry.name.clone()).collect();
+    /// A list begins: what was listed before is not listed yet.
+    pub(crate) fn begin_list(&mut self) {
+        self.lists = self.lists.wrapping_add(1);
+    }
+
+    /// A list is complete: removes every object that was not in it.
+    pub(crate) fn end_list(&mut self) {
+        let is_gone = |entry: &&Arc<Entry<V>>| entry.list.load(Relaxed) != self.lists;
+        let gone: Vec<NamespacedName> = self.entries().filter(is_gone).map(|entry| entry.name.clone()).collect();
         for name in gone {
             self.remove(&name);
         }
@@ -237,24 +246,32 @@ impl<V: View> Objects<V> {
     pub(crate) fn apply(&mut self, object: V::Object, source: Source) {
         let version = version(&object);
         match source {
-            Source::Watch => self.seen = self.seen.max(version),
+            Source::List | Source::Watch => self.seen = self.seen.max(version),
             Source::Write if version <= self.seen => return,
             Source::Write => {}
         }
         let name = NamespacedName::of(&object);
         let known = self.entry(&name.namespace, &name.name);
+        if let (Some(known), Source::List) = (known, source) {
+            known.list.store(self.lists, Relaxed);
+        }
         if known.is_some_and(|known| known.version >= version) {
             return;
         }
+        let is_known = known.is_some();
+        let list = match source {
+            Source::List => self.lists,
+            Source::Watch | Source::Write => known.map_or(0, |known| known.list.load(Relaxed)),
+        };
         let uid = object.meta().uid.as_deref().unwrap_or_default().into();
         let (name, controller) = self.shared(name, controller_of(&object).map(|owner| owner.uid.as_str()));
         let Some(view) = V::of(object) else { return self.remove(&name) };
-        let old = self.unlink(&name);
+        let old = if is_known { self.unlink(&name) } else { None };
         // The old view is kept where the new one says the same, so that nobody holds two of them.
         let same = old.as_ref().filter(|old| old.uid == uid && old.controller == controller && view.is_same(&old.view));
         let is_same = same.is_some();
         let new = same.map_or_else(|| Arc::new(view), |old| Arc::clone(&old.view));
-        self.link(Entry { name: name.clone(), uid, version, controller, view: Arc::clone(&new) });
+        self.link(Entry { name: name.clone(), uid, version, list: list.into(), controller, view: Arc::clone(&new) });
         if !is_same {
             self.report(Change { name, old: old.map(|old| Arc::clone(&old.view)), new: Some(new) });
         }

@@ -194,26 +194,26 @@ impl Cluster {
             .filter_map(|autoscaler| sized_set(autoscaler, &config.home, config.gates))
             .collect();
         let sets_apart = Arc::new(self.sets_apart(config));
-        let mut workloads: HashMap<(String, pillion_rightsize::Owner), Option<Arc<Workload>>> = HashMap::new();
+        let pods = self.inner.pods.list();
+        let mut workloads: HashMap<(&str, &pillion_rightsize::Owner), Option<Arc<Workload>>> = HashMap::new();
         let mut found = Vec::new();
-        for pod in self.inner.pods.list() {
+        for pod in &pods {
             for (set, _) in pod.view.injected.iter().filter(|(set, _)| of_sets.contains(set.as_str())) {
                 found.push(Followed {
-                    pod: Arc::clone(&pod),
+                    pod: Arc::clone(pod),
                     workload: Arc::new(workload_of_set(&config.home, set)),
                     set: Some(set.clone()),
                     sets_apart: Arc::clone(&sets_apart),
                 });
             }
             let Some(owner) = &pod.view.owner else { continue };
-            let key = (pod.view.namespace.clone(), owner.clone());
-            let workload = workloads.entry(key).or_insert_with(|| {
+            let workload = workloads.entry((&pod.view.namespace, owner)).or_insert_with(|| {
                 let chain = self.inner.owners.chain(&pod.view.namespace, owner);
                 let workload = workload_of(&pod.view.namespace, &chain, |workload| targets.contains_key(workload))?;
                 targets.contains_key(&workload).then(|| Arc::new(workload))
             });
             if let Some(workload) = workload.clone() {
-                found.push(Followed { pod, workload, set: None, sets_apart: Arc::clone(&sets_apart) });
+                found.push(Followed { pod: Arc::clone(pod), workload, set: None, sets_apart: Arc::clone(&sets_apart) });
             }
         }
         found

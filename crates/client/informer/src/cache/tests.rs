@@ -27,9 +27,9 @@ fn pod(name: &str, version: u32, owner: &str) -> Pod {
 }
 
 fn watched<V: View>(events: impl IntoIterator<Item = Event<V::Object>>) -> Cache<V> {
-    let (cache, mut listed) = (Cache::new(), BTreeSet::new());
+    let cache = Cache::new();
     for event in events {
-        cache.apply(event, &mut listed);
+        cache.apply(event);
     }
     cache
 }
@@ -74,7 +74,7 @@ fn objects_are_found_by_their_groups_as_they_change() {
     assert_eq!(sizes(), [1, 2, 0]);
     cache.written(grouped("a", 3, "y-z"));
     assert_eq!(sizes(), [0, 2, 1]);
-    cache.apply(Event::Delete(grouped("b", 4, "y")), &mut BTreeSet::new());
+    cache.apply(Event::Delete(grouped("b", 4, "y")));
     assert_eq!((sizes(), cache.version()), ([0, 1, 1], 4));
 }
 
@@ -112,7 +112,7 @@ fn a_deletion_does_not_remove_the_next_object_of_the_name() {
     next.metadata.uid = Some("next".into());
     let cache: Cache<Pod> = watched([Event::Apply(pod("a", 5, ""))]);
     cache.written(next);
-    cache.apply(Event::Delete(pod("a", 6, "")), &mut BTreeSet::new());
+    cache.apply(Event::Delete(pod("a", 6, "")));
     assert_eq!(cache.get("default", "a").and_then(|pod| pod.uid()).as_deref(), Some("next"));
 }
 
@@ -120,9 +120,8 @@ fn a_deletion_does_not_remove_the_next_object_of_the_name() {
 fn a_new_list_removes_what_is_gone_and_every_subscriber_hears_of_it() {
     let cache: Cache<Pod> = watched([Event::Apply(pod("gone", 1, "")), Event::Apply(pod("kept", 2, ""))]);
     let changes = cache.changes();
-    let mut listed = BTreeSet::new();
     for event in [Event::Init, Event::InitApply(pod("kept", 2, "")), Event::InitDone] {
-        cache.apply(event, &mut listed);
+        cache.apply(event);
     }
     let expected = [("default/gone", false, true), ("default/kept", false, true), ("default/gone", true, false)];
     assert_eq!(reported(changes), expected.map(|(name, old, new)| (name.to_owned(), old, new)));
@@ -172,16 +171,16 @@ proptest! {
     #[test]
     fn indexes_and_changes_agree_with_the_objects(steps in prop::collection::vec((0..4_u8, 0..4_u8, 0..3_u8), 0..40)) {
         let cache: Cache<Pod> = Cache::new();
-        let (mut changes, mut listed) = (Box::pin(cache.changes()), BTreeSet::new());
+        let mut changes = Box::pin(cache.changes());
         for (version, (step, name, owner)) in (1..).zip(steps) {
             let pod = pod(&format!("p{name}"), version, ["", "x", "y"][usize::from(owner)]);
             match step {
                 0 => cache.written(pod),
-                1 => drop(cache.apply(Event::Delete(pod), &mut listed)),
+                1 => drop(cache.apply(Event::Delete(pod))),
                 2 => for event in [Event::Init, Event::InitApply(pod), Event::InitDone] {
-                    cache.apply(event, &mut listed);
+                    cache.apply(event);
                 },
-                _ => drop(cache.apply(Event::Apply(pod), &mut listed)),
+                _ => drop(cache.apply(Event::Apply(pod))),
             }
         }
         let mut followed = std::collections::BTreeMap::new();

@@ -58,9 +58,19 @@ const GONE: &str = "/";
 
 /// A part of a pod has a key of its own. No pod has this character in its name.
 fn key_of(followed: &Followed) -> String {
+    let mut key = String::new();
+    write_key(&mut key, followed);
+    key
+}
+
+/// As [`key_of`], in the place of what is in `key`.
+fn write_key(key: &mut String, followed: &Followed) {
     let view = &followed.pod.view;
-    let key = pod_key(&view.namespace, &view.name);
-    followed.set.as_ref().map_or(key.clone(), |set| format!("{key}@{set}"))
+    key.clear();
+    key.extend([view.namespace.as_str(), "/", &view.name]);
+    if let Some(set) = &followed.set {
+        key.extend(["@", set]);
+    }
 }
 
 fn containers(followed: &Followed) -> impl Iterator<Item = (&str, ContainerKind)> {
@@ -126,8 +136,8 @@ impl History {
         let pass = self.pass;
         let mut kills = Vec::new();
         for followed in pods.into_iter().filter(|it| !it.pod.has_ended && it.pod.is_bound) {
-            let key = key_of(&followed);
-            if let Some(bound) = self.pods.get_mut(&key) {
+            write_key(&mut self.key, &followed);
+            if let Some(bound) = self.pods.get_mut(self.key.as_str()) {
                 bound.pass = pass;
                 let is_same = Arc::ptr_eq(&bound.followed.pod, &followed.pod)
                     && bound.followed.workload == followed.workload
@@ -136,7 +146,7 @@ impl History {
                     continue;
                 }
             }
-            kills.extend(self.bind_one(key, followed, pass, now));
+            kills.extend(self.bind_one(self.key.clone(), followed, pass, now));
         }
         for (workload, autoscalers) in targets {
             let autoscaler = controlling(autoscalers.iter().map(AsRef::as_ref));
