@@ -1,6 +1,7 @@
 //! Starting cargo from the root of the workspace.
 
 use std::cell::Cell;
+use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -29,13 +30,16 @@ pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command
     command
 }
 
+/// The arguments of `nice` for what yields the processors.
+const NICE: [&str; 2] = ["-n", "10"];
+
 /// A `cargo` that compiles beside another one: it yields the processors to it, and has a target folder of its own, since cargo locks it.
 /// What checks and documents shares next to nothing with what builds.
 pub(crate) fn cargo_beside<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let cargo = cargo(arguments);
     let mut command = Command::new("nice");
-    command.args(["-n", "10"]).arg(cargo.get_program()).args(cargo.get_args()).current_dir(root());
+    command.args(NICE).arg(cargo.get_program()).args(cargo.get_args()).current_dir(root());
     command.env("CARGO_TARGET_DIR", target.join("check"));
     command
 }
@@ -143,9 +147,13 @@ pub(crate) fn output(mut command: Command) -> anyhow::Result<String> {
 }
 
 fn show(command: &Command) -> String {
-    let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let arguments = command.get_args().map(|argument| argument.to_string_lossy().into_owned());
-    std::iter::once(program).chain(arguments).collect::<Vec<_>>().join(" ")
+    let file_name = |path: &OsStr| Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    // With which priority a command runs is of no interest.
+    let lowered = command.get_args().take(NICE.len()).eq(NICE);
+    let mut words = command.get_args().skip(if lowered { NICE.len() } else { 0 });
+    let program = if lowered { words.next().unwrap_or_default() } else { command.get_program() };
+    let arguments = words.map(|word| word.to_string_lossy().into_owned());
+    std::iter::once(file_name(program)).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -170,6 +178,14 @@ mod tests {
         let mut shown = Vec::new();
         assert_eq!(forward(&b"failures:\n    a\nend\n"[..], &mut shown, Some("test")), ["a"]);
         assert_eq!(String::from_utf8_lossy(&shown), "     test │ failures:\n     test │     a\n     test │ end\n");
+    }
+
+    #[test]
+    fn a_command_is_shown_as_one_would_type_it() {
+        let mut command = Command::new("/bin/cargo");
+        assert_eq!(show(command.arg("doc")), "cargo doc");
+        let mut lowered = Command::new("nice");
+        assert_eq!(show(lowered.args(NICE).args(["/bin/cargo", "doc"])), "cargo doc");
     }
 
     #[test]

@@ -212,6 +212,7 @@ impl<V: View> Objects<V> {
         }
     }
 
+    #[expect(clippy::mutable_key_type, reason = "entries are compared by their names, which do not change")]
     fn link(&mut self, entry: Entry<V>) {
         let NamespacedName { namespace, name } = entry.name.clone();
         let entry = Arc::new(entry);

@@ -52,7 +52,7 @@ fn shaped(kind: &Kind, value: &Value) -> Value {
 }
 
 fn object(shape: &'static Shape, fields: &Map<String, Value>) -> Map<String, Value> {
-    let mut out = Map::new();
+    let mut out = Map::with_capacity(fields.len());
     for field in shape.fields().filter(|field| field.written != Written::Later) {
         if let Some(value) = field_value(field, fields.get(field.name).filter(|value| !value.is_null())) {
             out.insert(field.name.to_owned(), value);

@@ -40,6 +40,13 @@ const OWN_FIELDS: [&str; 2] = ["serviceAccount", "shareProcessNamespace"];
 /// The data of the set's ControllerRevision: a strategic merge patch that replaces the spec. Equal data is the same
 /// revision.
 pub fn data(set: &SidecarSet) -> String {
+    let mut data = content(set);
+    data.sort_all_objects();
+    go_json::text(&data)
+}
+
+/// As [`data`], with its keys in any order.
+fn content(set: &SidecarSet) -> Value {
     let mut content = go_json::spec(&set.spec);
     let mut spec = Map::from_iter([("$patch".to_owned(), json!("replace"))]);
     for name in FIELDS {
@@ -50,14 +57,12 @@ pub fn data(set: &SidecarSet) -> String {
     }
     let mut data = json!({"spec": spec});
     go_json::round_numbers(&mut data);
-    data.sort_all_objects();
-    go_json::text(&data)
+    data
 }
 
 /// The digest of [`data`].
 pub fn digest(set: &SidecarSet) -> Digest {
-    // JSON that was just written can be read.
-    serde_json::from_str(&data(set)).unwrap_or_default()
+    Digest::of(&content(set))
 }
 
 /// The name of the ControllerRevision with this data. `collision_count` tells revisions apart whose data differs and
@@ -231,6 +236,18 @@ mod tests {
         insta::assert_snapshot!(data(&set()), @r#"{"spec":{"$patch":"replace","containers":[{"image":"envoy:1.30","name":"proxy","resources":{},"securityContext":{"runAsUser":0},"shareVolumePolicy":{},"upgradeStrategy":{}}],"imagePullSecrets":null,"initContainers":null,"patchPodMetadata":null,"volumes":[{"emptyDir":{},"name":"tmp"}]}}"#);
         insta::assert_snapshot!(name(&set(), &data(&set()), 0), @"mesh-645b96b498");
         assert_ne!(name(&set(), &data(&set()), 1), name(&set(), &data(&set()), 0));
+    }
+
+    #[test]
+    fn the_digest_is_that_of_the_text_whatever_is_in_it() {
+        let mut object = json!({"apiVersion": names::V1BETA1, "kind": "SidecarSet", "metadata": {"name": "odd"}});
+        object["spec"]["containers"] = json!([{
+            "name": "c", "args": ["a<b> && c\u{2028}\"é"],
+            "x-future": [1, -1, 1.0, -0.0, 2.5, 1e300, 9_007_199_254_740_993_i64, u64::MAX, i64::MIN, null, {"b": 1, "a": {}}],
+        }]);
+        for set in [set(), decode(object).unwrap()] {
+            assert_eq!(digest(&set), serde_json::from_str(&data(&set)).unwrap());
+        }
     }
 
     #[test]
