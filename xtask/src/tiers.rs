@@ -25,7 +25,7 @@ pub(crate) struct Test {
     /// Run only these tiers, by name.
     #[arg(value_name = "TIER")]
     only: Vec<String>,
-    /// Stop at the first tier that fails.
+    /// Begin no other tier after one has failed.
     #[arg(long)]
     fail_fast: bool,
     /// How often the exact quota of new pods is tried, in virtual time and on the real cluster [default: 50 and 1].
