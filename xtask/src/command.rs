@@ -30,11 +30,11 @@ pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command
     command
 }
 
-/// The arguments of `nice` for what yields the processors.
+/// Arguments of `nice` that lower the priority of a command.
 const NICE: [&str; 2] = ["-n", "10"];
 
-/// A `cargo` that compiles beside another one: it yields the processors to it, and has a target folder of its own, since cargo locks it.
-/// What checks and documents shares next to nothing with what builds.
+/// A `cargo` that compiles beside another one: it has a lower priority, and a target folder of its own, since cargo locks the folder.
+/// Checking and documenting share almost no files with building.
 pub(crate) fn cargo_beside<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let cargo = cargo(arguments);
@@ -67,19 +67,26 @@ fn run_to(mut command: Command, to: impl Write + Send + 'static) -> anyhow::Resu
     }
     let mut child = command.spawn().with_context(|| format!("cannot start {shown}"))?;
     let stdout = child.stdout.take().context("stdout is a pipe")?;
-    if let Some(stderr) = child.stderr.take() {
-        std::thread::spawn(move || forward(stderr, std::io::stderr(), label));
-    }
-    let (sender, failed) = mpsc::channel();
-    std::thread::spawn(move || sender.send(forward(stdout, to, label)));
+    let stderr = child.stderr.take().map(|stderr| in_background(move || forward(stderr, std::io::stderr(), label)));
+    let failed = in_background(move || forward(stdout, to, label));
     let status = child.wait()?;
-    // A process that the command left behind may keep the pipe open for ever.
-    let failed = failed.recv_timeout(Duration::from_secs(10)).unwrap_or_default();
+    // A process that the command left behind may keep a pipe open for ever.
+    let patience = Duration::from_secs(10);
+    let failed = failed.recv_timeout(patience).unwrap_or_default();
+    // Errors of a compiler are shown before anything else is.
+    let _ = stderr.map(|stderr| stderr.recv_timeout(patience));
     if !status.success() {
         let failed: Vec<String> = failed.iter().map(|test| format!("\n    {test}")).collect();
         bail!("{shown}: {status}{}", failed.concat());
     }
     Ok(())
+}
+
+/// Does work on a thread of its own, and gives what comes of it.
+fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> mpsc::Receiver<T> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || sender.send(work()));
+    receiver
 }
 
 fn prefix(label: Option<&str>) -> String {
@@ -109,6 +116,9 @@ fn forward(mut from: impl Read, mut to: impl Write, label: Option<&str>) -> Vec<
                 line.push(*byte);
             }
         }
+    }
+    if label.is_some() && !line.is_empty() {
+        show(format!("{}{}\n", prefix(label), String::from_utf8_lossy(&line)).as_bytes());
     }
     failed.names
 }
@@ -148,7 +158,7 @@ pub(crate) fn output(mut command: Command) -> anyhow::Result<String> {
 
 fn show(command: &Command) -> String {
     let file_name = |path: &OsStr| Path::new(path).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    // With which priority a command runs is of no interest.
+    // The priority is not shown.
     let lowered = command.get_args().take(NICE.len()).eq(NICE);
     let mut words = command.get_args().skip(if lowered { NICE.len() } else { 0 });
     let program = if lowered { words.next().unwrap_or_default() } else { command.get_program() };
@@ -176,7 +186,8 @@ mod tests {
     #[test]
     fn each_line_says_which_tier_it_is_of_where_several_run_at_once() {
         let mut shown = Vec::new();
-        assert_eq!(forward(&b"failures:\n    a\nend\n"[..], &mut shown, Some("test")), ["a"]);
+        // The last line may have no end.
+        assert_eq!(forward(&b"failures:\n    a\nend"[..], &mut shown, Some("test")), ["a"]);
         assert_eq!(String::from_utf8_lossy(&shown), "     test │ failures:\n     test │     a\n     test │ end\n");
     }
 

@@ -66,18 +66,23 @@ struct Ran {
 impl Tier {
     fn run(&'static self) -> Ran {
         let started = Instant::now();
-        let outcome = match (self.missing)() {
-            Some(reason) => Outcome::Skipped(reason),
-            // A tier that panics would let those that wait for it wait for ever.
-            None => match std::panic::catch_unwind(self.run).unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked"))) {
-                Ok(()) => Outcome::Passed,
-                Err(error) => {
-                    eprintln!("{error:#}");
-                    Outcome::Failed(format!("{error:#}"))
-                }
-            },
-        };
+        // A tier that panics would let those that wait for it wait for ever.
+        let outcome = std::panic::catch_unwind(|| self.outcome());
+        let outcome = outcome.unwrap_or_else(|_| Outcome::Failed("the tier panicked".to_owned()));
         Ran { tier: self, outcome, took: started.elapsed() }
+    }
+
+    fn outcome(&self) -> Outcome {
+        if let Some(reason) = (self.missing)() {
+            return Outcome::Skipped(reason);
+        }
+        match (self.run)() {
+            Ok(()) => Outcome::Passed,
+            Err(error) => {
+                eprintln!("{error:#}");
+                Outcome::Failed(format!("{error:#}"))
+            }
+        }
     }
 }
 

@@ -192,12 +192,12 @@ impl<V> Objects<V> {
 }
 
 impl<V: View> Objects<V> {
-    /// A list begins: what was listed before is not listed yet.
+    /// Begins a list. No object has been in it yet.
     pub(crate) fn begin_list(&mut self) {
         self.lists = self.lists.wrapping_add(1);
     }
 
-    /// A list is complete: removes every object that was not in it.
+    /// Ends a list: removes every object that was not in it.
     pub(crate) fn end_list(&mut self) {
         let is_gone = |entry: &&Arc<Entry<V>>| entry.list.load(Relaxed) != self.lists;
         let gone: Vec<NamespacedName> = self.entries().filter(is_gone).map(|entry| entry.name.clone()).collect();

@@ -9,7 +9,7 @@ use pillion_rightsize::{
     CheckpointError, ContainerKind, MemoryEviction, NewOom, Stored, Usage, Workload, amount, controlling, new_ooms,
 };
 
-use super::samples::{Sample, pod_key};
+use super::samples::{Sample, pod_key, write_pod_key};
 use crate::cluster::{CachedPod, Followed, Targets};
 use crate::config::Config;
 
@@ -66,8 +66,7 @@ fn key_of(followed: &Followed) -> String {
 /// As [`key_of`], in the place of what is in `key`.
 fn write_key(key: &mut String, followed: &Followed) {
     let view = &followed.pod.view;
-    key.clear();
-    key.extend([view.namespace.as_str(), "/", &view.name]);
+    write_pod_key(key, &view.namespace, &view.name);
     if let Some(set) = &followed.set {
         key.extend(["@", set]);
     }
@@ -245,8 +244,7 @@ impl History {
 
     /// Adds a sample. Returns whether it counted.
     pub(crate) fn add(&mut self, sample: &Sample<'_>) -> bool {
-        self.key.clear();
-        self.key.extend([&sample.namespace, "/", &sample.pod]);
+        write_pod_key(&mut self.key, &sample.namespace, &sample.pod);
         let mut counted = add(&mut self.usage, &self.key, sample);
         if !self.parts.is_empty() {
             for part in self.parts.get(&self.key).into_iter().flatten() {

@@ -19,5 +19,13 @@ pub(crate) struct Sample<'a> {
 
 /// The key of a pod in the history.
 pub(crate) fn pod_key(namespace: &str, pod: &str) -> String {
-    format!("{namespace}/{pod}")
+    let mut key = String::new();
+    write_pod_key(&mut key, namespace, pod);
+    key
+}
+
+/// Writes [`pod_key`] in the place of what is in `key`: a pass over a large cluster needs one for each pod.
+pub(crate) fn write_pod_key(key: &mut String, namespace: &str, pod: &str) {
+    key.clear();
+    key.extend([namespace, "/", pod]);
 }
