@@ -66,7 +66,7 @@ fn chart() -> Value {
         "type": "application",
         "version": VERSION,
         "appVersion": VERSION,
-        "kubeVersion": ">=1.30.0-0",
+        "kubeVersion": ">=1.33.0-0",
         "home": env!("CARGO_PKG_REPOSITORY"),
     })
 }
@@ -124,6 +124,7 @@ fn options(template: &mut Template) -> Options {
         take_over: template.argument(".Values.takeOver"),
         log_format: template.text(".Values.logFormat"),
         wrap_image: template.argument(&wrap_image),
+        manager_args: vec![template.items(".Values.extraArgs")],
         sidecar_field: true,
         ..Options::default()
     }

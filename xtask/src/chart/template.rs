@@ -18,6 +18,8 @@ enum Insert {
     Optional(String),
     /// The value of an argument that is left out when it is empty.
     Argument(String),
+    /// Items of a list, of which there may be none.
+    Items(String),
     /// A field that is left out unless something is set. The mark is in its key.
     If(String),
 }
@@ -52,6 +54,10 @@ impl Template {
 
     pub(super) fn argument(&mut self, expression: &str) -> String {
         self.mark(Insert::Argument(expression.to_owned()))
+    }
+
+    pub(super) fn items(&mut self, expression: &str) -> String {
+        self.mark(Insert::Items(expression.to_owned()))
     }
 
     /// Leaves a field out unless the expression is set.
@@ -112,6 +118,10 @@ impl Template {
                 let line = line.replace(&mark, "{{ . }}");
                 write!(text, "{spaces}{{{{- with {expression} }}}}\n{line}\n{spaces}{{{{- end }}}}\n")?;
             }
+            Insert::Items(expression) => {
+                let items = format!("{{{{- toYaml . | nindent {indent} }}}}");
+                write!(text, "{spaces}{{{{- with {expression} }}}}\n{spaces}{items}\n{spaces}{{{{- end }}}}\n")?;
+            }
             Insert::If(expression) => {
                 writeln!(text, "{spaces}{{{{- if {expression} }}}}\n{}", line.replace(&mark, ""))?;
                 let belongs = |line: &&&str| {
@@ -147,12 +157,12 @@ mod tests {
     fn marks_become_expressions() {
         let mut template = Template::default();
         let (name, number) = (template.text(".name"), template.plain(".number"));
-        let (block, optional, argument) =
-            (template.block(".block"), template.optional(".optional"), template.argument(".argument"));
+        let (block, optional) = (template.block(".block"), template.optional(".optional"));
+        let (argument, items) = (template.argument(".argument"), template.items(".items"));
         let mut object = json!({
             "name": name, "inside": format!("--name={name}"), "list": [name],
             "deep": {"block": block, "optional": optional},
-            "args": [format!("--more={argument}")],
+            "args": [format!("--more={argument}"), items],
             "number": number, "volumes": [{"a": 1, "b": name}], "last": 1,
         });
         template.only_if(&mut object, "volumes", ".secret");
@@ -172,6 +182,9 @@ deep:
 args:
 {{- with .argument }}
 - --more={{ . }}
+{{- end }}
+{{- with .items }}
+{{- toYaml . | nindent 0 }}
 {{- end }}
 number: {{ .number }}
 last: 1

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pillion::render;
-use pillion_install::{IMAGE, Options, Part, manifests};
+use pillion_install::{IMAGE, Options, Part, manifests, own_flags};
 use serde_json::{Map, Value, json};
 
 /// `values.schema.json`.
@@ -35,8 +35,10 @@ pub(super) fn schema() -> Value {
                 "type": "integer", "minimum": 0, "default": options.replicas,
             },
             "controllers": {
-                "description": "The parts of the manager that run; each has rights of its own. In-pod agents need agents, which may read ConfigMaps of all namespaces.",
+                "description": "The parts of the manager that run, webhook among them; each has rights of its own. In-pod agents need agents, which may mark pods, and read and write ConfigMaps, of all namespaces.",
                 "type": "array", "minItems": 1, "uniqueItems": true,
+                // Without it, SidecarSets and pods would be sent to webhooks that nobody serves.
+                "contains": {"const": Part::Webhook.name()},
                 "items": {"type": "string", "enum": controllers}, "default": Part::INSTALLED.map(Part::name),
             },
             "revisionsNamespace": text("The namespace of the revisions of SidecarSets.", &options.revisions_namespace),
@@ -63,6 +65,17 @@ pub(super) fn schema() -> Value {
                  switch SidecarField on.",
                 "",
             ),
+            "extraArgs": {
+                "description": format!(
+                    "More flags of `pillion manager`, each with its value, such as --usage-source=kubelets. Other values set {}.",
+                    own_flags().join(", ")
+                ),
+                "type": "array", "default": [],
+                "items": {
+                    "type": "string", "pattern": "^--",
+                    "not": {"pattern": format!("^--({})(=|$)", own_flags().join("|").replace("--", ""))},
+                },
+            },
             "logFormat": choice("How the manager writes its log.", &["text", "json"], &options.log_format),
             "takeOver": choice(
                 "Serve the objects of an installed OpenKruise or VerticalPodAutoscaler, once it has stopped.",

@@ -65,14 +65,49 @@ impl<V: View> Cache<V> {
     ///
     /// A cache whose watch has stopped may be run again: it keeps what it holds until the new list is complete.
     pub async fn run(self, api: Api<V::Object>, config: watcher::Config) {
-        let running = Running::start(&self.inner.state);
+        let _running = Running::start(&self.inner.state);
+        self.follow(api, config).await;
+    }
+
+    /// The same for a kind that may not be defined, or not any more: nothing is listed before `defined` has returned, and when `undefined` has, the
+    /// cache is empty and syncing until the kind is defined again.
+    pub async fn run_while_defined<D, U>(
+        self,
+        api: Api<V::Object>,
+        config: watcher::Config,
+        defined: impl Fn() -> D,
+        undefined: impl Fn() -> U,
+    ) where
+        D: Future<Output = ()>,
+        U: Future<Output = ()>,
+    {
+        let _running = Running::start(&self.inner.state);
+        loop {
+            defined().await;
+            tokio::select! {
+                () = self.follow(api.clone(), config.clone()) => return,
+                () = undefined() => self.forget(),
+            }
+        }
+    }
+
+    async fn follow(&self, api: Api<V::Object>, config: watcher::Config) {
         let mut events = watch_with(api, config, self.inner.contact.clone()).boxed();
         while let Some(event) = events.next().await {
             *self.inner.reported.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
             if self.apply(event) {
-                running.state.send_replace(State::Synced);
+                self.inner.state.send_replace(State::Synced);
             }
         }
+    }
+
+    /// Forgets every object: there is nothing to list.
+    fn forget(&self) {
+        self.inner.state.send_replace(State::Syncing);
+        self.inner.contact.succeeded();
+        let mut objects = self.lock();
+        objects.begin_list();
+        objects.end_list();
     }
 
     /// Applies an event of the watch. Returns whether it completes a list.
@@ -125,6 +160,11 @@ impl<V> Cache<V> {
     /// Returns when the cache is synced.
     pub async fn synced(&self) {
         self.reached(State::Synced).await;
+    }
+
+    /// Returns when the cache is not synced yet, or not any more because its kind is not defined.
+    pub async fn syncing(&self) {
+        self.reached(State::Syncing).await;
     }
 
     /// Returns when the watch has ended.

@@ -12,6 +12,9 @@ use tokio::time::Instant;
 pub struct Failure {
     /// Since when.
     pub since: Instant,
+    /// Since when the API server answers and refuses it. `None` while there is no answer, or the API server itself does not work: nobody knows
+    /// then whether the watch would.
+    pub refused: Option<Instant>,
     /// The last error.
     pub error: String,
 }
@@ -23,10 +26,12 @@ pub(crate) struct Contact {
 }
 
 impl Contact {
-    pub(crate) fn failed(&self, error: String) {
+    pub(crate) fn failed(&self, error: String, is_refused: bool) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        let since = failure.as_ref().map_or_else(Instant::now, |failure| failure.since);
-        *failure = Some(Failure { since, error });
+        let (now, before) = (Instant::now(), failure.take());
+        let refused = before.as_ref().and_then(|before| before.refused).unwrap_or(now);
+        let since = before.map_or(now, |before| before.since);
+        *failure = Some(Failure { since, refused: is_refused.then_some(refused), error });
     }
 
     pub(crate) fn succeeded(&self) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::Method;
+use hyper::body::Body as _;
 use hyper::client::conn::http1;
 use hyper::header::{ACCEPT, CONNECTION, HOST, HeaderName, HeaderValue, LOCATION, USER_AGENT};
 use hyper_util::rt::TokioIo;
@@ -28,28 +29,44 @@ pub struct Answer {
     pub status: u16,
     /// The beginning of the body.
     pub body: Bytes,
+    /// Whether the body goes on after that.
+    pub is_cut: bool,
     location: Option<String>,
 }
 
 /// No more redirects are followed.
 const REDIRECTS: usize = 10;
 
+/// How a request is sent.
+struct Manner {
+    method: Method,
+    /// No more of a body is read.
+    longest: usize,
+    /// Whether `Host` has the port also if it is the scheme's own.
+    names_port: bool,
+}
+
 impl HttpGet {
-    /// Sends the request. Redirects on the same host are followed, others are the answer.
+    /// Sends the request as the kubelet does. Redirects on the same host are followed, others are the answer.
     ///
     /// # Errors
     /// There is no answer within `timeout`; in the words of Go's client.
     pub async fn send(&self, timeout: Option<Duration>) -> Result<Answer, String> {
-        self.send_as("GET", timeout).await
+        self.send_in(Manner { method: Method::GET, longest: LONGEST_OUTPUT, names_port: true }, timeout).await
     }
 
-    /// Sends the request with another method, and without a body. Only redirects of GET and HEAD are followed.
+    /// Sends the request as a URL is asked: with another method, and without a body. No more than `longest` bytes of the answer are read. Only
+    /// redirects of GET and HEAD are followed.
     ///
     /// # Errors
     /// There is no answer within `timeout`, or this is no method.
-    pub async fn send_as(&self, method: &str, timeout: Option<Duration>) -> Result<Answer, String> {
+    pub async fn send_as(&self, method: &str, timeout: Option<Duration>, longest: usize) -> Result<Answer, String> {
         let method = Method::from_bytes(method.as_bytes()).map_err(|error| error.to_string())?;
-        let answer = follow(self.clone(), &method);
+        self.send_in(Manner { method, longest, names_port: false }, timeout).await
+    }
+
+    async fn send_in(&self, manner: Manner, timeout: Option<Duration>) -> Result<Answer, String> {
+        let answer = follow(self.clone(), &manner);
         let answer = match timeout {
             None => answer.await,
             Some(timeout) => tokio::time::timeout(timeout, answer).await.unwrap_or_else(|_| {
@@ -59,9 +76,20 @@ impl HttpGet {
         answer.map_err(|error| format!("Get \"{}\": {error}", self.url()))
     }
 
+    /// For messages, which others read: without the query, which may hold a token.
     fn url(&self) -> String {
         let scheme = if self.https { "https" } else { "http" };
-        format!("{scheme}://{}{}", address(&self.host, self.port), self.path)
+        let path = self.path.split('?').next().unwrap_or_default();
+        format!("{scheme}://{}{path}", address(&self.host, self.port))
+    }
+
+    pub(crate) fn host_header(&self, names_port: bool) -> String {
+        let address = address(&self.host, self.port);
+        let implied = if self.https { ":443" } else { ":80" };
+        match address.strip_suffix(implied) {
+            Some(host) if !names_port => host.to_owned(),
+            _ => address,
+        }
     }
 
     /// The request that a redirect asks for, if it stays on the same host.
@@ -83,10 +111,10 @@ impl HttpGet {
     }
 }
 
-async fn follow(mut request: HttpGet, method: &Method) -> Result<Answer, String> {
+async fn follow(mut request: HttpGet, manner: &Manner) -> Result<Answer, String> {
     for _ in 0..REDIRECTS {
-        let answer = once(&request, method).await?;
-        let followed = (300..400).contains(&answer.status) && method.is_safe();
+        let answer = once(&request, manner).await?;
+        let followed = (300..400).contains(&answer.status) && manner.method.is_safe();
         let next = answer.location.as_deref().filter(|_| followed);
         match next.and_then(|location| request.redirected(location)) {
             Some(next) => request = next,
@@ -96,11 +124,11 @@ async fn follow(mut request: HttpGet, method: &Method) -> Result<Answer, String>
     Err(format!("stopped after {REDIRECTS} redirects"))
 }
 
-async fn once(request: &HttpGet, method: &Method) -> Result<Answer, String> {
+async fn once(request: &HttpGet, manner: &Manner) -> Result<Answer, String> {
     let address = address(&request.host, request.port);
     let stream = TcpStream::connect(&address).await.map_err(|error| dial_error(&address, &error))?;
     if !request.https {
-        return exchange(stream, request, method).await;
+        return exchange(stream, request, manner).await;
     }
     let name = ServerName::try_from(request.host.clone()).map_err(|error| error.to_string())?;
     let stream = TLS.connect(name, stream).await.map_err(|error| {
@@ -108,30 +136,31 @@ async fn once(request: &HttpGet, method: &Method) -> Result<Answer, String> {
         let plain = error.to_string().contains("InvalidMessage") || error.to_string().contains("corrupt message");
         if plain { "http: server gave HTTP response to HTTPS client".to_owned() } else { error.to_string() }
     })?;
-    exchange(stream, request, method).await
+    exchange(stream, request, manner).await
 }
 
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: &HttpGet,
-    method: &Method,
+    manner: &Manner,
 ) -> Result<Answer, String> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
     let exchange = async {
-        let response = sender.send_request(message(request, method)?).await.map_err(|error| sentence(&error))?;
+        let response = sender.send_request(message(request, manner)?).await.map_err(|error| sentence(&error))?;
         let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let (status, mut body) = (response.status().as_u16(), response.into_body());
-        let mut read = BytesMut::new();
+        let (mut read, mut is_cut) = (BytesMut::new(), false);
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| sentence(&error))?;
-            if let Some(data) = frame.data_ref() {
-                read.extend_from_slice(&data[..data.len().min(LONGEST_OUTPUT - read.len())]);
-            }
-            if read.len() >= LONGEST_OUTPUT {
+            let Some(data) = frame.data_ref() else { continue };
+            let room = manner.longest - read.len();
+            read.extend_from_slice(&data[..data.len().min(room)]);
+            if data.len() >= room {
+                is_cut = data.len() > room || !body.is_end_stream();
                 break;
             }
         }
-        Ok(Answer { status, body: read.freeze(), location })
+        Ok(Answer { status, body: read.freeze(), is_cut, location })
     };
     tokio::pin!(exchange);
     tokio::select! {
@@ -141,8 +170,8 @@ async fn exchange(
     }
 }
 
-fn message(request: &HttpGet, method: &Method) -> Result<hyper::Request<Empty<Bytes>>, String> {
-    let message = hyper::Request::builder().method(method.clone()).uri(request.path.as_str());
+fn message(request: &HttpGet, manner: &Manner) -> Result<hyper::Request<Empty<Bytes>>, String> {
+    let message = hyper::Request::builder().method(manner.method.clone()).uri(request.path.as_str());
     let mut message = message.body(Empty::new()).map_err(|error| error.to_string())?;
     let headers = message.headers_mut();
     for (name, value) in &request.headers {
@@ -152,7 +181,7 @@ fn message(request: &HttpGet, method: &Method) -> Result<hyper::Request<Empty<By
     }
     let text = |text: &str| HeaderValue::try_from(text).map_err(|error| error.to_string());
     if !headers.contains_key(HOST) {
-        headers.insert(HOST, text(&address(&request.host, request.port))?);
+        headers.insert(HOST, text(&request.host_header(manner.names_port))?);
     }
     if !headers.contains_key(USER_AGENT) {
         headers.insert(USER_AGENT, text(&request.user_agent)?);

@@ -49,5 +49,5 @@ pub use action::{Action, HttpGet, Probe};
 pub use check::check;
 pub use exec::{Exec, ExecError, ExecOutput, NoCommands};
 pub use http::Answer;
-pub use outcome::Outcome;
+pub use outcome::{LONGEST_OUTPUT, Outcome};
 pub use timing::{FirstLook, Results, Timing};

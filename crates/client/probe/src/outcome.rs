@@ -1,7 +1,7 @@
 //! What a probe has seen, and how much of an answer is kept.
 
-/// No more of what a command or a server says is kept.
-pub(crate) const LONGEST_OUTPUT: usize = 10 * 1024;
+/// No more of what a command or a server says is kept, as the kubelet has it.
+pub const LONGEST_OUTPUT: usize = 10 * 1024;
 
 /// What a probe has seen.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -128,6 +128,42 @@ async fn of_a_long_answer_only_the_beginning_is_read() {
     assert_eq!(probe(Action::Http(get(port, "/"))).await, long);
 }
 
+#[tokio::test]
+async fn as_much_of_an_answer_is_read_as_the_caller_asks_for() {
+    for head in ["HTTP/1.1 200 OK\r\ncontent-length: 20000\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n"] {
+        let port = listen(move |mut stream| async move {
+            let _ = stream.read(&mut [0; 4096]).await;
+            let _ = stream.write_all(format!("{head}{}", "a".repeat(20_000)).as_bytes()).await;
+        })
+        .await;
+        for (longest, read, is_cut) in [(1 << 20, 20_000, false), (20_001, 20_000, false), (19_999, 19_999, true)] {
+            let answer = get(port, "/").send_as("GET", None, longest).await.unwrap();
+            assert_eq!((answer.body.len(), answer.is_cut), (read, is_cut), "{longest} {head:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_query_may_hold_a_token_and_is_in_no_message() {
+    let port = closed().await;
+    let error = get(port, "/state?token=secret").send_as("POST", None, 1).await.unwrap_err();
+    assert!(error.starts_with(&format!("Get \"http://127.0.0.1:{port}/state\": ")), "{error}");
+}
+
+#[test]
+fn the_host_has_a_port_where_the_kubelet_names_it_and_where_it_is_not_the_schemes_own() {
+    let table = [
+        (false, "example.com", 80, "example.com:80", "example.com"),
+        (false, "example.com", 8080, "example.com:8080", "example.com:8080"),
+        (false, "example.com", 443, "example.com:443", "example.com:443"),
+        (true, "::1", 443, "[::1]:443", "[::1]"),
+    ];
+    for (https, host, port, named, bare) in table {
+        let get = HttpGet { https, host: host.into(), ..get(port, "/") };
+        assert_eq!((get.host_header(true).as_str(), get.host_header(false).as_str()), (named, bare));
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn nobody_there_is_reported_in_the_words_of_go() {
     let port = closed().await;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use crate::config::Target;
+use crate::config::{Storage, Target};
 use crate::marker::{Condition, Desired, retired};
 
 /// The pod that the agent runs in.
@@ -111,9 +111,8 @@ impl Ledger {
             if let Some(old) = &last.condition
                 && desired.condition.as_ref().is_none_or(|new| new.name != old.name)
             {
-                // A condition cannot be removed. The name sorts last, so that any source that has the condition counts more.
                 let retired = retired(&Desired { condition: Some(old.clone()), ..Desired::default() });
-                gone = Some((format!("~{}", old.name), retired));
+                gone = Some((after_all(old), retired));
             }
         }
         self.sources.extend(gone);
@@ -126,9 +125,43 @@ impl Ledger {
 
     /// Removes the sources whose names begin so, and what they have written.
     pub fn retire(&mut self, prefix: &str) -> bool {
+        let names: Vec<String> = self.sources.keys().filter(|name| name.starts_with(prefix)).cloned().collect();
+        for name in &names {
+            self.remove(name);
+        }
+        !names.is_empty()
+    }
+
+    /// Removes one source, and what it has written.
+    pub fn remove(&mut self, source: &str) -> bool {
+        let Some(last) = self.sources.get_mut(source) else { return false };
+        *last = retired(last);
+        let condition = last.condition.take();
+        // As in `set`: nobody who has the condition is outdone by one who had it.
+        let gone = condition.map(|gone| (after_all(&gone), Desired { condition: Some(gone), ..Desired::default() }));
+        self.sources.extend(gone);
+        true
+    }
+
+    /// Follows a change of a list of storages, each of which is a source that `name` calls by its place. What a storage has written goes with it to
+    /// its new place; a storage that was changed has what it wrote before until it has a result; what is left then is removed.
+    pub fn relist(&mut self, name: impl Fn(usize) -> String, before: &[&Storage], after: &[&Storage]) -> bool {
+        let mut left: Vec<usize> = (0..before.len()).collect();
+        let same = |storage: &&Storage| left.iter().position(|old| before[*old] == *storage).map(|at| left.remove(at));
+        let mut places: Vec<Option<usize>> = after.iter().map(same).collect();
+        let mut left = left.into_iter();
+        for place in places.iter_mut().filter(|place| place.is_none()) {
+            *place = left.next();
+        }
+        places.extend(left.map(Some));
+        let moved: Vec<_> = places.into_iter().map(|old| self.sources.remove(&name(old?))).collect();
         let mut found = false;
-        for (_, desired) in self.sources.iter_mut().filter(|(name, _)| name.starts_with(prefix)) {
-            *desired = retired(desired);
+        for (place, desired) in moved.into_iter().enumerate() {
+            let Some(desired) = desired else { continue };
+            self.set(&name(place), desired);
+            if place >= after.len() {
+                self.remove(&name(place));
+            }
             found = true;
         }
         found
@@ -281,6 +314,11 @@ impl Key {
             Key::Field(target, pointer) => Group::Target(target.clone(), pointer.starts_with("/status/")),
         }
     }
+}
+
+/// The source of a condition that nobody has any more, since it cannot be removed. It sorts last, so that any source that has the condition counts more.
+fn after_all(condition: &Condition) -> String {
+    format!("~{}", condition.name)
 }
 
 fn keys(desired: &Desired) -> Vec<(Key, Option<Value>)> {
@@ -486,6 +524,60 @@ mod tests {
         ledger.set("other", condition("x/a"));
         let written = flush(&mut ledger, at(2));
         assert_eq!(written[0]["status"]["conditions"][0]["status"], "True", "somebody else has it");
+    }
+
+    #[test]
+    fn a_condition_that_was_retired_is_that_of_whoever_has_it_still() {
+        let condition = |status: &str| Desired {
+            condition: Some(Condition {
+                name: "x/a".into(),
+                status: status.into(),
+                reason: "R".into(),
+                message: String::new(),
+            }),
+            ..Desired::default()
+        };
+        let mut ledger = ledger();
+        ledger.set("a/probe", condition("False"));
+        ledger.set("b/probe", condition("True"));
+        flush(&mut ledger, at(0));
+        assert!(ledger.retire("a/") && !ledger.remove("a/none"));
+        let written = flush(&mut ledger, at(1));
+        assert_eq!(written[0]["status"]["conditions"][0]["status"], "True");
+    }
+
+    #[test]
+    fn results_go_with_their_storage_when_a_list_changes() {
+        let storage = |key: &str| Storage { label_key: Some(key.to_owned()), ..Storage::default() };
+        let label =
+            |key: &str| Desired { labels: [(key.to_owned(), Some("yes".to_owned()))].into(), ..Desired::default() };
+        let (a, b, c) = (storage("a"), storage("b"), storage("c"));
+        // What is written at once, and what when each of the list has a result again.
+        let table = [
+            (vec![&a], json!({"b": null}), json!(null)),
+            (vec![&b], json!({"a": null}), json!(null)),
+            (vec![&b, &a], json!(null), json!(null)),
+            (vec![&c], json!({"b": null}), json!({"a": null, "c": "yes"})),
+            (vec![&c, &a, &b], json!(null), json!({"c": "yes"})),
+            (vec![], json!({"a": null, "b": null}), json!(null)),
+        ];
+        for (after, at_once, later) in table {
+            let mut ledger = ledger();
+            let name = |place: usize| format!("probe/{place:04}");
+            ledger.set(&name(0), label("a"));
+            ledger.set(&name(1), label("b"));
+            flush(&mut ledger, at(0));
+            ledger.relist(name, &[&a, &b], &after);
+            let labels = |ledger: &mut Ledger, now| {
+                let written = flush(ledger, now);
+                written.first().map_or(Value::Null, |body| body["metadata"]["labels"].clone())
+            };
+            assert_eq!(labels(&mut ledger, at(1)), at_once, "{after:?}");
+            for (place, storage) in after.iter().enumerate() {
+                ledger.set(&name(place), label(storage.label_key.as_deref().unwrap()));
+            }
+            assert_eq!(labels(&mut ledger, at(2)), later, "{after:?}");
+        }
     }
 
     #[test]

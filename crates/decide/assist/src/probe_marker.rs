@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::pod_probe::POD_PROBE;
 
@@ -57,9 +57,9 @@ impl Marks {
 }
 
 /// What a pod with an agent lacks: the probes of the markers that select it, sorted by name, and the marks of their results. Of two probes with one
-/// condition the first counts.
+/// condition the first counts; of several results that set a key, too.
 pub fn marks(pod: &Value, markers: &[ProbeMarker]) -> Marks {
-    let mut marks = Marks::default();
+    let mut wanted = Marks::default();
     let (mut probes, mut names, mut conditions) = (Vec::new(), Vec::new(), BTreeSet::new());
     for marker in markers {
         let before = probes.len();
@@ -69,26 +69,25 @@ pub fn marks(pod: &Value, markers: &[ProbeMarker]) -> Marks {
             let Some(container) = container_of(pod, container) else { continue };
             if conditions.insert(condition) {
                 probes.push(asked(&marker.name, probe, container));
-                mark(pod, condition, &probe["markerPolicy"], &mut marks);
+                mark(pod, condition, &probe["markerPolicy"], &mut wanted);
             }
         }
         if probes.len() > before {
             names.push(marker.name.as_str());
         }
     }
-    let annotation = |key: &str| pod["metadata"]["annotations"][key].as_str();
     // Probes that no marker has asked for are somebody else's.
-    if probes.is_empty() && annotation(POD_PROBE_MARKERS).is_none() {
-        return marks;
+    if !probes.is_empty() || pod["metadata"]["annotations"][POD_PROBE_MARKERS].is_string() {
+        let probes = (!probes.is_empty()).then(|| Value::Array(probes).to_string());
+        let names = (!names.is_empty()).then(|| names.join(","));
+        wanted.annotations.extend([(POD_PROBE.to_owned(), probes), (POD_PROBE_MARKERS.to_owned(), names)]);
     }
-    let probes = (!probes.is_empty()).then(|| Value::Array(probes).to_string());
-    let names = (!names.is_empty()).then(|| names.join(","));
-    for (key, wanted) in [(POD_PROBE, probes), (POD_PROBE_MARKERS, names)] {
-        if annotation(key) != wanted.as_deref() {
-            marks.annotations.insert(key.to_owned(), wanted);
-        }
+    // Compared with the pod only now: results that want different values of one key would otherwise take turns.
+    for (field, keys) in [("labels", &mut wanted.labels), ("annotations", &mut wanted.annotations)] {
+        let current = &pod["metadata"][field];
+        keys.retain(|key, value| current[key.as_str()].as_str() != value.as_deref());
     }
-    marks
+    wanted
 }
 
 /// A container or native sidecar of the pod.
@@ -117,25 +116,24 @@ fn asked(marker: &str, probe: &Value, container: &Value) -> Value {
     })
 }
 
-/// The labels and annotations of a result. Those of the other results are removed; a pod whose condition is neither is left alone.
-fn mark(pod: &Value, condition: &str, policies: &Value, marks: &mut Marks) {
+/// The labels and annotations that a result wants. Those of the other results go, unless another probe sets them; a condition that is neither wants
+/// nothing.
+fn mark(pod: &Value, condition: &str, policies: &Value, wanted: &mut Marks) {
     let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
     let state = match conditions.find(|found| found["type"] == condition).and_then(|found| found["status"].as_str()) {
         Some("True") => "Succeeded",
         Some("False") => "Failed",
         _ => return,
     };
-    let policies = || policies.as_array().into_iter().flatten();
-    for (field, changes) in [("labels", &mut marks.labels), ("annotations", &mut marks.annotations)] {
-        let of = |policy: &Value| policy[field].as_object().cloned().unwrap_or_default();
-        let meant: Map<String, Value> = policies().filter(|policy| policy["state"] == state).flat_map(of).collect();
-        let others = policies().filter(|policy| policy["state"] != state).flat_map(of);
-        let current = &pod["metadata"][field];
-        for (key, _) in others.filter(|(key, _)| !meant.contains_key(key) && current.get(key).is_some()) {
-            changes.insert(key, None);
-        }
-        for (key, value) in meant.iter().filter(|(key, value)| current.get(key) != Some(value)) {
-            changes.insert(key.clone(), value.as_str().map(str::to_owned));
+    for (field, keys) in [("labels", &mut wanted.labels), ("annotations", &mut wanted.annotations)] {
+        // What this result sets, the last policy of a state first.
+        for policy in policies.as_array().into_iter().flatten().rev() {
+            for (key, value) in policy[field].as_object().into_iter().flatten() {
+                let slot = keys.entry(key.clone()).or_default();
+                if policy["state"] == state && slot.is_none() {
+                    *slot = value.as_str().map(str::to_owned);
+                }
+            }
         }
     }
 }
@@ -206,6 +204,29 @@ mod tests {
         assert!(marks(&by_hand, &[]).is_empty(), "what somebody else has written stays");
         let gone = marks(&marked, &[]);
         assert_eq!(gone.annotations, [POD_PROBE, POD_PROBE_MARKERS].map(|key| (key.to_owned(), None)).into());
+    }
+
+    #[test]
+    fn probes_that_want_different_values_of_a_key_do_not_take_turns() {
+        let probe = |name: &str, policies: Value| json!({"name": name, "containerName": "game", "podConditionType": name, "probe": {}, "markerPolicy": policies});
+        let policy = |state: &str, cost: &str| json!({"state": state, "annotations": {"cost": cost}});
+        let mut pod = pod("True");
+        pod["status"]["conditions"] = json!([{"type": "a", "status": "True"}, {"type": "b", "status": "True"}]);
+        let cost = |pod: &mut Value, probes: Value| {
+            let marker = ProbeMarker::new("games", &probes, &[]);
+            let wanted = marks(pod, std::slice::from_ref(&marker)).annotations;
+            let cost = wanted.get("cost").cloned();
+            for (key, value) in wanted {
+                pod["metadata"]["annotations"][key] = json!(value);
+            }
+            assert_eq!(marks(pod, &[marker]), Marks::default(), "nothing is left to write");
+            cost
+        };
+        let both =
+            json!([probe("a", json!([policy("Succeeded", "-10")])), probe("b", json!([policy("Succeeded", "10")]))]);
+        assert_eq!(cost(&mut pod.clone(), both), Some(Some("-10".to_owned())), "the first counts");
+        let one = json!([probe("a", json!([policy("Failed", "10")])), probe("b", json!([policy("Succeeded", "-10")]))]);
+        assert_eq!(cost(&mut pod, one), Some(Some("-10".to_owned())), "none removes what another sets");
     }
 
     #[test]

@@ -18,11 +18,12 @@ pub struct Process {
 /// The thread that makes kernel threads: it is seen only from the node's own process namespace.
 const KERNEL: &str = "kthreadd";
 
-/// The one process of this pod that a name means: its command line contains the name. Workers of one master are the master.
+/// The one process of this pod that a name means: its command line contains the name. Workers of one master are the master. `None` if there is no
+/// such process.
 ///
 /// # Errors
-/// There is none, there are several, or processes of other pods are visible.
-pub fn select(processes: &[Process], name: &str, own_pid: i32) -> Result<i32, String> {
+/// There are several, or processes of other pods are visible.
+pub fn select(processes: &[Process], name: &str, own_pid: i32) -> Result<Option<i32>, String> {
     if processes.iter().any(|process| process.pid == 2 && process.name == KERNEL && process.parent == 0) {
         return Err("the agent sees the processes of the whole node (hostPID): nothing is signalled; use shareProcessNamespace instead".to_owned());
     }
@@ -47,10 +48,8 @@ pub fn select(processes: &[Process], name: &str, own_pid: i32) -> Result<i32, St
     let found: Vec<&Process> = processes.iter().filter(fits).collect();
     let tops = found.iter().filter(|process| !found.iter().any(|other| other.pid == process.parent));
     match tops.collect::<Vec<_>>().as_slice() {
-        [] => Err(format!(
-            "no process of this pod has {name:?} in its command line; is `shareProcessNamespace: true` set on the pod?"
-        )),
-        [one] => Ok(one.pid),
+        [] => Ok(None),
+        [one] => Ok(Some(one.pid)),
         several => {
             let shown: Vec<String> =
                 several.iter().take(3).map(|process| format!("{} ({})", process.pid, process.command_line)).collect();
@@ -85,10 +84,10 @@ mod tests {
 
     #[test]
     fn the_master_gets_the_signal_and_never_the_agent() {
-        assert_eq!(select(&pod(), "nginx: master process nginx", 30), Ok(7));
-        assert_eq!(select(&pod(), "nginx", 30), Ok(7), "workers are below the master");
-        assert!(select(&pod(), "pause", 30).is_err());
-        assert!(select(&pod(), "envoy", 30).unwrap_err().contains("shareProcessNamespace"));
+        assert_eq!(select(&pod(), "nginx: master process nginx", 30), Ok(Some(7)));
+        assert_eq!(select(&pod(), "nginx", 30), Ok(Some(7)), "workers are below the master");
+        assert_eq!(select(&pod(), "pause", 30), Ok(None));
+        assert_eq!(select(&pod(), "envoy", 30), Ok(None));
     }
 
     #[test]
@@ -102,7 +101,7 @@ mod tests {
     fn processes_of_other_pods_are_never_signalled() {
         let mut nested = pod();
         nested.push(Process { same_namespace: false, ..process(50, 0, "nginx: master process nginx") });
-        assert_eq!(select(&nested, "nginx: master process nginx", 30), Ok(7));
+        assert_eq!(select(&nested, "nginx: master process nginx", 30), Ok(Some(7)));
         let mut node = pod();
         node.push(process(2, 0, "kthreadd"));
         assert!(select(&node, "nginx: master process nginx", 30).unwrap_err().contains("hostPID"));

@@ -41,6 +41,8 @@ fn of(status: &ContainerStatus) -> Option<ContainerFacts> {
         // It waits for its next start, or for its first.
         _ => attempt(State::exited(last?)),
     };
-    let previous = last.map(|exit| attempt(State::exited(exit)));
+    let waits = status.state.as_ref().is_some_and(|state| state.running.is_none() && state.terminated.is_none());
+    let number = if waits { number } else { number.saturating_sub(1) };
+    let previous = last.map(|exit| Attempt { number, ..attempt(State::exited(exit)) });
     Some(ContainerFacts { current: Some(current), previous, back_off: None })
 }

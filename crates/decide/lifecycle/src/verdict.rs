@@ -2,10 +2,12 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use pillion_api::names;
+use pillion_api::record::in_place::InPlaceUpdates;
 use pillion_api::record::sidecars::{Method, SidecarRecord};
 
 use crate::ending;
-use crate::facts::{NodeFacts, Snapshot, State};
+use crate::facts::{Attempt, NodeFacts, Snapshot, State};
 use crate::observed::observed;
 use crate::restart;
 use crate::role::{Marked, Role};
@@ -40,7 +42,8 @@ pub fn verdict(pod: &Pod, record: &SidecarRecord) -> Verdict {
     let now = Timestamp::UNIX_EPOCH;
     let snapshot = Snapshot { pod, marked: &marked, containers: &containers, node: &node, stop: None, now };
     let subject = Subject::new(&snapshot);
-    if let Some(name) = record.fail_pod.iter().find(|name| failed_native(&subject, name)) {
+    let updates = updates(pod);
+    if let Some(name) = record.fail_pod.iter().find(|name| failed_native(&subject, name, &updates)) {
         let message = format!("sidecar {name:?} ended with an error before the work was done");
         return Verdict::End { phase: "Failed", message };
     }
@@ -58,6 +61,7 @@ pub fn verdict(pod: &Pod, record: &SidecarRecord) -> Verdict {
     let early = subject
         .of(&[Role::MarkedSidecar])
         .filter(|view| !record.ignore_errors.iter().any(|name| name == view.name))
+        .filter(|view| !view.current().is_some_and(|attempt| is_replaced(view.name, attempt, &updates)))
         .find(|view| {
             ending::failed_early(view, done_at) || (record.method == Method::Wrap && repeats_error(view, done_at))
         });
@@ -77,8 +81,19 @@ fn phase(pod: &Pod) -> Option<&str> {
     pod.status.as_ref()?.phase.as_deref()
 }
 
+/// The updates in place that a rollout has made.
+fn updates(pod: &Pod) -> InPlaceUpdates {
+    let text = pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(names::IN_PLACE_UPDATE_STATE));
+    text.and_then(|text| InPlaceUpdates::parse(text).ok()).unwrap_or_default()
+}
+
+/// Whether an attempt was stopped because its image was replaced, or had ended before that: however it ended, that is no error of the sidecar.
+fn is_replaced(name: &str, attempt: &Attempt, updates: &InPlaceUpdates) -> bool {
+    updates.restarts_before(name).is_some_and(|restarts| attempt.number <= restarts)
+}
+
 /// Whether a native sidecar ended with an error while there was work to do. It runs again by then, so its last end counts, too.
-fn failed_native(subject: &Subject<'_>, name: &str) -> bool {
+fn failed_native(subject: &Subject<'_>, name: &str, updates: &InPlaceUpdates) -> bool {
     let works = subject.of(&[Role::Work]).any(|view| !matches!(view.latest(), Latest::Exited(..)));
     let ends = subject.of(&[Role::Work]).filter_map(|view| match view.latest() {
         Latest::Exited(attempt, _) => match attempt.state {
@@ -90,7 +105,7 @@ fn failed_native(subject: &Subject<'_>, name: &str) -> bool {
     let last = ends.max();
     let sidecar = subject.of(&[Role::NativeSidecar]).find(|view| view.name == name);
     let attempts = sidecar.into_iter().flat_map(|view| view.current().into_iter().chain(view.previous()));
-    attempts.into_iter().any(|attempt| match attempt.state {
+    attempts.filter(|attempt| !is_replaced(name, attempt, updates)).any(|attempt| match attempt.state {
         State::Exited { code, at, .. } => code != 0 && (works || at.zip(last).is_some_and(|(at, last)| at < last)),
         _ => false,
     })
@@ -336,5 +351,33 @@ mod tests {
         assert_eq!(of(status("side", running()), running(), true), Verdict::Wait);
         // It was stopped after the work.
         assert_eq!(of(status("side", ended(143, 11)), ended(0, 10), true), Verdict::Wait);
+    }
+
+    #[test]
+    fn a_native_sidecar_that_a_rollout_has_restarted_has_not_failed() {
+        // Its image was changed during its attempt 1, or never.
+        let of = |is_updated: bool, restarts: i32, state: Value, last: Value| {
+            let mut side = restarted(state, last);
+            side["restartCount"] = json!(restarts);
+            let record =
+                r#"{"mesh":{"revision":"h","lastContainerStatuses":{"side":{"imageID":"a","restartCount":1}}}}"#;
+            let annotations = if is_updated { json!({names::IN_PLACE_UPDATE_STATE: record}) } else { json!({}) };
+            let pod = serde_json::from_value(json!({
+                "metadata": {"annotations": annotations},
+                "spec": {"restartPolicy": "Never", "containers": [{"name": "main"}],
+                         "initContainers": [{"name": "side", "restartPolicy": "Always"}]},
+                "status": {"phase": "Running", "containerStatuses": [status("main", running())], "initContainerStatuses": [side]},
+            }))
+            .unwrap();
+            let (sidecars, fail_pod) = (vec!["side".to_owned()], vec!["side".to_owned()]);
+            verdict(&pod, &SidecarRecord { method: Method::Native, sidecars, fail_pod, ignore_errors: Vec::new() })
+        };
+        let failed = |verdict: Verdict| matches!(verdict, Verdict::End { phase: "Failed", .. });
+        assert!(failed(of(false, 2, running(), ended(143, 5))), "nothing was updated");
+        assert!(!failed(of(true, 2, running(), ended(143, 5))), "it runs again");
+        assert!(!failed(of(true, 1, waiting("CrashLoopBackOff"), ended(143, 5))), "it is about to");
+        assert!(!failed(of(true, 1, ended(143, 5), ended(0, 1))), "it has just been stopped");
+        assert!(failed(of(true, 3, running(), ended(1, 9))), "the new one failed");
+        assert!(failed(of(true, 2, ended(1, 9), ended(143, 5))), "and is not restarted yet");
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 use pillion_api::names;
-use pillion_api::vpa::{Gates, UpdateMode, VerticalPodAutoscaler};
+use pillion_api::vpa::{ConditionType, Gates, UpdateMode, VerticalPodAutoscaler};
 
 use crate::pod::Owner;
 use crate::usage::Workload;
@@ -88,9 +88,29 @@ pub fn workload_of(
     targeted.next().or_else(|| controllers.iter().rev().find(|owner| is_well_known(owner)).map(workload))
 }
 
+/// Whether an autoscaler targets a custom resource: not a controller that Kubernetes itself brings, nor a SidecarSet.
+pub fn targets_custom_resource(autoscaler: &VerticalPodAutoscaler) -> bool {
+    let target = autoscaler.spec.target_ref.as_ref();
+    target.is_some_and(|target| !WELL_KNOWN_CONTROLLERS.contains(&target.kind.as_str()))
+        && targeted_set(autoscaler).is_none()
+}
+
+/// What the conditions say of a configuration that cannot be served.
+pub fn unsupported(autoscaler: &VerticalPodAutoscaler) -> Option<&str> {
+    let mut conditions = autoscaler.status.conditions.iter();
+    let found = conditions.find(|it| it.condition_type == ConditionType::ConfigUnsupported && it.status == "True");
+    found.map(|condition| condition.message.as_str())
+}
+
+/// Whether an autoscaler changes no pod because the recommender has found that its custom resource cannot be served. What the condition
+/// says of other targets may be a minute old: whether they exist is seen when a pod comes.
+pub fn is_refused(autoscaler: &VerticalPodAutoscaler) -> bool {
+    targets_custom_resource(autoscaler) && unsupported(autoscaler).is_some()
+}
+
 /// Whether anything is done to new pods: in mode Off only boosts are.
 pub fn admits(autoscaler: &VerticalPodAutoscaler) -> bool {
-    *autoscaler.update_mode() != UpdateMode::Off || autoscaler.has_cpu_boost()
+    (*autoscaler.update_mode() != UpdateMode::Off || autoscaler.has_cpu_boost()) && !is_refused(autoscaler)
 }
 
 /// The one of several autoscalers of the same workload that counts: the oldest, and of the same age the first by name.
@@ -192,6 +212,21 @@ mod tests {
         assert_eq!(of(&rollout, "").as_deref(), Some("ReplicaSet/web-1"), "nobody targets the Rollout");
         assert_eq!(of(&[owner("Runner", "r")], ""), None);
         assert_eq!(of(&[], ""), None);
+    }
+
+    #[test]
+    fn only_a_custom_resource_that_cannot_be_served_is_refused() {
+        let of = |version: &str, kind: &str, status: &str| {
+            let target = json!({"targetRef": {"apiVersion": version, "kind": kind, "name": "web"}});
+            let mut it = autoscaler("v", "2026-01-01T00:00:00Z", target);
+            let conditions = json!([{"type": "ConfigUnsupported", "status": status, "message": "no"}]);
+            it.status = serde_json::from_value(json!({"conditions": conditions})).unwrap();
+            (is_refused(&it), admits(&it))
+        };
+        assert_eq!(of("argoproj.io/v1alpha1", "Rollout", "True"), (true, false));
+        assert_eq!(of("argoproj.io/v1alpha1", "Rollout", "False"), (false, true));
+        assert_eq!(of("apps/v1", "Deployment", "True"), (false, true));
+        assert_eq!(of("apps.kruise.io/v1beta1", "SidecarSet", "True"), (false, true));
     }
 
     #[test]

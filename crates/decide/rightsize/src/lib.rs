@@ -92,8 +92,8 @@ pub use boosted_cpu::BoostError;
 pub use cap::{Cap, CapNote, Capped, cap};
 pub use conditions::{Observed, update_conditions};
 pub use control::{
-    WELL_KNOWN_CONTROLLERS, admits, controlling, is_target, refuse_set_target, sized_set, target_of, targeted_set,
-    without_containers, workload_of, workload_of_set,
+    WELL_KNOWN_CONTROLLERS, admits, controlling, is_refused, is_target, refuse_set_target, sized_set, target_of,
+    targeted_set, targets_custom_resource, unsupported, without_containers, workload_of, workload_of_set,
 };
 pub use estimate::{Bound, Derivation, EstimatorSettings, Percentiles};
 pub use histogram::CheckpointError;
@@ -104,7 +104,7 @@ pub use missing::Missing;
 pub use oom::{MemoryEviction, NewOom, memory_evictions, new_ooms};
 pub use patch::{annotation_patch, annotation_removal_patch, resource_patch};
 pub use pod::{Amounts, ContainerKind, OomKill, Owner, PodContainer, PodView, QosShare, ResizeState, SpecResources};
-pub use post_process::{cap_to_policy, keep_bounds, release_bounds, round_to_whole_cores};
+pub use post_process::{cap_to_policy, keep_bounds, release_bounds, retain_controlled, round_to_whole_cores};
 pub use recommendation::{Candidate, Estimate, RecommendationFormat, recommend};
 pub use settings::{MemorySettings, SampleSettings};
 pub use target::{ContainerTarget, TargetNote, capped_recommendation, container_targets};

@@ -2,7 +2,8 @@
 
 use pillion_api::names::{VPA_INTEGER_CPU_SUFFIX, VPA_POST_PROCESSOR_PREFIX};
 use pillion_api::vpa::{
-    PodResourcePolicy, RecommendedContainerResources, RecommendedPodResources, ResourceList, VerticalPodAutoscaler,
+    ContainerResourcePolicy, PodResourcePolicy, RecommendedContainerResources, RecommendedPodResources, ResourceList,
+    VerticalPodAutoscaler,
 };
 use pillion_quantity::{Quantity, Scale};
 
@@ -47,6 +48,33 @@ pub fn cap_to_policy(
             }
         }
     }
+}
+
+/// Takes out of what was recommended what is not meant any more: containers that are gone or whose policy is off, and resources that
+/// their policy does not control.
+pub fn retain_controlled(
+    recommendation: &mut RecommendedPodResources,
+    policy: Option<&PodResourcePolicy>,
+    exists: impl Fn(&str) -> bool,
+) {
+    recommendation.container_recommendations.retain_mut(|recommended| {
+        let policy = policy.and_then(|policy| policy.of(&recommended.container_name));
+        if policy.is_some_and(ContainerResourcePolicy::is_off) || !exists(&recommended.container_name) {
+            return false;
+        }
+        let is_controlled = |resource: &str| policy.is_none_or(|policy| policy.controls(resource));
+        let lists = [
+            Some(&mut recommended.target),
+            recommended.lower_bound.as_mut(),
+            recommended.upper_bound.as_mut(),
+            recommended.uncapped_target.as_mut(),
+        ];
+        for list in lists.into_iter().flatten() {
+            let controlled = list.iter().filter(|(resource, _)| is_controlled(resource));
+            *list = controlled.map(|(resource, amount)| (resource.to_owned(), amount)).collect();
+        }
+        !recommended.target.is_empty()
+    });
 }
 
 /// A bound from what it is now, what it was before, and the target.
@@ -191,6 +219,34 @@ mod tests {
             assert_eq!(capped.upper_bound, Some(list(&upper)), "{policy} {global}");
             assert_eq!(capped.uncapped_target, foo().container_recommendations[0].uncapped_target);
         }
+    }
+
+    #[test]
+    fn what_the_policy_does_not_control_any_more_does_not_stay() {
+        let both = json!({"cpu": "1", "memory": "1Gi"});
+        let of =
+            |name: &str| json!({"containerName": name, "target": both, "lowerBound": both, "uncappedTarget": both});
+        let left = |policies: Value, exists: &[&str]| {
+            let mut it: RecommendedPodResources =
+                serde_json::from_value(json!({"containerRecommendations": [of("a"), of("b")]})).unwrap();
+            let policy: PodResourcePolicy = serde_json::from_value(json!({"containerPolicies": policies})).unwrap();
+            retain_controlled(&mut it, Some(&policy), |name| exists.contains(&name));
+            let names =
+                |list: &ResourceList| list.iter().map(|(name, _)| name.to_owned()).collect::<Vec<_>>().join("+");
+            let shown = |it: &RecommendedContainerResources| {
+                assert_eq!(it.lower_bound.as_ref(), Some(&it.target));
+                assert_eq!(it.uncapped_target.as_ref(), Some(&it.target));
+                format!("{} {}", it.container_name, names(&it.target))
+            };
+            it.container_recommendations.iter().map(shown).collect::<Vec<_>>()
+        };
+        assert_eq!(left(json!([]), &["a", "b"]), ["a cpu+memory", "b cpu+memory"]);
+        assert_eq!(left(json!([]), &["b"]), ["b cpu+memory"], "a is gone from the template");
+        assert_eq!(left(json!([{"containerName": "*", "mode": "Off"}]), &["a", "b"]), [""; 0]);
+        assert_eq!(left(json!([{"containerName": "*", "controlledResources": []}]), &["a", "b"]), [""; 0]);
+        assert_eq!(left(json!([{"containerName": "a", "mode": "Off"}]), &["a", "b"]), ["b cpu+memory"]);
+        let memory = json!([{"containerName": "a", "controlledResources": ["memory"]}]);
+        assert_eq!(left(memory, &["a", "b"]), ["a memory", "b cpu+memory"]);
     }
 
     #[test]

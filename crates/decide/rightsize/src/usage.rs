@@ -141,10 +141,13 @@ impl Usage {
         }
     }
 
-    /// Sets the policy that decides on memory windows and OOM kills.
+    /// Sets the policy that decides on memory windows and OOM kills, from now on: it has to be set before they are added.
     pub fn set_policy(&mut self, workload: &Workload, policy: Option<&PodResourcePolicy>) {
-        let Some(slot) = self.slots.get(workload) else { return };
-        let usage = &mut self.workloads[*slot];
+        if policy.is_none() && !self.slots.contains_key(workload) {
+            return;
+        }
+        let slot = self.slot(workload);
+        let usage = &mut self.workloads[slot];
         if usage.policy.as_ref() != policy {
             usage.policy = policy.cloned();
         }

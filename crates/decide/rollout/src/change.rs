@@ -124,7 +124,8 @@ impl Target {
             let is_done = waiting::is_done(container, view, injected.in_place.as_deref());
             let before = Before {
                 image_id: container.image_id.as_deref().unwrap_or_default(),
-                superseded: (!is_done).then_some(change.from.as_str()),
+                // A pod without a node starts with the new image.
+                superseded: (!is_done && view.is_assigned).then_some(change.from.as_str()),
                 restarts: Some(container.restarts),
             };
             updates.change(self.name(), &change.container, before);

@@ -22,7 +22,6 @@ pub(crate) struct Health {
 impl Health {
     pub(crate) fn of(target: &Target, pod: &PodView, injected: &InjectedSet) -> Health {
         let in_place = injected.in_place.as_deref();
-        let is_in_form = *injected.hash_without_image == target.hash_without_image;
         let mut health = Health {
             is_done: pod.is_reported,
             is_ready: pod.is_running_and_ready(),
@@ -36,8 +35,7 @@ impl Health {
                 health.is_in_flight |= container.is_ready && !is_done;
             }
             health.are_sidecars_ready &= in_service(sidecar, pod).all(|container| container.is_ready);
-            // A pod of another form was injected with another empty image, which is right for it.
-            let Some(hot) = sidecar.hot.as_ref().filter(|_| is_in_form) else { continue };
+            let Some(hot) = &sidecar.hot else { continue };
             let pair = Pair::of(sidecar, hot, pod);
             health.is_ready &= !pair.is_some_and(|pair| pair.is_unfinished(hot));
         }

@@ -19,6 +19,8 @@ use crate::waiting;
 pub(crate) struct Pair<'p> {
     pub(crate) working: &'p ContainerView,
     pub(crate) idle: &'p ContainerView,
+    /// Whether the pod records that the idle one has the empty image. That may be another one than today's.
+    is_idle_empty: bool,
 }
 
 /// How a pair gets the image that is wanted.
@@ -39,17 +41,18 @@ impl<'p> Pair<'p> {
     pub(crate) fn of(sidecar: &Sidecar, hot: &Hot, pod: &'p PodView) -> Option<Pair<'p>> {
         let [first, second] = &hot.pair;
         let (first_view, second_view) = (pod.container(first)?, pod.container(second)?);
-        let works = pod.working.iter().find(|(name, _)| **name == *sidecar.name).map(|(_, container)| &**container);
-        Some(if works == Some(first.as_str()) {
-            Pair { working: first_view, idle: second_view }
+        let works = pod.working.iter().find(|working| *working.sidecar == *sidecar.name);
+        let is_idle_empty = works.is_some_and(|works| works.is_other_empty);
+        Some(if works.is_some_and(|works| *works.container == **first) {
+            Pair { working: first_view, idle: second_view, is_idle_empty }
         } else {
-            Pair { working: second_view, idle: first_view }
+            Pair { working: second_view, idle: first_view, is_idle_empty }
         })
     }
 
     /// Whether the idle container still has to be reset. Without an empty image nothing is reset.
     pub(crate) fn is_unfinished(&self, hot: &Hot) -> bool {
-        !hot.empty_image.is_empty() && *self.idle.image != *hot.empty_image
+        !hot.empty_image.is_empty() && *self.idle.image != *hot.empty_image && !self.is_idle_empty
     }
 
     /// How the pair gets the image of `sidecar`.

@@ -96,5 +96,5 @@ pub use revisions::{RevisionWrite, history};
 pub use standing::{PodState, Standing, UpdatePath};
 pub use target::Target;
 pub use text::{Text, Texts};
-pub use view::{BeforeView, ContainerView, InPlaceView, InjectedSet, Owner, Phase, PodView, Trouble};
+pub use view::{BeforeView, ContainerView, InPlaceView, InjectedSet, Owner, Phase, PodView, Trouble, WorkingView};
 pub use workload::Workload;

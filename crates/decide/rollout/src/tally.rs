@@ -132,13 +132,13 @@ impl<'p> Tally<'p> {
         self.next_look = self.next_look.into_iter().chain(postponed_until).min();
         let is_postponed = postponed_until.is_some();
         let is_selected = target.selects_for_update(pod);
-        if is_upgradable && !hot_upgrade::resettable(&target.sidecars, pod, injected.in_place.as_deref()).is_empty() {
-            self.resettable.extend((!is_postponed).then_some(pod));
-            self.upgradable += usize::from(!is_updated && is_selected);
-        } else if !is_updated && is_selected {
+        // A hot upgrade that is under way is finished whatever the set says by now.
+        let is_resettable = !hot_upgrade::resettable(&target.sidecars, pod, injected.in_place.as_deref()).is_empty();
+        self.resettable.extend((is_resettable && !is_postponed).then_some(pod));
+        if !is_updated && is_selected {
             if is_upgradable {
                 self.upgradable += 1;
-                if !health.is_in_flight && !is_postponed {
+                if !is_resettable && !health.is_in_flight && !is_postponed {
                     let is_busy = self.busy.count() > busy_before;
                     self.candidates.push(Candidate::new(target, pod, (health.is_available(), is_busy), scatter));
                 }
@@ -186,8 +186,13 @@ impl<'p> Tally<'p> {
         if is_excused {
             self.next_look = self.next_look.into_iter().chain(excused_until).min();
         }
-        // A pod of an older revision that is unavailable for other reasons does not count towards maxUnavailable.
-        let is_incomplete = in_place.is_some() && !(health.is_done && health.are_sidecars_ready);
+        // A pod of an older revision that is unavailable for other reasons, or has been for too long, does not count towards maxUnavailable: nothing
+        // that this rollout does may ever make it available.
+        let due_at = in_place.and_then(|update| update.due_at(self.deadline)).filter(|at| *at > now);
+        let is_incomplete = due_at.is_some() && !(health.is_done && health.are_sidecars_ready);
+        if is_incomplete && !is_updated {
+            self.next_look = self.next_look.into_iter().chain(due_at).min();
+        }
         // One whose hot upgrade the API server does not let be finished would do so for ever.
         if !is_refused && (is_updated || is_incomplete || is_excused) {
             self.busy.add(pod, &detail);

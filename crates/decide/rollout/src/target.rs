@@ -135,6 +135,6 @@ impl Sidecar {
 
     fn is_in(&self, pod: &PodView) -> bool {
         self.containers().all(|name| pod.container(name).is_some())
-            && (self.hot.is_none() || pod.working.iter().any(|(sidecar, _)| **sidecar == *self.name))
+            && (self.hot.is_none() || pod.working.iter().any(|working| *working.sidecar == *self.name))
     }
 }

@@ -5,7 +5,7 @@ mod container;
 use jiff::{SignedDuration, Timestamp};
 use pillion_api::names;
 use pillion_api::pod::Pod;
-use pillion_api::record::hot_upgrade::{Working, pair};
+use pillion_api::record::hot_upgrade::{Working, pair, version_annotation};
 use pillion_api::record::in_place::{InPlaceUpdate, InPlaceUpdates};
 use pillion_api::record::upgradable::Upgradable;
 use pillion_api::record::{Record, Records, injected_sets};
@@ -80,9 +80,20 @@ pub struct PodView {
     /// The SidecarSets that were injected, by name.
     pub injected: Box<[InjectedSet]>,
     /// For each hot-upgrade sidecar the container of its pair that works.
-    pub working: Box<[(Text, Text)]>,
+    pub working: Box<[WorkingView]>,
     /// The place of a partition that it was granted.
     pub quota_place: Option<Box<str>>,
+}
+
+/// What a pod records of a hot-upgrade sidecar.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkingView {
+    /// The sidecar.
+    pub sidecar: Text,
+    /// The container of its pair that works.
+    pub container: Text,
+    /// Whether the other one has the empty image, whichever that was when it got it.
+    pub is_other_empty: bool,
 }
 
 /// What a pod records of one SidecarSet.
@@ -131,10 +142,14 @@ pub struct BeforeView {
 }
 
 impl InPlaceView {
+    /// Until when the kubelet has time for the update.
+    pub(crate) fn due_at(&self, deadline: SignedDuration) -> Option<Timestamp> {
+        Some(self.updated_at?.checked_add(deadline).unwrap_or(Timestamp::MAX))
+    }
+
     /// Until when the update counts as the reason why a pod that was ready before it is not.
     pub(crate) fn excused_until(&self, deadline: SignedDuration) -> Option<Timestamp> {
-        let at = self.updated_at.filter(|_| self.was_ready)?;
-        Some(at.checked_add(deadline).unwrap_or(Timestamp::MAX))
+        self.due_at(deadline).filter(|_| self.was_ready)
     }
 
     pub(crate) fn is_excused(&self, deadline: SignedDuration, now: Timestamp) -> bool {
@@ -248,9 +263,15 @@ fn in_place_view(update: InPlaceUpdate<'_>, texts: &mut Texts) -> InPlaceView {
     }
 }
 
-fn working(pod: &Pod, texts: &mut Texts) -> Box<[(Text, Text)]> {
+fn working(pod: &Pod, texts: &mut Texts) -> Box<[WorkingView]> {
     let working = Working::parse(pod.annotation(names::WORKING_HOT_UPGRADE_CONTAINER).unwrap_or_default());
-    working.iter().map(|(sidecar, container)| (texts.get(sidecar), texts.get(container))).collect()
+    let view = |(sidecar, container): (&str, &str)| {
+        let other = pair(sidecar).into_iter().find(|other| other != container);
+        let version = other.and_then(|other| pod.annotation(&version_annotation(&other)));
+        let is_other_empty = version == Some("0");
+        WorkingView { sidecar: texts.get(sidecar), container: texts.get(container), is_other_empty }
+    };
+    working.iter().map(view).collect()
 }
 
 fn owner(metadata: &Value, texts: &mut Texts) -> Option<Owner> {

@@ -8,6 +8,7 @@
 //! ```
 
 mod directory;
+mod drop_dir;
 mod fetch;
 mod reload;
 mod unpack;
@@ -31,6 +32,7 @@ use crate::api::{self, BoxFuture};
 use crate::files::Changes;
 use crate::log;
 use crate::plugin::{Host, Plugin};
+use drop_dir::DropDir;
 use updater::UpdateError;
 
 /// The plugin: triggers that are not requests, and what happens at its start.
@@ -84,12 +86,16 @@ impl HotUpdate {
                     continue;
                 }
                 let trigger = Trigger::read(|key| data.get(key).map(String::as_str));
-                // What was not fetched is tried again; what did not work is not.
-                if let Err(UpdateError::Fetch(_)) = self.try_once(trigger, name).await {
-                    pause = (pause * 2).min(Duration::from_mins(5));
-                } else {
-                    self.updater.take_note(&digest);
-                    wanted = None;
+                match self.try_once(trigger, name).await {
+                    // What was not fetched is tried again.
+                    Err(UpdateError::Fetch(_)) => pause = (pause * 2).min(Duration::from_mins(5)),
+                    // What the configuration forbids now may be allowed by the next one, which starts the plugin again.
+                    Err(UpdateError::Refused(_)) => wanted = None,
+                    // What did not work is not tried again.
+                    Ok(()) | Err(UpdateError::Place(_) | UpdateError::Reload(_)) => {
+                        self.updater.take_note(&digest);
+                        wanted = None;
+                    }
                 }
             }
         };
@@ -99,28 +105,17 @@ impl HotUpdate {
     /// Takes files that are dropped into a directory.
     async fn pick_up(&self) -> Result<(), String> {
         let Some(directory) = &self.updater.config().drop_dir else { return std::future::pending().await };
-        let directory = Path::new(directory);
-        let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
-        let changes = Changes::of(directory).map_err(failed)?;
+        let failed = |error: std::io::Error| format!("{directory}: {error}");
+        let changes = Changes::of(Path::new(directory)).map_err(failed)?;
+        let mut requests = DropDir::new(directory);
         loop {
-            let mut names: Vec<String> = std::fs::read_dir(directory)
-                .map_err(failed)?
-                .flatten()
-                .filter_map(|entry| entry.file_name().into_string().ok())
-                .filter(|name| {
-                    Path::new(name).extension().is_some_and(|extension| extension == "json") && !name.starts_with('.')
-                })
-                .collect();
-            names.sort();
-            for name in names {
-                let path = directory.join(&name);
-                let text = read_bounded(&path).unwrap_or_default();
-                let result = match self.try_once(Trigger::from_json(&text), &name).await {
+            for file in requests.files().map_err(failed)? {
+                let Some(request) = requests.take(&file) else { continue };
+                let result = match self.try_once(request.trigger, &request.name).await {
                     Ok(()) => "Update success".to_owned(),
                     Err(error) => error.to_string(),
                 };
-                let _ = std::fs::remove_file(&path);
-                let _ = std::fs::write(path.with_extension("result"), result + "\n");
+                requests.answer(&request.name, &result);
             }
             changes.next().await.map_err(failed)?;
         }
@@ -145,17 +140,6 @@ fn digest_of(data: &BTreeMap<String, String>) -> String {
         hash.update(format!("{}:{key}={}:{value}\n", key.len(), value.len()));
     }
     directory::hex(&hash.finalize())
-}
-
-/// A file that somebody dropped: not through a link, and not without end.
-fn read_bounded(path: &Path) -> std::io::Result<String> {
-    use std::io::Read as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;
-    let mut text = String::new();
-    file.take(64 << 10).read_to_string(&mut text)?;
-    Ok(text)
 }
 
 impl Plugin for HotUpdate {

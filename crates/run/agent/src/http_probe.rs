@@ -1,6 +1,7 @@
 //! `http_probe`: probes endpoints, and stores what they answer.
 
-use std::sync::{Mutex, PoisonError};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pillion_assist::{Endpoint, State, Streak};
@@ -11,24 +12,23 @@ use tokio::time::Instant;
 use crate::api::BoxFuture;
 use crate::plugin::{Host, Plugin};
 
-/// The plugin; also what makes the probes of a PodProbeMarker.
+/// The plugin.
 pub(crate) struct HttpProbe {
-    name: &'static str,
     endpoints: Vec<Endpoint>,
     host: Option<Host>,
-    states: std::sync::Arc<Mutex<Vec<Option<State>>>>,
+    states: Arc<Mutex<Vec<Option<State>>>>,
 }
 
 impl HttpProbe {
-    pub(crate) fn new(name: &'static str, endpoints: Vec<Endpoint>) -> HttpProbe {
-        let states = std::sync::Arc::new(Mutex::new(vec![None; endpoints.len()]));
-        HttpProbe { name, endpoints, host: None, states }
+    pub(crate) fn new(endpoints: Vec<Endpoint>) -> HttpProbe {
+        let states = Arc::new(Mutex::new(vec![None; endpoints.len()]));
+        HttpProbe { endpoints, host: None, states }
     }
 }
 
 impl Plugin for HttpProbe {
-    fn name(&self) -> &str {
-        self.name
+    fn name(&self) -> &'static str {
+        "http_probe"
     }
 
     fn init(&mut self, _config: &Value, host: Host) -> Result<(), String> {
@@ -41,14 +41,15 @@ impl Plugin for HttpProbe {
             let Some(host) = &self.host else { return Err("it was not set up".to_owned()) };
             let mut probes = JoinSet::new();
             for (index, endpoint) in self.endpoints.iter().enumerate() {
-                let (endpoint, host, states) = (endpoint.clone(), host.clone(), std::sync::Arc::clone(&self.states));
+                let (endpoint, host, states) = (endpoint.clone(), host.clone(), Arc::clone(&self.states));
                 let counts = move |state: &State| {
                     let mut states = states.lock().unwrap_or_else(PoisonError::into_inner);
                     if let Some(slot) = states.get_mut(index) {
                         *slot = Some(state.clone());
                     }
                 };
-                probes.spawn(async move { probe(&endpoint, index, &host, counts).await });
+                let due = Instant::now() + endpoint.start_delay;
+                probes.spawn(async move { probe(&endpoint, &source(index), due, &host, counts).await });
             }
             match probes.join_next().await {
                 // Without endpoints there is nothing to do, and nothing wrong.
@@ -60,12 +61,7 @@ impl Plugin for HttpProbe {
 
     fn status(&self) -> String {
         let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        let shown = self.endpoints.iter().zip(states.iter()).map(|(endpoint, state)| match state {
-            None => format!("{}: not probed yet", endpoint.name),
-            Some(State::Succeeded(text)) => format!("{}: {text}", endpoint.name),
-            Some(State::Failed(reason)) => format!("{}: failed: {reason}", endpoint.name),
-            Some(State::Unknown(reason)) => format!("{}: unknown: {reason}", endpoint.name),
-        });
+        let shown = self.endpoints.iter().zip(states.iter()).map(|(endpoint, state)| shown(endpoint, state.as_ref()));
         shown.collect::<Vec<_>>().join("; ")
     }
 
@@ -74,17 +70,37 @@ impl Plugin for HttpProbe {
     }
 }
 
+/// What the results of an endpoint are stored as, by its place in the configuration: of two that set the same, the first counts.
+pub(crate) fn source(index: usize) -> String {
+    format!("{index:04}")
+}
+
+/// An endpoint and its state, for the status.
+pub(crate) fn shown(endpoint: &Endpoint, state: Option<&State>) -> String {
+    let name = &endpoint.name;
+    match state {
+        None => format!("{name}: not probed yet"),
+        Some(State::Succeeded(text)) => format!("{name}: {text}"),
+        Some(State::Failed(reason)) => format!("{name}: failed: {reason}"),
+        Some(State::Unknown(reason)) => format!("{name}: unknown: {reason}"),
+    }
+}
+
 /// Looks by the interval, from the first look on; a look that takes longer than the interval is followed by the next at once.
-async fn probe(endpoint: &Endpoint, index: usize, host: &Host, counts: impl Fn(&State)) {
+pub(crate) async fn probe(
+    endpoint: &Endpoint,
+    source: &str,
+    mut due: Instant,
+    host: &Host,
+    counts: impl Fn(&State),
+) -> Infallible {
     let mut streak = Streak::default();
-    let mut due = Instant::now() + endpoint.start_delay;
-    let source = format!("{index:04}");
     loop {
         tokio::time::sleep_until(due).await;
         let state = host.prober.look(&endpoint.ask, &host.secrets(), endpoint.timeout).await;
         if let Some(state) = streak.add(state, endpoint) {
             counts(&state);
-            host.store_as(&source, &endpoint.storage, &state);
+            host.store_as(source, &endpoint.storage, &state);
         }
         due = (due + endpoint.interval.max(Duration::from_secs(1))).max(Instant::now());
     }

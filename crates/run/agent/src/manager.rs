@@ -8,7 +8,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use pillion_assist::{
-    Condition, Config, Desired, Kind, Plugin as PluginConfig, PluginProcess, RestartPolicy, Security, State, Storage,
+    Condition, Config, Desired, Endpoint, Kind, Plugin as PluginConfig, PluginProcess, RestartPolicy, Security, State,
+    Storage,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -17,7 +18,7 @@ use tokio::sync::Notify;
 use crate::api::{self, Api, ReadError};
 use crate::external::External;
 use crate::hot_update::{HotUpdate, Updater};
-use crate::http_probe::HttpProbe;
+use crate::http_probe::{self, HttpProbe};
 use crate::log;
 use crate::plugin::{Host, Plugin, PluginStatus};
 use crate::pod::Pod;
@@ -61,6 +62,8 @@ pub struct Manager {
     loaded: Notify,
     /// One change at a time.
     changing: tokio::sync::Mutex<()>,
+    /// One update at a time: one that a caller has asked for goes on when its plugin is replaced, and the new plugin waits for it.
+    updating: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Default)]
@@ -94,8 +97,14 @@ pub struct Status {
 impl Manager {
     /// Without plugins yet.
     pub fn new(world: World) -> Arc<Manager> {
-        let (secrets, loaded) = (CurrentSecrets::default(), Notify::new());
-        Arc::new(Manager { world, inner: Mutex::default(), secrets, loaded, changing: tokio::sync::Mutex::default() })
+        Arc::new(Manager {
+            world,
+            inner: Mutex::default(),
+            secrets: CurrentSecrets::default(),
+            loaded: Notify::new(),
+            changing: tokio::sync::Mutex::default(),
+            updating: Arc::default(),
+        })
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -140,8 +149,17 @@ impl Manager {
             names.filter(|name| name != pod_probe::NAME).collect()
         };
         for name in &gone {
-            let stays = config.plugins.iter().any(|plugin| plugin.name == *name);
-            self.remove(name, !stays).await;
+            let after = config.plugins.iter().find(|plugin| plugin.name == *name);
+            let before = self.remove(name).await;
+            match (before.map(|plugin| plugin.kind), after.map(|plugin| &plugin.kind)) {
+                (_, None) => self.forget(name),
+                (Some(Kind::HttpProbe(before)), Some(Kind::HttpProbe(after))) => {
+                    let source = |place| format!("{name}/{}", http_probe::source(place));
+                    self.world.publisher.relist(source, &storages(&before), &storages(after));
+                }
+                // Its one result is replaced by the next.
+                _ => {}
+            }
         }
         for plugin in &config.plugins {
             let present = self.inner().plugins.iter().any(|entry| entry.config.name == plugin.name);
@@ -188,9 +206,12 @@ impl Manager {
     /// There is none with this name.
     pub async fn remove_plugin(&self, name: &str) -> Result<(), String> {
         let _changing = self.changing.lock().await;
-        let found = self.remove(name, true).await;
+        if self.remove(name).await.is_none() {
+            return Err(format!("there is no plugin {name:?}"));
+        }
+        self.forget(name);
         self.report();
-        if found { Ok(()) } else { Err(format!("there is no plugin {name:?}")) }
+        Ok(())
     }
 
     /// How a plugin is doing.
@@ -344,9 +365,9 @@ impl Manager {
 
     fn add(self: &Arc<Self>, config: PluginConfig, policy: RestartPolicy) {
         let plugin: Box<dyn Plugin> = match &config.kind {
-            Kind::HttpProbe(endpoints) => Box::new(HttpProbe::new("http_probe", endpoints.clone())),
+            Kind::HttpProbe(endpoints) => Box::new(HttpProbe::new(endpoints.clone())),
             Kind::HotUpdate(update) => {
-                let updater = Updater::new((**update).clone());
+                let updater = Updater::new((**update).clone(), Arc::clone(&self.updating));
                 self.inner().updater = Some(Arc::clone(&updater));
                 Box::new(HotUpdate::new(updater))
             }
@@ -399,24 +420,26 @@ impl Manager {
         Ok(Running::start(Arc::from(plugin), policy, changed))
     }
 
-    /// Removes a plugin; `forget` takes back what it has written.
-    async fn remove(&self, name: &str, forget: bool) -> bool {
+    /// Removes a plugin, and returns what it was.
+    async fn remove(&self, name: &str) -> Option<PluginConfig> {
         let entry = {
             let mut inner = self.inner();
             let at = inner.plugins.iter().position(|entry| entry.config.name == name);
             at.map(|at| inner.plugins.remove(at))
         };
-        let Some(entry) = entry else { return false };
+        let entry = entry?;
         if matches!(entry.config.kind, Kind::HotUpdate(_)) {
             self.inner().updater = None;
         }
         if let Ok(running) = entry.running {
             running.stop().await;
         }
-        if forget {
-            self.world.publisher.retire(&format!("{name}/"));
-        }
-        true
+        Some(entry.config)
+    }
+
+    /// Takes back what a plugin has written.
+    fn forget(&self, name: &str) {
+        self.world.publisher.retire(&format!("{name}/"));
     }
 
     /// Publishes the agent's own condition.
@@ -447,5 +470,90 @@ impl Manager {
         let (status, reason) = (status.to_owned(), reason.to_owned());
         let desired = Desired { condition: Some(Condition { name, status, reason, message }), ..Desired::default() };
         self.world.publisher.set("agent", desired);
+    }
+}
+
+fn storages(endpoints: &[Endpoint]) -> Vec<&Storage> {
+    endpoints.iter().map(|endpoint| &endpoint.storage).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Poll;
+
+    use pillion_assist::{Fields, Trigger};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::api::{BoxFuture, Request, Response};
+    use crate::prober::Network;
+
+    /// An API server that has nothing.
+    struct Empty;
+
+    impl Api for Empty {
+        fn send(&self, _request: Request) -> BoxFuture<'_, Result<Response, String>> {
+            Box::pin(async { Ok(Response { status: 404, body: "{}".into() }) })
+        }
+
+        fn watch(&self, _path: String) -> BoxFuture<'_, Result<mpsc::Receiver<Value>, String>> {
+            Box::pin(async { Err("there are no watches here".to_owned()) })
+        }
+    }
+
+    async fn is_pending(future: impl Future + Unpin) -> bool {
+        let mut future = future;
+        std::future::poll_fn(|context| Poll::Ready(std::pin::Pin::new(&mut future).poll(context).is_pending())).await
+    }
+
+    #[tokio::test]
+    async fn an_update_goes_on_when_its_plugin_is_replaced_and_the_new_one_waits_for_it() {
+        let fields = Fields::from([("POD_NAME".into(), "web-0".into()), ("POD_NAMESPACE".into(), "default".into())]);
+        let pod = Pod::from_fields(fields).unwrap();
+        let manager = Manager::new(World {
+            api: Arc::new(Empty),
+            prober: Arc::new(Network),
+            publisher: Publisher::new(pod.name.clone(), Arc::new(|| jiff::Timestamp::UNIX_EPOCH)),
+            pod: Arc::new(pod),
+            registry: Arc::default(),
+            plugin_dir: PathBuf::new(),
+            pod_info: None,
+        });
+        let site = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (host, folder) = (site.local_addr().unwrap(), tempfile::tempdir().unwrap());
+        let config = |bytes: u32| {
+            let directory = folder.path().display();
+            format!(
+                "allowedHosts: ['{host}']\nrequireChecksum: false\nplugins:\n- name: hot_update\n  config: {{fileDir: {directory}, loadPatchType: none, maxBytes: {bytes}}}\n"
+            )
+        };
+        manager.load_config(&config(1000)).await.unwrap();
+        let old = manager.updater().await.unwrap();
+        let url = format!("http://{host}/app.conf");
+        let trigger =
+            Trigger::read(|name| [("version", "v1"), ("url", &url)].into_iter().find(|it| it.0 == name).map(|it| it.1));
+        let update = tokio::spawn({
+            let old = Arc::clone(&old);
+            async move { old.update(trigger.unwrap()).await }
+        });
+        let (mut download, _) = site.accept().await.unwrap();
+
+        manager.load_config(&config(2000)).await.unwrap();
+        let new = manager.updater().await.unwrap();
+        assert!(!Arc::ptr_eq(&old, &new), "the plugin is a new one");
+        let mut recovery = Box::pin(new.recover());
+        assert!(is_pending(&mut recovery).await);
+        let own = folder.path().join(".pillion-agent");
+        let journal: Value = serde_json::from_slice(&std::fs::read(own.join("journal.json")).unwrap()).unwrap();
+        assert_eq!(journal["attempts"], 0, "nobody else has taken it up");
+        let _ = download.read(&mut [0; 4096]).await.unwrap();
+        download.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nnew").await.unwrap();
+        update.await.unwrap().unwrap();
+        recovery.await.unwrap();
+        assert_eq!(std::fs::read_to_string(folder.path().join("app.conf")).unwrap(), "new");
+        assert_eq!(new.result(), "v1: Update success");
+        assert!(is_pending(Box::pin(site.accept())).await, "it was fetched once");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pillion_assist::{Ask, Credential, HttpAsk, SecretKey, State};
-use pillion_probe::{Action, Exec, ExecError, ExecOutput, HttpGet, Outcome, Probe, check};
+use pillion_probe::{Action, Exec, ExecError, ExecOutput, HttpGet, LONGEST_OUTPUT, Outcome, Probe, check};
 use tokio::io::AsyncReadExt as _;
 
 use crate::api::BoxFuture;
@@ -71,6 +71,9 @@ async fn look(ask: &Ask, secrets: &Secrets, timeout: Duration) -> State {
     }
 }
 
+/// No more is read of an answer that is JSON.
+const LONGEST_JSON: usize = 1 << 20;
+
 async fn http(ask: &HttpAsk, secrets: &Secrets, timeout: Duration) -> State {
     let mut headers = Vec::with_capacity(ask.headers.len());
     for (name, value) in &ask.headers {
@@ -87,9 +90,17 @@ async fn http(ask: &HttpAsk, secrets: &Secrets, timeout: Duration) -> State {
         headers,
         user_agent: concat!("pillion-agent/", env!("CARGO_PKG_VERSION")).to_owned(),
     };
-    match get.send_as(&ask.method, Some(timeout)).await {
-        Ok(answer) => State::of_http(ask, answer.status, &answer.body),
-        Err(error) => State::failed(&error),
+    // A part of JSON is not JSON; of any other answer the beginning is the state.
+    let longest = if ask.extract.is_some() { LONGEST_JSON } else { LONGEST_OUTPUT };
+    let answer = match get.send_as(&ask.method, Some(timeout), longest).await {
+        Ok(answer) => answer,
+        Err(error) => return State::failed(&error),
+    };
+    match State::of_http(ask, answer.status, &answer.body) {
+        State::Failed(reason) if answer.is_cut => State::failed(&format!(
+            "{reason}; only the first {longest} bytes of the answer were read: ask for a URL that answers with less"
+        )),
+        state => state,
     }
 }
 
@@ -138,5 +149,41 @@ impl Exec for Commands {
         let seconds = timeout.as_secs();
         let late = || ExecError::TimedOut(format!("{} did not end within {seconds} s", command.join(" ")));
         tokio::time::timeout(timeout, run).await.unwrap_or_else(|_| Err(late()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_assist::{Extract, Url};
+    use tokio::io::AsyncWriteExt as _;
+
+    use super::*;
+
+    /// What is found in an answer of JSON whose last key is the state, after a key with so many bytes.
+    async fn found(bytes: usize) -> State {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 4096]).await;
+            let body = format!(r#"{{"padding": "{}", "state": "idle"}}"#, "x".repeat(bytes));
+            // A client that has seen enough hangs up.
+            let _ = stream.write_all(format!("HTTP/1.1 200 OK\r\n\r\n{body}").as_bytes()).await;
+        });
+        let ask = Ask::Http(HttpAsk {
+            url: Url::parse(&url).unwrap(),
+            method: "GET".to_owned(),
+            headers: Vec::new(),
+            expected_status: None,
+            extract: Some(Extract::parse("{.state}").unwrap()),
+        });
+        look(&ask, &Secrets::new(), Duration::from_mins(1)).await
+    }
+
+    #[tokio::test]
+    async fn json_is_read_to_its_end_and_one_without_an_end_is_reported() {
+        assert_eq!(found(20 << 10).await, State::succeeded("idle"));
+        let State::Failed(reason) = found(2 << 20).await else { panic!() };
+        assert!(reason.contains("only the first 1048576 bytes"), "{reason}");
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use pillion_assist::{Desired, Ledger, PodName, Sent, Write};
+use pillion_assist::{Desired, Ledger, PodName, Sent, Storage, Write};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -46,6 +46,20 @@ impl Publisher {
     /// Takes back what sources with this prefix have written.
     pub fn retire(&self, prefix: &str) {
         if self.ledger().retire(prefix) {
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// Takes back what one source has written.
+    pub(crate) fn remove(&self, source: &str) {
+        if self.ledger().remove(source) {
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// Follows a change of a list of storages, each of which is a source that `name` calls by its place.
+    pub(crate) fn relist(&self, name: impl Fn(usize) -> String, before: &[&Storage], after: &[&Storage]) {
+        if self.ledger().relist(name, before, after) {
             self.shared.changed.notify_one();
         }
     }

@@ -222,7 +222,8 @@ plugins:
         open = site.port,
         url = site.url("/json"),
     );
-    site.set("/json", 200, r#"{"players": 7}"#);
+    // Longer than what is kept of other answers.
+    site.set("/json", 200, format!(r#"{{"padding": "{}", "players": 7}}"#, "x".repeat(20 << 10)));
     let agent = Agent::start(&cluster, &config);
     for (key, value) in [("tcp", "Succeeded"), ("closed", "unknown"), ("grpc", "unknown")] {
         cluster.annotation(key, value).await;
@@ -338,6 +339,25 @@ async fn updates_come_by_config_map_and_dropped_file_and_by_every_reload() {
     cluster.annotation("result", "v4: Update success").await;
     let log = agent.log.lock().unwrap().clone();
     assert!(!log.contains("v2"), "the ConfigMap was followed a second time: {log}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_config_map_asks_for_is_followed_once_the_configuration_allows_it() {
+    let (cluster, site) = (Cluster::start().await, Site::start().await);
+    site.set("/app.conf", 200, "one");
+    let folder = tempfile::tempdir().unwrap();
+    let config = format!(
+        "listen: 127.0.0.1:0\nplugins:\n- name: hot_update\n  config:\n    fileDir: {}\n    configMap: update\n    loadPatchType: none\n    storageConfig: {{type: InKube, inKube: {{annotationKey: result}}}}\n",
+        folder.path().join("files").display()
+    );
+    let data = json!({"version": "v1", "url": site.url("/app.conf"), "sha256": sha256(b"one")});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "update"}, "data": data});
+    cluster.create("/api/v1/namespaces/default/configmaps", map).await;
+    let agent = Agent::start_in(folder, &cluster, &config, "");
+    let is_refused = || agent.log.lock().unwrap().contains("`allowedHosts`");
+    eventually(async || is_refused().then_some(())).await.expect("it is refused");
+    agent.configure(&format!("allowedHosts: ['{}']\n{config}", site.host()));
+    cluster.annotation("result", "v1: Update success").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -14,15 +14,24 @@ const NEW: &str = "the new file, which is longer";
 struct Case {
     /// The fault points at which the agents die, one after another; the last one lives.
     steps: &'static [&'static str],
-    /// Whether the new file works; otherwise it is rolled back.
-    works: bool,
+    app: App,
     /// Whether the file is an archive, which is asked for without a checksum.
     archive: bool,
     /// Whether there is an old file.
     has_old: bool,
 }
 
-const PLAIN: Case = Case { steps: &[], works: true, archive: false, has_old: true };
+/// What the main process makes of the new file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum App {
+    Works,
+    /// The old file comes back.
+    Fails,
+    /// It has not been started yet when the agent comes back, and reads the file when it is.
+    NotRunning,
+}
+
+const PLAIN: Case = Case { steps: &[], app: App::Works, archive: false, has_old: true };
 
 impl Case {
     fn config(&self, site: &Site, files: &std::path::Path) -> String {
@@ -76,7 +85,7 @@ impl Case {
             cluster.entry(|entry| entry["version"] == "v1").await;
             folder = agent.into_folder();
         }
-        site.set("/health", if self.works { 200 } else { 500 }, "");
+        site.set("/health", if self.app == App::Works { 200 } else { 500 }, "");
         for (number, step) in self.steps.iter().enumerate() {
             // The first dies during the request, the others during the recovery, perhaps before they listen.
             let mut agent = if number == 0 {
@@ -94,15 +103,19 @@ impl Case {
             folder = agent.into_folder();
         }
         let hups = std::fs::read_to_string(folder.path().join("hups")).unwrap_or_default();
+        if self.app == App::NotRunning {
+            std::fs::write(folder.path().join("alone"), "").unwrap();
+        }
         let agent = Agent::start_in(folder, &cluster, &config, "");
-        let said = if self.works { "v2: Update success" } else { "v2: Failed" };
-        if self.works || self.has_old {
+        let stays = self.app != App::Fails;
+        let said = if stays { "v2: Update success" } else { "v2: Failed" };
+        if stays || self.has_old {
             cluster.entry(|entry| entry["result"].as_str().is_some_and(|result| result.starts_with(said))).await;
         }
         agent
             .until(|status| status["plugins"][0]["message"].as_str().is_some_and(|message| message.starts_with(said)))
             .await;
-        if !self.works && self.has_old {
+        if !stays && self.has_old {
             // Whatever the neighbour has read before, it is asked for the old file last.
             agent.rereads(hups.lines().count(), OLD).await;
         }
@@ -150,11 +163,21 @@ async fn a_killed_update_of_an_archive_or_of_the_first_file_is_finished_after_th
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_rollback_is_finished_after_the_restart() {
-    for steps in [&["failed"][..], &["rolled-back"], &["failed", "rolled-back"]] {
-        let (file, entry) = Case { steps, works: false, ..PLAIN }.run().await;
+async fn a_killed_update_that_does_not_work_is_rolled_back_after_the_restart() {
+    for steps in [&["staged"][..], &["exchanged"], &["reloaded"]] {
+        let (file, entry) = Case { steps, app: App::Fails, ..PLAIN }.run().await;
         assert_eq!((file.as_deref(), entry["version"].as_str()), (Some(OLD), Some("v1")), "{steps:?}");
     }
-    let (file, entry) = Case { steps: &["failed"], works: false, has_old: false, ..PLAIN }.run().await;
+    let (file, entry) = Case { steps: &["exchanged"], app: App::NotRunning, ..PLAIN }.run().await;
+    assert_eq!((file.as_deref(), entry["version"].as_str()), (Some(NEW), Some("v2")));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_rollback_is_finished_after_the_restart() {
+    for steps in [&["failed"][..], &["rolled-back"], &["failed", "rolled-back"]] {
+        let (file, entry) = Case { steps, app: App::Fails, ..PLAIN }.run().await;
+        assert_eq!((file.as_deref(), entry["version"].as_str()), (Some(OLD), Some("v1")), "{steps:?}");
+    }
+    let (file, entry) = Case { steps: &["failed"], app: App::Fails, has_old: false, ..PLAIN }.run().await;
     assert_eq!((file, entry), (None, Value::Null), "there was no file before");
 }

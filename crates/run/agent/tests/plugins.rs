@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pillion_agent::{
-    Api, BoxFuture, Host, Manager, Network, Plugin, Pod, Publisher, Registry, Request, Response, Store, World,
+    Api, BoxFuture, Host, Manager, Network, Plugin, Pod, Prober, Publisher, Registry, Request, Response, Secrets,
+    Store, World,
 };
-use pillion_assist::{Fields, State, Storage};
+use pillion_assist::{Ask, Fields, State, Storage};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -117,7 +118,43 @@ fn puppet(name: &str) -> Box<dyn Plugin> {
     Box::new(Puppet { name: name.to_owned(), ..Puppet::default() })
 }
 
+impl Cluster {
+    /// What was written to the pod since the last call: its labels, and its conditions with their status and message.
+    fn written(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        for body in std::mem::take(&mut *self.written.lock().unwrap()) {
+            said.extend(body["metadata"]["labels"].as_object().map(|labels| json!(labels).to_string()));
+            for condition in body["status"]["conditions"].as_array().into_iter().flatten() {
+                let text = |key: &str| condition[key].as_str().unwrap_or_default();
+                said.push(format!("{} {} {}", text("type"), text("status"), text("message")));
+            }
+        }
+        said
+    }
+}
+
+/// Answers with the last part of a URL's path, and remembers when.
+#[derive(Default)]
+struct Echo {
+    looks: Mutex<Vec<(String, Instant)>>,
+}
+
+impl Prober for Echo {
+    fn look<'a>(&'a self, ask: &'a Ask, _secrets: &'a Secrets, _timeout: Duration) -> BoxFuture<'a, State> {
+        Box::pin(async move {
+            let Ask::Http(http) = ask else { return State::Unknown("not a URL".to_owned()) };
+            let answer = http.url.path.trim_start_matches('/').to_owned();
+            self.looks.lock().unwrap().push((answer.clone(), Instant::now()));
+            State::succeeded(&answer)
+        })
+    }
+}
+
 fn manager() -> (Arc<Manager>, Arc<Cluster>) {
+    manager_with(Arc::new(Network), None)
+}
+
+fn manager_with(prober: Arc<dyn Prober>, pod_info: Option<std::path::PathBuf>) -> (Arc<Manager>, Arc<Cluster>) {
     let began = Instant::now();
     let fields = Fields::from([("POD_NAME".into(), "web-0".into()), ("POD_NAMESPACE".into(), "default".into())]);
     let pod = Pod::from_fields(fields).unwrap();
@@ -131,11 +168,11 @@ fn manager() -> (Arc<Manager>, Arc<Cluster>) {
     let manager = Manager::new(World {
         pod: Arc::new(pod),
         api: Arc::clone(&api) as Arc<dyn Api>,
-        prober: Arc::new(Network),
+        prober,
         publisher: publisher.clone(),
         registry: Arc::new(registry),
         plugin_dir: "/nowhere".into(),
-        pod_info: None,
+        pod_info,
     });
     let running = Arc::clone(&api);
     tokio::spawn(async move { publisher.run(&*running).await });
@@ -246,4 +283,74 @@ async fn secrets_are_read_again() {
     *api.secret.lock().unwrap() = None;
     tokio::time::sleep(Duration::from_secs(70)).await;
     assert_eq!(manager.token(), None, "a Secret that is deleted opens nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_endpoint_has_marked_goes_with_it_and_the_marks_of_others_stay() {
+    let config = |names: &[&str]| {
+        let line = |name: &&str| {
+            format!(
+                "    - {{url: 'http://game/{name}', storageConfig: {{type: InKube, inKube: {{labelKey: {name}, conditionType: x/{name}}}}}}}\n"
+            )
+        };
+        let endpoints: String = names.iter().map(line).collect();
+        format!("statusCondition: ''\nplugins:\n- name: http_probe\n  config:\n    endpoints:\n{endpoints}")
+    };
+    let gone = "Unknown the agent does not probe this any more";
+    for (after, removed) in [(["a"], "b"), (["b"], "a")] {
+        let (manager, api) = manager_with(Arc::new(Echo::default()), None);
+        manager.load_config(&config(&["a", "b"])).await.unwrap();
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert_eq!(api.written(), [r#"{"a":"a","b":"b"}"#, "x/a True a", "x/b True b"]);
+        manager.load_config(&config(&after)).await.unwrap();
+        // Before the first look at what is left, and after it.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let expected = [json!({removed: null}).to_string(), format!("x/{removed} {gone}")];
+        assert_eq!(api.written(), expected, "{after:?}");
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert_eq!(api.written(), Vec::<String>::new(), "{after:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_probe_of_the_annotation_goes_on_while_others_come_and_go() {
+    let folder = tempfile::tempdir().unwrap();
+    // As the kubelet does it: the file is whole whenever it is read.
+    let annotate = |probes: &[(&str, &str)]| {
+        let probe = |(name, path): &(&str, &str)| {
+            let get = json!({"path": path, "port": 80});
+            json!({"name": format!("marker#{name}"), "containerName": "main", "podConditionType": format!("x/{name}"),
+                   "probe": {"httpGet": get, "initialDelaySeconds": 600, "periodSeconds": 10}})
+        };
+        let probes: Vec<Value> = probes.iter().map(probe).collect();
+        let line = format!("kruise.io/podprobe={}\n", json!(json!(probes).to_string()));
+        std::fs::write(folder.path().join("new"), line).unwrap();
+        std::fs::rename(folder.path().join("new"), folder.path().join("annotations")).unwrap();
+    };
+    let prober = Arc::new(Echo::default());
+    annotate(&[("idle", "/idle")]);
+    let (manager, api) = manager_with(Arc::clone(&prober) as Arc<dyn Prober>, Some(folder.path().to_owned()));
+    manager.load_config("plugins: []\nstatusCondition: ''\n").await.unwrap();
+    let nothing: [&str; 0] = [];
+    tokio::time::sleep(Duration::from_secs(590)).await;
+    assert_eq!(api.written(), nothing);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(api.written(), ["x/idle True idle"]);
+    // Another comes, and comes first.
+    annotate(&[("ahead", "/ahead"), ("idle", "/idle")]);
+    tokio::time::sleep(Duration::from_secs(570)).await;
+    assert_eq!(api.written(), nothing);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(api.written(), ["x/ahead True ahead"]);
+    assert_eq!(manager.plugin_status("pod_probe").unwrap().message, "marker#ahead: ahead; marker#idle: idle");
+    let looks: Vec<Instant> =
+        prober.looks.lock().unwrap().iter().filter(|(what, _)| what == "idle").map(|(_, at)| *at).collect();
+    assert!(looks.windows(2).all(|pair| pair[1] - pair[0] == Duration::from_secs(10)), "{looks:?}");
+    // One that is changed keeps its condition, and does not wait again.
+    annotate(&[("ahead", "/ahead"), ("idle", "/busy")]);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(api.written(), ["x/idle True busy"]);
+    annotate(&[("idle", "/busy")]);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(api.written(), ["x/ahead Unknown the agent does not probe this any more"]);
 }

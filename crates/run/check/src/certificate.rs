@@ -28,8 +28,8 @@ pub(crate) fn findings(snapshot: &Snapshot, secret_name: &str, bundles: &[(Strin
     };
     let place = format!("Secret {}/{secret_name}", snapshot.namespace);
     let mut findings = vec![expiry(&place, decoded(&secret["data"]["tls.crt"]).as_deref(), snapshot.now)];
-    let trusted = decoded(&secret["data"]["ca.crt"]).unwrap_or_default();
-    let others = bundles.iter().filter(|(_, bundle)| decoded(bundle).unwrap_or_default().trim() != trusted.trim());
+    let authority = decoded(&secret["data"]["ca.crt"]).unwrap_or_default();
+    let others = bundles.iter().filter(|(_, bundle)| !trusts(&decoded(bundle).unwrap_or_default(), authority.trim()));
     let others: Vec<String> = others.map(|(place, _)| place.clone()).collect();
     if !others.is_empty() {
         let message = format!("API servers are to trust another authority than that of {place}");
@@ -37,6 +37,12 @@ pub(crate) fn findings(snapshot: &Snapshot, secret_name: &str, bundles: &[(Strin
         findings.push(Finding::error(CHECK, message, remedy).with_details(others));
     }
     findings
+}
+
+/// An authority that was renewed is registered beside the one before, until every replica has followed. Without an authority of its own the
+/// certificate is one that API servers trust as long as they are given no bundle.
+fn trusts(bundle: &str, authority: &str) -> bool {
+    if authority.is_empty() { bundle.trim().is_empty() } else { bundle.contains(authority) }
 }
 
 fn expiry(place: &str, certificate: Option<&str>, now: Timestamp) -> Finding {
@@ -104,5 +110,20 @@ mod tests {
         let found = findings(&snapshot, "certificate", &bundles);
         assert_eq!((found.len(), &*found[1].details), (2, ["webhook pods.pillion.dev".to_owned()].as_slice()));
         assert_eq!(findings(&snapshot, "certificate", &bundles[..1]).len(), 1);
+    }
+
+    #[test]
+    fn an_authority_that_was_renewed_is_trusted_beside_the_one_before() {
+        let rows = [
+            ("OLD\nNEW\n", "NEW", true),
+            ("NEW\n", "NEW", true),
+            ("OLD\n", "NEW", false),
+            ("", "NEW", false),
+            ("", "", true),
+            ("OLD\n", "", false),
+        ];
+        for (bundle, authority, expected) in rows {
+            assert_eq!(trusts(bundle, authority), expected, "{bundle:?} {authority:?}");
+        }
     }
 }

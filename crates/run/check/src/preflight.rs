@@ -197,7 +197,7 @@ mod tests {
     fn each_part_of_a_vertical_pod_autoscaler_that_is_in_the_way_is_reported_with_the_remedy() {
         use pillion_rightsizer::{Peer, PeerPart, Standing};
         assert_eq!(vpa(&snapshot()), []);
-        let of = |part, standing| Peer { part, standing };
+        let of = |part, standing| Peer { part, standing, deployment: None };
         let peers = vec![
             of(PeerPart::Recommender, Standing::Absent),
             of(PeerPart::Updater, Standing::Serving),

@@ -152,7 +152,7 @@ pub enum Command {
     /// The exit status is 1 if a finding needs action.
     #[command(after_help = CLUSTER_CHECK_EXAMPLES)]
     Check(ClusterCheckArgs),
-    /// Print the CustomResourceDefinitions of SidecarSet, VerticalPodAutoscaler and its checkpoints
+    /// Print the CustomResourceDefinitions of SidecarSet, VerticalPodAutoscaler and its checkpoints, and PodProbeMarker
     #[command(after_help = CRDS_EXAMPLES)]
     Crds(CrdsArgs),
     /// Print a completion script for a shell
@@ -214,8 +214,10 @@ pub struct GateArgs {
     /// `pillion up` switches it on): VerticalPodAutoscalers size native sidecars as well. PerVPAConfig (ALPHA, default false):
     /// fields of a VerticalPodAutoscaler override flags.
     /// SidecarField (ALPHA, default false; `pillion up` switches it on): sidecars that the pod's author has marked end when the work is
-    /// done. SidecarSetPatchPodMetadataDefaultsAllowed (ALPHA, default false): patchPodMetadata may write any annotation where
-    /// there is no whitelist. AllAlpha and AllBeta set all gates of a stage. Can be given several times.
+    /// done. SidecarFollowsApp (ALPHA, default false): injected sidecars with a resourcesPolicy are resized when the app is resized in
+    /// place. SidecarSetPatchPodMetadataDefaultsAllowed (ALPHA, default false): patchPodMetadata may write any annotation where
+    /// there is no whitelist. SidecarSetTarget (ALPHA, default false): a VerticalPodAutoscaler in the manager's namespace may target
+    /// a SidecarSet. AllAlpha and AllBeta set all gates of a stage. Can be given several times.
     #[arg(long = "feature-gates", value_name = "GATES")]
     feature_gates: Vec<Settings>,
 }
@@ -323,11 +325,11 @@ pub struct ManagerArgs {
     /// The URL at which API servers reach the webhooks, for a manager outside the cluster
     #[arg(long, value_name = "URL")]
     pub webhook_url: Option<String>,
-    /// Where webhooks are served, with TLS
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:9443")]
+    /// Where webhooks are served, with TLS: by default at every address, of IPv4 and IPv6
+    #[arg(long, value_name = "ADDRESS", default_value = "[::]:9443")]
     pub bind_address: SocketAddr,
-    /// Where /healthz, /readyz and /metrics are served, without TLS
-    #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0:8080")]
+    /// Where /healthz, /readyz and /metrics are served, without TLS: by default at every address, of IPv4 and IPv6
+    #[arg(long, value_name = "ADDRESS", default_value = "[::]:8080")]
     pub health_address: SocketAddr,
     /// Serve the objects of an installed OpenKruise (kruise) or VerticalPodAutoscaler (vpa), once it has stopped
     ///
@@ -666,6 +668,7 @@ const INSTALL_EXAMPLES: &str = "\
 Examples:
   pillion install
   pillion install --image registry.example.com/pillion:0.1.0 --replicas 3
+  pillion install --manager-arg=--usage-source=kubelets --manager-arg=--log-level=debug
 
   # Review it first, or commit it
   pillion install --print > pillion.yaml

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::StreamExt as _;
 use jiff::Timestamp;
+use jiff::fmt::rfc2822;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
@@ -12,6 +13,7 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use kube::api::{Api, ListParams, PostParams};
+use kube::client::Body;
 use kube::core::ApiResource;
 use pillion_api::names;
 use pillion_check::{Answer, Finding, MissedPods, Severity, Snapshot, certificate_secret, findings};
@@ -19,7 +21,6 @@ use pillion_gates::Gates;
 use pillion_install::{HEALTH_PORT, MANAGER, Options, Part, REPLICAS, Right, rights};
 use pillion_manager::Kruise;
 use pillion_note::Draw;
-use pillion_rightsizer::PeerPart;
 use serde_json::{Value, json};
 
 use crate::args::{ClusterArgs, ClusterCheckArgs, Output};
@@ -57,7 +58,7 @@ fn text(findings: &[Finding]) -> String {
     text
 }
 
-/// Reads what the findings are about. What may not be read is part of the answer; a cluster that cannot be reached at all is not.
+/// Reads what the findings are about; `now` is the time of this machine, for a cluster that does not say its own. What may not be read is part of the answer; a cluster that cannot be reached at all is not.
 async fn read(
     reader: &Reader,
     namespace: &str,
@@ -69,13 +70,14 @@ async fn read(
         .apiserver_version()
         .await
         .map_err(|error| Failure::no(format!("cannot reach the cluster: {}", chain(&error))))?;
+    let now = time_of_the_cluster(&client).await.unwrap_or(now);
     let mut snapshot = Snapshot {
         namespace: namespace.to_owned(),
         version: serde_json::to_value(version).map_err(|error| error.to_string()),
         mutating: list::<MutatingWebhookConfiguration>(reader).await,
         validating: list::<ValidatingWebhookConfiguration>(reader).await,
         kruise: Kruise::find(&client, revisions_namespace).await.map_err(|error| chain(&error)),
-        vpa: vpa(&client, now).await,
+        vpa: pillion_rightsizer::Peer::find_all(&client, now).await.map_err(|error| chain(&error)),
         definition: get::<CustomResourceDefinition>(reader, None, &format!("sidecarsets.{}", names::GROUP)).await,
         deployment: get::<Deployment>(reader, Some(namespace), MANAGER).await,
         ..Snapshot::empty(now)
@@ -99,13 +101,12 @@ async fn read(
     Ok(snapshot)
 }
 
-/// The components of the VerticalPodAutoscaler project.
-async fn vpa(client: &Client, now: Timestamp) -> Answer<Vec<pillion_rightsizer::Peer>> {
-    let mut found = Vec::new();
-    for part in PeerPart::ALL {
-        found.push(pillion_rightsizer::Peer::find(client, part, now).await.map_err(|error| chain(&error))?);
-    }
-    Ok(found)
+/// What time it is for the API server. Leases are renewed by the clocks of the cluster, and the one of this machine may differ from them by
+/// more than a Lease is valid.
+async fn time_of_the_cluster(client: &Client) -> Option<Timestamp> {
+    let request = http::Request::get("/version").body(Body::empty()).ok()?;
+    let answer = client.send(request).await.ok()?;
+    rfc2822::DateTimeParser::new().parse_timestamp(answer.headers().get(http::header::DATE)?).ok()
 }
 
 /// The replicas that serve webhooks, and what they answer to `/readyz` through the API server.
@@ -233,7 +234,7 @@ mod tests {
         let cluster = TestCluster::bare().await;
         insta::assert_snapshot!(checked(&cluster, &[]).await, @"
         ok       Kubernetes v1.35.8+pillion is supported
-        ok       you have the 84 rights that an installation needs
+        ok       you have the 86 rights that an installation needs
         ok       no OpenKruise serves SidecarSets
         ok       no other webhook changes new pods
         ok       SidecarSet is not defined yet; `pillion install` defines it
@@ -243,8 +244,8 @@ mod tests {
         assert!(writes.into_iter().all(|request| request.contains("selfsubjectaccessreviews")));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn an_installed_kruise_is_found_with_its_definition_and_its_webhooks() {
+    /// A cluster with an OpenKruise that runs.
+    async fn with_kruise() -> TestCluster {
         let cluster = TestCluster::bare().await;
         cluster.namespace("kruise-system").await;
         let lease = json!({"metadata": {"name": "kruise-manager"}, "spec": {
@@ -262,8 +263,29 @@ mod tests {
         let configuration =
             json!({"metadata": {"name": "kruise-mutating-webhook-configuration"}, "webhooks": webhooks});
         cluster.create(CONFIGURATIONS, configuration).await;
-        let text = checked(&cluster, &[]).await;
+        cluster
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_installed_kruise_is_found_with_its_definition_and_its_webhooks() {
+        let text = checked(&with_kruise().await, &[]).await;
         assert!(text.contains("error    OpenKruise serves SidecarSets; to take them over, stop it"), "{text}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_runs_does_not_look_dead_where_the_clock_of_this_machine_is_ahead() {
+        let cluster = with_kruise().await;
+        let ahead = cluster.now() + jiff::SignedDuration::from_mins(1);
+        let rows = [
+            (cluster.reader_with_dates(), "OpenKruise serves SidecarSets"),
+            // A cluster that does not say what time it is.
+            (cluster.reader(), "OpenKruise does not run"),
+        ];
+        for (reader, expected) in rows {
+            let snapshot = read(&reader, "pillion-system", "kruise-system", ahead).await.unwrap();
+            let text = text(&findings(&snapshot));
+            assert!(text.contains(expected), "{text}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -4,13 +4,14 @@ use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
 
+use clap::Parser as _;
 use kube::Client;
 use pillion_api::names::agent::{CONFIG, CONFIG_KEY, MIRROR};
 use pillion_assist::Config;
-use pillion_install::{AgentOptions, Part, agent, manifests};
+use pillion_install::{AgentOptions, Options, Part, agent, manifests, own_flags};
 use serde_json::Value;
 
-use crate::args::{ClusterArgs, InstallArgs, ToClusterArgs, UninstallArgs};
+use crate::args::{Cli, ClusterArgs, InstallArgs, ToClusterArgs, UninstallArgs};
 use crate::confirm::confirm;
 use crate::connect::connect;
 use crate::{Failure, chain, print, render, say};
@@ -18,10 +19,7 @@ use crate::{Failure, chain, print, render, say};
 /// Prints or installs.
 pub(crate) fn install(args: &InstallArgs) -> Result<(), Failure> {
     let options = args.options();
-    if options.separate && !options.controllers.contains(&Part::Webhook) {
-        let reason = "--separate needs the controller webhook: the others are installed beside it";
-        return Err(Failure::misuse(reason));
-    }
+    refuse_what_cannot_run(&options)?;
     if let Some(file) = args.filename.as_ref().filter(|_| args.agent) {
         let (namespace, image) = (args.agent_namespace.clone(), args.agent_image.clone());
         let options = AgentOptions { namespace, image, user: args.agent_user, mirror: None };
@@ -36,6 +34,37 @@ pub(crate) fn install(args: &InstallArgs) -> Result<(), Failure> {
         say(&format!("Pillion is ready in namespace {}", options.namespace));
         Ok(())
     })
+}
+
+/// What would only fail in the cluster, after minutes, is refused before anything is changed.
+fn refuse_what_cannot_run(options: &Options) -> Result<(), Failure> {
+    if !options.controllers.contains(&Part::Webhook) {
+        return Err(Failure::misuse(
+            "--controllers: webhook is missing, and an installation is nothing without it: SidecarSets and pods would be sent to webhooks that \
+             nobody serves. Add webhook; `pillion manager --controllers` runs other parts beside an installation",
+        ));
+    }
+    let own = own_flags();
+    for argument in &options.manager_args {
+        let refuse = |reason: String| Err(Failure::misuse(format!("--manager-arg={argument}: {reason}")));
+        let flag = argument.split_once('=').map_or(argument.as_str(), |(flag, _)| flag);
+        if !flag.starts_with("--") {
+            return refuse("write a flag with its value, as in --manager-arg=--log-level=debug".to_owned());
+        }
+        if own.contains(&flag) {
+            let own = own.join(", ");
+            return refuse(format!("an installation sets this flag itself, from its own options; it sets {own}"));
+        }
+    }
+    let manager = manifests(options).into_iter().find(|object| object["kind"] == "Deployment").unwrap_or_default();
+    let arguments = manager.pointer("/spec/template/spec/containers/0/args").and_then(Value::as_array);
+    let words = arguments.into_iter().flatten().filter_map(Value::as_str);
+    if let Err(error) = Cli::try_parse_from(std::iter::once("pillion").chain(words)) {
+        let error = error.to_string();
+        let reason = error.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        return Err(Failure::misuse(format!("--manager-arg: `pillion manager` would not start: {reason}")));
+    }
+    Ok(())
 }
 
 /// The objects of the agent, for a configuration by itself or in its ConfigMap.
@@ -107,4 +136,44 @@ fn with_client(
 
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(options: &Options) -> String {
+        match refuse_what_cannot_run(options) {
+            Ok(()) => String::new(),
+            Err(Failure::Misuse(reasons)) => reasons.join("\n"),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_installation_without_webhooks_is_refused() {
+        for separate in [false, true] {
+            let of = |controllers: &[Part]| {
+                refused(&Options { separate, controllers: controllers.to_vec(), ..Options::default() })
+            };
+            assert!(of(&[Part::Recommender, Part::Updater]).starts_with("--controllers: webhook is missing"));
+            assert_eq!(of(&[Part::Recommender, Part::Webhook]), "");
+        }
+    }
+
+    #[test]
+    fn flags_of_the_manager_are_checked_before_they_are_installed() {
+        let of = |given: &[&str]| {
+            let manager_args = given.iter().map(|argument| (*argument).to_owned()).collect();
+            refused(&Options { manager_args, ..Options::default() })
+        };
+        assert_eq!(of(&["--usage-source=kubelets", "--storage=prometheus", "--eviction-rate-limit=0.5"]), "");
+        insta::assert_snapshot!(of(&["log-level=debug"]), @"--manager-arg=log-level=debug: write a flag with its value, as in --manager-arg=--log-level=debug");
+        insta::assert_snapshot!(of(&["--bind-address=[::]:443"]), @"--manager-arg=--bind-address=[::]:443: an installation sets this flag itself, from its own options; it sets --namespace, --controllers, --revisions-namespace, --service-name, --bind-address, --health-address, --certificates, --log-format, --feature-gates, --take-over, --wrap-image");
+        insta::assert_snapshot!(of(&["--controllers"]), @"--manager-arg=--controllers: an installation sets this flag itself, from its own options; it sets --namespace, --controllers, --revisions-namespace, --service-name, --bind-address, --health-address, --certificates, --log-format, --feature-gates, --take-over, --wrap-image");
+        insta::assert_snapshot!(of(&["--usage-sauce=kubelets"]), @"--manager-arg: `pillion manager` would not start: unexpected argument '--usage-sauce' found");
+        insta::assert_snapshot!(of(&["--usage-source=guesses"]), @"--manager-arg: `pillion manager` would not start: invalid value 'guesses' for '--usage-source <USAGE_SOURCE>'");
+        insta::assert_snapshot!(of(&["--log-level=info", "--log-level=debug"]), @"--manager-arg: `pillion manager` would not start: the argument '--log-level <LEVELS>' cannot be used multiple times");
+        insta::assert_snapshot!(of(&["--webhook-url=https://example.com"]), @"--manager-arg: `pillion manager` would not start: the argument '--service-name <NAME>' cannot be used with '--webhook-url <URL>'");
+    }
 }

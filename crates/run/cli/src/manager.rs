@@ -3,12 +3,13 @@
 mod rightsizing;
 
 use std::io::{self, IsTerminal as _};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::client::ClientBuilder;
+use nix::errno::Errno;
 use pillion_manager::{Certificates, Config, Manager, Metrics, Part, WebhookAddress};
 use pillion_serve::Server;
 use tokio::signal::unix::{SignalKind, signal};
@@ -147,8 +148,22 @@ async fn config(args: &ManagerArgs, metrics: Metrics) -> Result<Config, Failure>
 }
 
 fn bind(flag: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address)
+    listen(address, TcpListener::bind)
         .map_err(|error| Failure::misuse(format!("{flag} {address}: cannot listen: {}", crate::io_reason(&error))))
+}
+
+/// Every address of IPv6 is every address of IPv4 as well, and stands for those alone where a machine has no IPv6.
+fn listen<T>(address: SocketAddr, bind: impl Fn(SocketAddr) -> io::Result<T>) -> io::Result<T> {
+    let is_missing = |error: &io::Error| {
+        let code = error.raw_os_error().map(Errno::from_raw);
+        matches!(code, Some(Errno::EAFNOSUPPORT | Errno::EADDRNOTAVAIL))
+    };
+    match bind(address) {
+        Err(error) if address.ip() == Ipv6Addr::UNSPECIFIED && is_missing(&error) => {
+            bind((Ipv4Addr::UNSPECIFIED, address.port()).into())
+        }
+        listener => listener,
+    }
 }
 
 #[cfg(test)]
@@ -169,6 +184,29 @@ mod tests {
 
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
+        }
+    }
+
+    #[test]
+    fn every_address_of_ipv6_takes_connections_of_ipv4() {
+        let listener = bind("--bind-address", "[::]:0".parse().unwrap()).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok());
+    }
+
+    #[test]
+    fn where_there_is_no_ipv6_every_address_is_one_of_ipv4() {
+        let rows = [
+            ("[::]:9443", Errno::EAFNOSUPPORT, Some("0.0.0.0:9443")),
+            ("[::]:9443", Errno::EADDRNOTAVAIL, Some("0.0.0.0:9443")),
+            ("[::]:9443", Errno::EADDRINUSE, None),
+            ("[::1]:9443", Errno::EADDRNOTAVAIL, None),
+        ];
+        for (address, error, expected) in rows {
+            let bind =
+                |address: SocketAddr| if address.is_ipv6() { Err(error.into()) } else { Ok(address.to_string()) };
+            let bound = listen(address.parse().unwrap(), bind);
+            assert_eq!(bound.ok().as_deref(), expected, "{address} {error}");
         }
     }
 

@@ -41,7 +41,9 @@ mod uninstall;
 pub use agent::{AgentOptions, agent};
 pub use error::Error;
 pub use install::install;
-pub use manifests::{CERTIFICATE_SECRET, CONFIGURATION, HEALTH_PORT, MANAGER, REPLICAS, SERVICE, manifests, removal};
+pub use manifests::{
+    CERTIFICATE_SECRET, CONFIGURATION, HEALTH_PORT, MANAGER, REPLICAS, SERVICE, manifests, own_flags, removal,
+};
 pub use options::{Certificates, IMAGE, Options};
 pub use pillion_manager::{NAMESPACE, Part, Peer};
 pub use ready::is_available;

@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 
 use crate::options::Options;
 
+pub use self::workload::own_flags;
+
 /// The name of the Deployment, the service account and what belongs to them.
 pub const MANAGER: &str = "pillion-manager";
 /// The name of the Service of the webhooks.
@@ -156,6 +158,21 @@ mod tests {
         };
         assert!(!args(&off).to_string().contains("--wrap-image"));
         assert!(args(&on).as_array().unwrap().contains(&json!(format!("--wrap-image={}", Options::default().image))));
+    }
+
+    #[test]
+    fn more_flags_follow_those_of_the_installation_in_every_deployment() {
+        let manager_args = vec!["--usage-source=kubelets".to_owned(), "--log-level=debug".to_owned()];
+        for separate in [false, true] {
+            let options = Options { separate, manager_args: manager_args.clone(), ..Options::default() };
+            for deployment in manifests(&options).iter().filter(|object| object["kind"] == "Deployment") {
+                let args = deployment["spec"]["template"]["spec"]["containers"][0]["args"].as_array().unwrap();
+                let (own, more) = args.split_at(args.len() - manager_args.len());
+                assert_eq!(more, manager_args);
+                let own = own.iter().skip(1).map(|arg| arg.as_str().unwrap().split_once('=').unwrap().0);
+                assert!(own.into_iter().all(|flag| own_flags().contains(&flag)), "{args:?}");
+            }
+        }
     }
 
     #[test]

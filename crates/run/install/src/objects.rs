@@ -1,12 +1,12 @@
 //! Objects of any kind: their names, who manages them, and how they are read, applied and deleted.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
 use pillion_api::names::MANAGED_BY;
+use pillion_manager::Part;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -148,17 +148,27 @@ pub(crate) fn manager_of(live: &DynamicObject) -> Manager {
 
 /// Everything that an installation by this program has put into the cluster, in the order of kinds in which it was applied.
 pub(crate) async fn installed(client: &Client) -> Result<Vec<Place>, Error> {
-    let mut kinds = BTreeSet::new();
     let mut found = Vec::new();
-    for manifest in manifests(&Options::default()) {
-        let resource = Place::of(&manifest).resource;
-        if !kinds.insert(resource.kind.clone()) {
-            continue;
-        }
+    for resource in kinds() {
         let all: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-        let what = || Error::api(format!("list {}", resource.plural));
-        let live = all.list(&ListParams::default().labels(SELECTOR)).await.map_err(what())?;
-        found.extend(live.iter().map(|live| Place::of_live(&resource, live)));
+        match all.list(&ListParams::default().labels(SELECTOR)).await {
+            Ok(live) => found.extend(live.iter().map(|live| Place::of_live(&resource, live))),
+            // A cluster that is older than the kind has none of it.
+            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            Err(error) => return Err(Error::api(format!("list {}", resource.plural))(error)),
+        }
     }
     Ok(found)
+}
+
+/// The kinds of what an installation may have put into the cluster, whichever parts it had.
+pub(crate) fn kinds() -> Vec<ApiResource> {
+    let mut kinds = Vec::new();
+    for manifest in manifests(&Options { controllers: Part::ALL.to_vec(), ..Options::default() }) {
+        let resource = Place::of(&manifest).resource;
+        if !kinds.contains(&resource) {
+            kinds.push(resource);
+        }
+    }
+    kinds
 }

@@ -27,6 +27,8 @@ pub struct Options {
     pub take_over: String,
     /// The manager's `--wrap-image`; none when empty.
     pub wrap_image: String,
+    /// More flags of the manager, each with its value. None of [`own_flags`](crate::own_flags) is among them.
+    pub manager_args: Vec<String>,
     /// Whether the gate `SidecarField` is on, and with it the right to write the phase of pods. [`manifests`](crate::manifests) sets it as
     /// `feature_gates` says, where that can be read.
     pub sidecar_field: bool,
@@ -69,6 +71,7 @@ impl Default for Options {
             log_format: "text".to_owned(),
             take_over: String::new(),
             wrap_image: String::new(),
+            manager_args: Vec::new(),
             sidecar_field: false,
             separate: false,
         }

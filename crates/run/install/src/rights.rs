@@ -4,7 +4,7 @@ use pillion_api::names;
 use serde::Serialize;
 
 use crate::manifests::manifests;
-use crate::objects::Place;
+use crate::objects::{Place, kinds};
 use crate::options::Options;
 
 /// Something that one may or may not do.
@@ -46,11 +46,13 @@ pub fn rights(options: &Options) -> Vec<Right> {
         for verb in ["get", "create", "patch"] {
             add(Right::new(verb, group, plural, namespace.as_deref()));
         }
-        // What an earlier installation has left is looked for everywhere.
-        add(Right::new("list", group, plural, None));
         if !matches!(plural, "namespaces" | "customresourcedefinitions") {
             add(Right::new("delete", group, plural, namespace.as_deref()));
         }
+    }
+    // What an earlier installation has left, whichever parts it had, is looked for everywhere.
+    for resource in kinds() {
+        add(Right::new("list", &resource.group, &resource.plural, None));
     }
     // A role may only be given by those who have its rights, or this one.
     add(Right::new("escalate", "rbac.authorization.k8s.io", "clusterroles", None));

@@ -2,7 +2,8 @@
 //! is not its own.
 
 use jiff::Timestamp;
-use kube::Client;
+use kube::api::ListParams;
+use kube::{Client, ResourceExt as _};
 use pillion_manager::{Kruise, Peer, Standing};
 use pillion_rightsizer::PeerPart;
 
@@ -44,22 +45,26 @@ pub(crate) async fn vpa_has_stopped(client: &Client, options: &Options) -> Resul
     if !options.takes_over(Peer::Vpa) {
         return Ok(());
     }
-    for part in PeerPart::ALL {
-        let found = pillion_rightsizer::Peer::find(client, part, Timestamp::now()).await;
-        let found = found.map_err(Error::api(format!("read whether {} runs", part.deployment())))?;
-        if let Some(why) = found.obstacle(true) {
-            return Err(Error::InTheWay { why });
-        }
-    }
-    Ok(())
+    let found = pillion_rightsizer::Peer::find_all(client, Timestamp::now()).await;
+    let found = found.map_err(Error::api("read whether a VerticalPodAutoscaler runs"))?;
+    let obstacle = found.iter().find_map(|peer| peer.obstacle(true));
+    obstacle.map_or(Ok(()), |why| Err(Error::InTheWay { why }))
 }
 
-/// Deletes the webhook configuration that a stopped VerticalPodAutoscaler has left, if it is taken over: pods would be sent to nobody.
+/// Deletes the webhook configurations that a stopped VerticalPodAutoscaler has left, if it is taken over: pods would be sent to nobody. Charts
+/// give them names of their own; the manager may not list them, whoever installs may.
 pub(crate) async fn vpa(client: &Client, options: &Options, say: Say<'_>) -> Result<(), Error> {
     if !options.takes_over(Peer::Vpa) {
         return Ok(());
     }
-    let configuration =
-        Place::new("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", None, PeerPart::CONFIGURATION);
-    configuration.delete(client, say).await
+    let place = |name: &str| Place::new("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", None, name);
+    let all = place("").api(client).list(&ListParams::default()).await;
+    for live in all.map_err(Error::api("list mutatingwebhookconfigurations"))? {
+        let mut webhooks = live.data["webhooks"].as_array().into_iter().flatten();
+        let name = live.name_any();
+        if name == PeerPart::CONFIGURATION || webhooks.any(|webhook| webhook["name"] == PeerPart::WEBHOOK) {
+            place(&name).delete(client, say).await?;
+        }
+    }
+    Ok(())
 }

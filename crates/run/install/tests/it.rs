@@ -80,7 +80,7 @@ impl Cluster {
     /// Everything in the cluster that is not made by its own controllers, with its generation.
     async fn everything(&self) -> BTreeMap<String, Value> {
         let mut found = BTreeMap::new();
-        let mut kinds: Vec<(String, String)> = manifests(&Options::default())
+        let mut kinds: Vec<(String, String)> = manifests(&with_every_part())
             .iter()
             .map(|object| (object["apiVersion"].as_str().unwrap().into(), object["kind"].as_str().unwrap().into()))
             .collect();
@@ -105,6 +105,10 @@ impl Cluster {
         found.retain(|place, _| !place.starts_with("Lease kube-node-lease"));
         found
     }
+}
+
+fn with_every_part() -> Options {
+    Options { controllers: Part::ALL.to_vec(), ..Options::default() }
 }
 
 fn kind(client: &Client, api_version: &str, kind: &str) -> (Api<DynamicObject>, ApiResource) {
@@ -260,6 +264,36 @@ async fn uninstalling_all_leaves_nothing_and_can_be_repeated() {
     assert!(cluster.said().iter().any(|line| line == "1 SidecarSet deleted"), "{:?}", cluster.said());
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_policies_of_agents_go_with_the_part_and_with_the_installation() {
+    let cluster = Cluster::start().await;
+    let policies = async || {
+        let found = cluster.everything().await.into_keys();
+        found.filter(|place| place.starts_with("ValidatingAdmissionPolicy")).collect::<Vec<_>>()
+    };
+    let before: Vec<String> = cluster.everything().await.into_keys().collect();
+    let manager = cluster.manager();
+    for remove_the_part in [true, false] {
+        cluster.install(&with_every_part()).await.unwrap();
+        assert_eq!(
+            policies().await,
+            [
+                "ValidatingAdmissionPolicy  pillion-agent-parameters",
+                "ValidatingAdmissionPolicy  pillion-agents",
+                "ValidatingAdmissionPolicyBinding  pillion-agent-parameters",
+                "ValidatingAdmissionPolicyBinding  pillion-agents"
+            ]
+        );
+        if remove_the_part {
+            cluster.install(&Options::default()).await.unwrap();
+            assert_eq!(policies().await, [""; 0]);
+        }
+    }
+    manager.abort();
+    cluster.uninstall(true).await.unwrap();
+    assert_eq!(cluster.everything().await.into_keys().collect::<Vec<_>>(), before);
+}
+
 /// Creates an object as its text says.
 async fn create(client: &Client, object: Value) {
     let (version, name) = (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
@@ -379,6 +413,51 @@ async fn a_vertical_pod_autoscaler_is_taken_over_once_it_has_stopped_and_its_def
     assert_eq!(after[definition], before[definition]);
     cluster.uninstall(true).await.unwrap();
     assert!(cluster.everything().await.contains_key(definition));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vertical_pod_autoscaler_that_a_chart_has_installed_is_taken_over_once_it_has_stopped() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client();
+    let name = "vpa-vertical-pod-autoscaler-updater";
+    let labels = json!({"app.kubernetes.io/component": "updater"});
+    let container = json!({"name": "updater", "image": "registry.k8s.io/autoscaling/vpa-updater:1.5.1"});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": 1, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    });
+    create(&client, deployment).await;
+    for (name, webhook) in [("release-vpa-webhook-config", "vpa.k8s.io"), ("other", "pods.example.com")] {
+        let webhook = json!({
+            "name": webhook, "sideEffects": "None", "admissionReviewVersions": ["v1"], "failurePolicy": "Ignore",
+            "clientConfig": {"service": {"namespace": "default", "name": "nobody"}},
+            "rules": [{"apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["none"], "operations": ["CREATE"]}],
+        });
+        let kind = "MutatingWebhookConfiguration";
+        let configuration =
+            json!({"apiVersion": ADMISSION, "kind": kind, "metadata": {"name": name}, "webhooks": [webhook]});
+        create(&client, configuration).await;
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let options = Options { take_over: "vpa".to_owned(), ..Options::default() };
+    let before = cluster.everything().await;
+    let error = cluster.install(&options).await.unwrap_err().to_string();
+    assert!(error.contains(&format!("kubectl --namespace=default scale deployment {name} --replicas=0")), "{error}");
+    assert_eq!(cluster.everything().await, before);
+
+    let deployments = kind(&client, "apps/v1", "Deployment").1;
+    let deployments: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &deployments);
+    let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
+    deployments.patch(name, &PatchParams::default(), &none).await.unwrap();
+    let manager = cluster.manager();
+    cluster.install(&options).await.unwrap();
+    manager.abort();
+    let configurations = cluster.everything().await.into_keys();
+    let configurations: Vec<_> = configurations.filter(|place| place.starts_with("MutatingWebhook")).collect();
+    assert_eq!(configurations, ["MutatingWebhookConfiguration  other", "MutatingWebhookConfiguration  pillion"]);
 }
 
 /// The traces of an OpenKruise: the definition, its Lease, and its webhook configuration.

@@ -53,25 +53,33 @@ impl Rightsizing {
         }
     }
 
-    /// Returns when VerticalPodAutoscalers are served, and a part of upstream's autoscaler does not act on them any more.
+    /// Returns when VerticalPodAutoscalers are known, and a part of upstream's autoscaler does not act on them any more.
     pub(crate) async fn alone(&self, part: PeerPart) {
         defined(&self.client).await;
         until_alone(&self.client, &self.now, part, self.may_take_over).await;
+        self.cluster.synced().await;
     }
 
-    /// Returns when a part of upstream's autoscaler has come that was not there.
+    /// Returns when a part of upstream's autoscaler has come that was not there, or VerticalPodAutoscalers are not defined any more.
     pub(crate) async fn not_alone(&self, part: PeerPart) {
-        if !self.is_shared {
-            std::future::pending::<()>().await;
+        let others = async {
+            if !self.is_shared {
+                std::future::pending::<()>().await;
+            }
+            until_there(&self.client, &self.now, part, self.may_take_over).await;
+        };
+        tokio::select! {
+            () = others => {}
+            () = self.cluster.undefined() => {
+                tracing::info!("VerticalPodAutoscalers are not defined any more; waiting in the place of {}", part.deployment());
+            }
         }
-        until_there(&self.client, &self.now, part, self.may_take_over).await;
     }
 
-    /// Serves VerticalPodAutoscalers, once they are defined, whenever upstream's admission controller does not.
+    /// Serves VerticalPodAutoscalers, while they are defined, whenever upstream's admission controller does not.
     pub(crate) async fn serve(self) {
         loop {
             self.alone(PeerPart::Admission).await;
-            self.cluster.synced().await;
             self.served.send_replace(true);
             self.not_alone(PeerPart::Admission).await;
             self.served.send_replace(false);

@@ -20,6 +20,11 @@ use crate::peer::Peer;
 /// The manager's namespace unless another is given.
 pub const NAMESPACE: &str = "pillion-system";
 
+/// The namespaces whose pods the webhook is not called for: the cluster's own, and `namespace`, the manager's.
+pub(crate) fn excluded_namespaces(namespace: &str) -> [&str; 2] {
+    ["kube-system", namespace]
+}
+
 /// Reads the time of day.
 pub type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
@@ -53,7 +58,7 @@ pub struct Config {
     pub wrap_image: Option<String>,
     /// `--max-allowed-cpu-boost`: no boost gives a container more CPU than this.
     pub max_cpu_boost: Option<Quantity>,
-    /// Settings of the recommender and the updater; their gates, metrics and namespace are those of the manager.
+    /// Settings of the recommender and the updater; their gates, metrics and namespaces are those of the manager.
     pub rightsizing: pillion_rightsizer::Config,
     /// What is counted.
     pub metrics: Metrics,

@@ -20,10 +20,11 @@ pub(crate) fn router(inner: Arc<Inner>) -> Router {
         .with_state(inner)
 }
 
-/// For how long a watch may fail. An API server that restarts is back by then, and admission with what is known is better than none.
+/// For how long a watch may be refused. The time in which the API server cannot be reached does not count: admission with what is known is better than
+/// none in the moment in which it is back, since every replica has lost it and none has had the time to watch again.
 const GRACE: Duration = Duration::from_mins(1);
 
-/// Ready while the caches of admission are synced, their watches work, and the manager is not about to end. A manager that stands by because somebody else
+/// Ready while the caches of admission are synced, their watches are not refused, and the manager is not about to end. A manager that stands by because somebody else
 /// serves SidecarSets meanwhile still answers: API servers call it until it is not registered any more.
 async fn readyz(State(inner): State<Arc<Inner>>) -> Response {
     let not_ready = |reason: &str| (StatusCode::SERVICE_UNAVAILABLE, reason.to_owned()).into_response();
@@ -31,9 +32,10 @@ async fn readyz(State(inner): State<Arc<Inner>>) -> Response {
         return not_ready("shutting down");
     }
     let failing = inner.caches.failures().chain(inner.rightsizing.failures());
-    let failing = failing.map(|(what, failure)| (failure.since.elapsed(), what, failure.error)).max();
-    if let Some((time, what, error)) = failing.filter(|(time, ..)| *time >= GRACE) {
-        return not_ready(&format!("the watch of {what} has failed for {} s: {error}", time.as_secs()));
+    let refused = failing.filter(|(_, failure)| failure.refused.is_some_and(|since| since.elapsed() >= GRACE));
+    if let Some((what, failure)) = refused.min_by_key(|(_, failure)| failure.since) {
+        let seconds = failure.since.elapsed().as_secs();
+        return not_ready(&format!("the watch of {what} has failed for {seconds} s: {}", failure.error));
     }
     let (waiting, is_filled) = (inner.waiting.borrow().clone(), inner.views.borrow().is_filled);
     match (inner.caches.state().min(inner.rightsizing.state()), waiting) {

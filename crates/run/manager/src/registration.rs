@@ -14,6 +14,7 @@ use pillion_api::sidecarset::SidecarSet;
 use pillion_api::sidecarset::crd::{self, Conversion};
 use pillion_api::{probe_marker, vpa};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::cluster::is_failing;
 use crate::config::{Config, WebhookAddress};
@@ -26,6 +27,8 @@ pub(crate) const NAME: &str = "pillion";
 const PODS: &str = "pods.pillion.dev";
 /// The end of every name of an entry.
 const DOMAIN: &str = ".pillion.dev";
+/// On both configurations, the digest of what was applied.
+const APPLIED: &str = "pillion.dev/applied";
 
 /// How many SidecarSets may have an entry of their own. Each is one more call for its pods, and the API server reads all of them for every pod.
 pub(crate) const MOST_FAILING: usize = 100;
@@ -130,7 +133,7 @@ fn validating(address: &WebhookAddress, bundle: &str, served: Registered) -> Val
 /// VerticalPodAutoscalers. As upstream, the write goes through while the webhook is down: programs write them, too.
 fn autoscalers(address: &WebhookAddress, path: &str, bundle: &str) -> Value {
     json!({
-        "name": "verticalpodautoscalers.pillion.dev",
+        "name": "vpa.pillion.dev",
         "clientConfig": address.client_config(path, bundle),
         "rules": [{
             "apiGroups": [names::AUTOSCALING_GROUP], "apiVersions": ["v1"], "resources": ["verticalpodautoscalers"],
@@ -236,11 +239,19 @@ pub(crate) async fn register_admission(
     failing: &[Arc<SidecarSet>],
     served: Registered,
 ) -> Result<bool, Error> {
-    let mutating = mutating(&config.address, &config.namespace, bundle, failing, served);
-    let validating = validating(&config.address, bundle, served);
+    let mutating = with_digest(mutating(&config.address, &config.namespace, bundle, failing, served));
+    let validating = with_digest(validating(&config.address, bundle, served));
     let wrote_mutating = apply::<MutatingWebhookConfiguration>(config, &mutating).await?;
     let wrote_validating = apply::<ValidatingWebhookConfiguration>(config, &validating).await?;
     Ok(wrote_mutating || wrote_validating)
+}
+
+/// A configuration that says what it was made from. In the live one, what we wanted before (a label of a selector that has become wider, say) looks like
+/// what others have added, and would be left alone; the digest differs, also for the next leader.
+fn with_digest(mut configuration: Value) -> Value {
+    let digest = Sha256::digest(configuration.to_string());
+    configuration["metadata"]["annotations"] = json!({APPLIED: STANDARD.encode(digest)});
+    configuration
 }
 
 /// Whether every bundle that API servers have been given for our webhooks has this authority in it.

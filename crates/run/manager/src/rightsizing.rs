@@ -7,6 +7,7 @@ use kube::Api;
 use pillion_rightsizer::{PeerPart, admission_lease};
 use tokio::sync::watch;
 
+use crate::config::excluded_namespaces;
 use crate::part::Part;
 use crate::state::Inner;
 
@@ -118,6 +119,7 @@ async fn alone(inner: &Inner, part: PeerPart) -> Option<pillion_rightsizer::Conf
         gates: config.gates.into(),
         metrics: config.metrics.rightsizing().clone(),
         home: config.namespace.clone(),
+        not_admitted: excluded_namespaces(&config.namespace).map(str::to_owned).into(),
         ..config.rightsizing.clone()
     })
 }

@@ -44,22 +44,36 @@ pub async fn keep(
 
 /// Whether somebody else than us has renewed the Lease lately.
 pub(crate) fn is_held_by_others(lease: &Lease, now: Timestamp) -> bool {
-    let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
-    !holder.is_empty() && !is_ours(holder) && is_valid(lease, now, VALID)
+    is_of_others(lease) && is_valid(lease, now, VALID)
 }
 
-/// Whether an admission controller is alive.
+fn is_of_others(lease: &Lease) -> bool {
+    let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default();
+    !holder.is_empty() && !is_ours(holder)
+}
+
+/// Whose admission controller it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// One of our managers.
+    Ours,
+    /// Upstream's.
+    Others,
+}
+
+/// The admission controller that is alive, if one is.
 ///
 /// # Errors
 /// The API server cannot be reached or refuses.
-pub(crate) async fn is_alive(
+pub(crate) async fn alive(
     client: &Client,
     lease: &LeaseName,
     timeout: SignedDuration,
     now: Timestamp,
-) -> Result<bool, kube::Error> {
+) -> Result<Option<Admission>, kube::Error> {
     let found = lease.api(client).get_opt(&lease.name).await?;
-    Ok(found.is_some_and(|lease| is_valid(&lease, now, timeout)))
+    let valid = found.filter(|lease| is_valid(lease, now, timeout));
+    Ok(valid.map(|lease| if is_of_others(&lease) { Admission::Others } else { Admission::Ours }))
 }
 
 fn is_valid(lease: &Lease, now: Timestamp, timeout: SignedDuration) -> bool {
@@ -133,8 +147,8 @@ mod tests {
     }
 
     async fn keeps(client: &Client, clock: pillion_clock::Clock, lease: LeaseName) {
-        let is_alive = async || is_alive(client, &lease, VALID, clock.now()).await.unwrap();
-        assert!(!is_alive().await);
+        let alive = async || alive(client, &lease, VALID, clock.now()).await.unwrap();
+        assert_eq!(alive().await, None);
         let keeping = tokio::spawn({
             let (client, lease) = (client.clone(), lease.clone());
             async move {
@@ -147,9 +161,9 @@ mod tests {
             }
         });
         tokio::time::sleep(Duration::from_mins(5)).await;
-        assert!(is_alive().await);
+        assert_eq!(alive().await, Some(Admission::Ours));
         keeping.abort();
         tokio::time::sleep(Duration::from_mins(2)).await;
-        assert!(!is_alive().await);
+        assert_eq!(alive().await, None);
     }
 }

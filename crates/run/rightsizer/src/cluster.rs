@@ -25,6 +25,7 @@ pub(crate) use self::followed::{Followed, Targets};
 pub(crate) use self::views::CachedPod;
 pub use self::views::{AutoscalerView, RangeView};
 use crate::config::Config;
+use crate::definition::{defined, undefined};
 use crate::owners::Owners;
 use crate::resources::autoscalers;
 
@@ -68,9 +69,7 @@ impl Cluster {
     pub async fn synced(&self) {
         let inner = &self.inner;
         if !inner.watches.swap(true, Ordering::Relaxed) {
-            let client = inner.autoscalers.client(&inner.client);
-            let all: Api<DynamicObject> = Api::all_with(client, &autoscalers());
-            self.spawn(inner.autoscalers.clone().run(all, watcher::Config::default()));
+            self.spawn(watch_autoscalers(inner.autoscalers.clone(), inner.client.clone()));
             let client = inner.ranges.client(&inner.client);
             let all = Api::all_with(client, &ApiResource::erase::<LimitRange>(&()));
             self.spawn(inner.ranges.clone().run(all, watcher::Config::default()));
@@ -106,6 +105,12 @@ impl Cluster {
         }
     }
 
+    /// Returns when the autoscalers are not known: not yet, or not any more because somebody has deleted their definition. They are watched
+    /// again when there is a new one.
+    pub async fn undefined(&self) {
+        self.inner.autoscalers.syncing().await;
+    }
+
     /// How far what is known can be relied on, without pods.
     pub fn state(&self) -> State {
         self.inner.autoscalers.state().min(self.inner.ranges.state()).min(self.inner.owners.state())
@@ -127,9 +132,9 @@ impl Cluster {
         let all = [
             ("VerticalPodAutoscalers", self.inner.autoscalers.failure()),
             ("LimitRanges", self.inner.ranges.failure()),
-            ("controllers of pods", self.inner.owners.failure()),
         ];
-        all.into_iter().filter_map(|(what, failure)| Some((what, failure?))).collect()
+        let of_owners = self.inner.owners.failures().map(|failure| ("controllers of pods", failure));
+        all.into_iter().filter_map(|(what, failure)| Some((what, failure?))).chain(of_owners).collect()
     }
 
     /// Ends every watch as a panic in it would.
@@ -281,6 +286,12 @@ impl Cluster {
     fn spawn(&self, watching: impl Future<Output = ()> + Send + 'static) {
         self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner).spawn(watching);
     }
+}
+
+/// Watches the autoscalers while they are defined.
+async fn watch_autoscalers(cache: Cache<AutoscalerView>, client: Client) {
+    let all: Api<DynamicObject> = Api::all_with(cache.client(&client), &autoscalers());
+    cache.run_while_defined(all, watcher::Config::default(), || defined(&client), || undefined(&client)).await;
 }
 
 fn has_same_resources(old: &PodView, new: &PodView) -> bool {

@@ -65,6 +65,8 @@ pub struct Config {
     pub rate: UpdateRate,
     /// Whether pods are updated only while an admission controller is alive.
     pub needs_admission: bool,
+    /// The namespaces that our webhook is not called for: pods there are not evicted, since they would come back as they were.
+    pub not_admitted: BTreeSet<String>,
     /// The Lease by which the updater knows that.
     pub admission_lease: LeaseName,
     /// For how long a renewal of it is good.
@@ -102,6 +104,7 @@ impl Config {
             updater: UpdaterSettings::default(),
             rate: UpdateRate::default(),
             needs_admission: true,
+            not_admitted: BTreeSet::new(),
             admission_lease: LeaseName::default(),
             admission_lease_timeout: lease_name::VALID,
             status_lease: LeaseName::default(),

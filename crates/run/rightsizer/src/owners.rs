@@ -94,9 +94,9 @@ impl Owners {
         select_all(self.kinds.iter().map(|(_, cache)| cache.stopped().boxed())).await;
     }
 
-    /// The watch that has failed for the longest time.
-    pub(crate) fn failure(&self) -> Option<Failure> {
-        self.kinds.iter().filter_map(|(_, cache)| cache.failure()).min_by_key(|failure| failure.since)
+    /// The watches that fail.
+    pub(crate) fn failures(&self) -> impl Iterator<Item = Failure> {
+        self.kinds.iter().filter_map(|(_, cache)| cache.failure())
     }
 
     /// The controllers above and including `owner`, lowest first; as far as they are known.
@@ -179,33 +179,54 @@ impl Owners {
 /// Whether a custom resource can be scaled, or a SidecarSet exists, remembered for a while: it is asked about in every pass.
 #[derive(Debug, Default)]
 pub(crate) struct Scales {
-    /// By namespace, kind and name.
+    /// By namespace, kind (of a custom resource with its version) and name.
     known: HashMap<(String, String, String), Checked>,
 }
 
 /// What was found, and when.
 type Checked = (Result<(), String>, Timestamp);
 
+/// Why a custom resource is not known to be scalable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unscalable {
+    /// It is not, until somebody changes something.
+    Refused(String),
+    /// The API server did not answer.
+    Unanswered(String),
+}
+
 impl Scales {
-    /// Whether the custom resource exists and has a subresource `scale` with a selector.
+    /// Whether the custom resource exists and has a subresource `scale` with a selector. While the API server does not answer, what was found
+    /// last holds.
     pub(crate) async fn check(
         &mut self,
         client: &Client,
         namespace: &str,
         target: &pillion_api::vpa::CrossVersionObjectReference,
         now: Timestamp,
-    ) -> Result<(), String> {
-        /// A custom resource may appear or go.
+    ) -> Result<(), Unscalable> {
+        /// A custom resource may go.
         const FRESH: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);
-        let key = (namespace.to_owned(), target.kind.clone(), target.name.clone());
-        if let Some((known, at)) = self.known.get(&key)
-            && now.duration_since(*at) < FRESH
-        {
-            return known.clone();
+        /// It may have been created in the same minute, without a selector yet.
+        const FRESH_REFUSAL: jiff::SignedDuration = jiff::SignedDuration::from_mins(1);
+        let version = target.api_version.clone().unwrap_or_default();
+        let key = (namespace.to_owned(), format!("{version}/{}", target.kind), target.name.clone());
+        let known = self.known.get(&key);
+        let is_fresh = |(known, at): &&Checked| {
+            let fresh = if known.is_ok() { FRESH } else { FRESH_REFUSAL };
+            now.duration_since(*at) < fresh
+        };
+        if let Some((known, _)) = known.filter(is_fresh) {
+            return known.clone().map_err(Unscalable::Refused);
         }
-        let read = scale(client, namespace, target).await;
+        let read = match (scale(client, namespace, target).await, known) {
+            (Ok(()), _) => Ok(()),
+            (Err(Unscalable::Refused(error)), _) => Err(error),
+            (Err(Unscalable::Unanswered(_)), Some((known, _))) => return known.clone().map_err(Unscalable::Refused),
+            (unanswered, None) => return unanswered,
+        };
         self.known.insert(key, (read.clone(), now));
-        read
+        read.map_err(Unscalable::Refused)
     }
 
     /// Whether the SidecarSet exists.
@@ -242,24 +263,40 @@ async fn scale(
     client: &Client,
     namespace: &str,
     target: &pillion_api::vpa::CrossVersionObjectReference,
-) -> Result<(), String> {
+) -> Result<(), Unscalable> {
     let api_version = target.api_version.as_deref().unwrap_or_default();
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    if version.is_empty() {
+        return Err(Unscalable::Refused(format!("the apiVersion of {} is missing", target.kind)));
+    }
     let kind = kube::core::GroupVersionKind::gvk(group, version, &target.kind);
     let found = kube::discovery::pinned_kind(client, &kind).await;
-    let (resource, _) = found.map_err(|error| format!("{api_version} has no kind {}: {error}", target.kind))?;
+    let (resource, _) =
+        found.map_err(|error| unscalable(&error, format!("{api_version} has no kind {}: {error}", target.kind)))?;
     let path = crate::requests::path(&resource, namespace, &target.name, Some("scale"));
-    let request = axum::http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+    let request = axum::http::Request::get(path).body(Vec::new());
+    let request = request.map_err(|error| Unscalable::Refused(error.to_string()))?;
     let scale: Value = client.request(request).await.map_err(|error: kube::Error| match error {
-        kube::Error::Api(status) if status.code == 403 => format!(
+        kube::Error::Api(status) if status.code == 403 => Unscalable::Refused(format!(
             "the manager may not read its subresource scale; allow its service account to get {}/scale of {group:?}",
             resource.plural
-        ),
-        error => format!("its subresource scale cannot be read: {error}"),
+        )),
+        error => unscalable(&error, format!("its subresource scale cannot be read: {error}")),
     })?;
     let selector = scale["status"]["selector"].as_str().unwrap_or_default();
     if selector.is_empty() {
-        return Err(format!("resource {namespace}/{} has an empty selector for scale sub-resource", target.name));
+        let error = format!("resource {namespace}/{} has an empty selector for scale sub-resource", target.name);
+        return Err(Unscalable::Refused(error));
     }
     Ok(())
+}
+
+/// An answer is one that the API server will repeat: not that it, or what it asks, is away or too busy.
+fn unscalable(error: &kube::Error, text: String) -> Unscalable {
+    let is_answer = match error {
+        kube::Error::Api(status) => matches!(status.code, 400..500) && !matches!(status.code, 401 | 408 | 429),
+        kube::Error::Discovery(_) => true,
+        _ => false,
+    };
+    if is_answer { Unscalable::Refused(text) } else { Unscalable::Unanswered(text) }
 }

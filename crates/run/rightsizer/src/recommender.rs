@@ -44,13 +44,11 @@ const BATCH: usize = 1000;
 
 /// Recommends until `stopping`; what is not stored yet is stored then.
 pub async fn recommend(cluster: &Cluster, config: &Config, stopping: impl Future<Output = ()>) {
+    let mut recommender = Recommender::new(cluster, config);
     let ready = async {
         defined(&config.client).await;
         cluster.synced().await;
-        // Nobody's pods are read where there is nothing to recommend, and nothing to clean up.
-        if !checkpoints::exist(&config.client).await {
-            cluster.any_autoscaler().await;
-        }
+        recommender.idle().await;
         cluster.synced_with_pods().await;
     };
     tokio::pin!(stopping);
@@ -58,7 +56,6 @@ pub async fn recommend(cluster: &Cluster, config: &Config, stopping: impl Future
         () = ready => {}
         () = &mut stopping => return,
     }
-    let mut recommender = Recommender::new(cluster, config);
     let (_, changes) = cluster.pods().subscribe();
     let mut changes = changes.ready_chunks(BATCH).boxed();
     let mut evictions = evictions::evictions(&config.client);
@@ -94,10 +91,9 @@ struct Recommender<'a> {
     scales: Scales,
     horizontal: Horizontal,
     missing: Missing,
-    /// When orphans were last looked for; the first time is one interval after the start, when what was restored together is there.
+    /// When orphans were last looked for; the first time is one interval after the first autoscaler, when what was restored together is
+    /// there.
     cleaned: Timestamp,
-    /// Whether none was left then.
-    is_clean: bool,
     /// When HorizontalPodAutoscalers were last looked at.
     compared: Option<Timestamp>,
 }
@@ -121,7 +117,6 @@ impl<'a> Recommender<'a> {
             horizontal: Horizontal::new(config),
             missing: Missing::default(),
             cleaned: (config.now)(),
-            is_clean: false,
             compared: None,
         }
     }
@@ -130,24 +125,26 @@ impl<'a> Recommender<'a> {
         let start = Instant::now();
         self.refuse_untargeted().await;
         let targets = self.targets();
-        if targets.is_empty() && self.stored.is_empty() && self.is_clean {
+        if targets.is_empty() && self.stored.is_empty() {
+            self.clean_if_due((self.config.now)()).await;
             return;
         }
+        // The policies decide what the past and the OOM kills of new pods amount to.
+        self.history.set_policies(&targets);
         self.load(&targets).await;
         let now = (self.config.now)();
         let ready: Targets = targets.iter().filter(|(it, _)| self.loaded.contains_key(*it)).map(clone).collect();
-        for (workload, oom) in self.history.bind(self.cluster.pods_of(&ready, self.config), &ready, now) {
+        let mut urgent = HashSet::new();
+        for (workload, oom) in self.history.bind(self.cluster.pods_of(&ready, self.config), now) {
             self.config.metrics.oom();
             tracing::info!(?workload, container = oom.container, "a container was OOM killed");
+            urgent.insert((*workload).clone());
         }
         self.look_at_templates().await;
         let sampled = self.sample().await;
-        self.settle(&ready, &HashSet::new(), false).await;
+        self.settle(&ready, &urgent, false).await;
+        self.clean_if_due(now).await;
         let is_due = |last: Timestamp| now.duration_since(last) >= self.config.checkpoints_gc_interval;
-        if is_due(self.cleaned) {
-            self.cleaned = now;
-            self.clean(now).await;
-        }
         if self.compared.is_none_or(is_due) {
             self.compared = Some(now);
             self.horizontal.look(&self.config.client, ready.values().flatten()).await;

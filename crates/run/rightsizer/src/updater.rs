@@ -13,12 +13,14 @@ use pillion_api::vpa::VerticalPodAutoscaler;
 use pillion_events::Recorder;
 use pillion_rightsize::update::{Action, Brake, EvictReason, Pass, RateLimit, Replicas, Snapshot, Step};
 use pillion_rightsize::{
-    ContainerTarget, PodView, Unboost, Workload, annotation_removal_patch, controlling, target_of, without_containers,
+    ContainerTarget, PodView, Unboost, Workload, annotation_removal_patch, controlling, is_refused, target_of,
+    without_containers,
 };
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use self::infeasible::Infeasible;
 use self::skips::Skips;
+use crate::admission_lease::Admission;
 use crate::cluster::{Cluster, Followed};
 use crate::config::Config;
 use crate::definition::defined;
@@ -45,6 +47,7 @@ pub async fn update(cluster: &Cluster, config: &Config) {
         infeasible: Infeasible::default(),
         skips: Skips::default(),
         is_waiting: false,
+        admission: Admission::Ours,
         last: None,
         serves_resize: true,
     };
@@ -71,6 +74,8 @@ struct Updater<'a> {
     skips: Skips,
     /// Whether the log says that there is no admission controller.
     is_waiting: bool,
+    /// Whose webhook sizes new pods.
+    admission: Admission,
     /// The last pods that were looked at in a pass that ran out of time: the next one goes on after them.
     last: Option<PodsKey>,
     /// Whether the API server serves `pods/resize`, as far as this pass knows.
@@ -140,22 +145,28 @@ impl Updater<'_> {
 
     async fn is_admission_alive(&mut self) -> bool {
         let (lease, timeout) = (&self.config.admission_lease, self.config.admission_lease_timeout);
-        let is_alive = match admission_lease::is_alive(&self.config.client, lease, timeout, (self.config.now)()).await {
-            Ok(is_alive) => is_alive,
+        let alive = match admission_lease::alive(&self.config.client, lease, timeout, (self.config.now)()).await {
+            Ok(alive) => alive,
             Err(error) => {
                 tracing::warn!(%error, "cannot read whether an admission controller is alive");
                 return false;
             }
         };
-        if !is_alive && !self.is_waiting {
+        if alive.is_none() && !self.is_waiting {
             tracing::warn!(
                 lease = lease.name,
                 namespace = lease.namespace,
                 "no admission controller renews its Lease: evicted pods would come back as they were"
             );
         }
-        self.is_waiting = !is_alive;
-        is_alive
+        self.is_waiting = alive.is_none();
+        self.admission = alive.unwrap_or(self.admission);
+        alive.is_some()
+    }
+
+    /// Whether new pods of a namespace are sized. That upstream's webhook leaves some out is not known here.
+    fn is_admitted(&self, namespace: &str) -> bool {
+        self.admission == Admission::Others || !self.config.not_admitted.contains(namespace)
     }
 
     /// Updates the pods of one autoscaler, until it is time for the next pass.
@@ -180,9 +191,15 @@ impl Updater<'_> {
         }
         let ranges = self.cluster.limit_ranges(namespace);
         let infeasible = self.infeasible.of(pods);
-        let serves_resize = self.serves_resize;
-        let snapshot =
-            Snapshot { autoscaler, pods, replicas: &replicas, ranges: &ranges, infeasible: &infeasible, serves_resize };
+        let snapshot = Snapshot {
+            autoscaler,
+            pods,
+            replicas: &replicas,
+            ranges: &ranges,
+            infeasible: &infeasible,
+            serves_resize: self.serves_resize,
+            is_admitted: self.is_admitted(namespace),
+        };
         let mut pass = Pass::new(snapshot, &self.config.updater, self.config.gates, now);
         let mut refusals: HashMap<usize, String> = HashMap::new();
         while Instant::now() < until
@@ -289,7 +306,8 @@ impl Updater<'_> {
 
 /// Whether an autoscaler has anything for the updater to do.
 fn is_wanted(config: &Config, autoscaler: &VerticalPodAutoscaler) -> bool {
-    autoscaler.update_mode().updates_running_pods() || (config.gates.cpu_startup_boost && autoscaler.has_cpu_boost())
+    let boosts = config.gates.cpu_startup_boost && autoscaler.has_cpu_boost();
+    (autoscaler.update_mode().updates_running_pods() || boosts) && !is_refused(autoscaler)
 }
 
 /// Waits until one more update is allowed. Returns whether that was in time.

@@ -33,6 +33,15 @@ async fn prometheus(is_up: Arc<AtomicBool>, asked: Arc<AtomicUsize>) -> String {
             let now = Timestamp::now().as_second();
             let values =
                 |value: &str| -> Vec<Value> { (1..=48).rev().map(|hour| json!([now - hour * 3600, value])).collect() };
+            // Much memory at first, and never again.
+            let is_memory = query.contains("working");
+            let values = |value: &str| {
+                let mut values = values(value);
+                if is_memory {
+                    values[0][1] = json!("8589934592");
+                }
+                values
+            };
             // One pod runs, the other is gone; both belong to the Deployment. The third is somebody else's.
             let of = |value: &str| {
                 let pods = ["web-5d-a", "web-5d-gone", "api-1"];
@@ -40,7 +49,7 @@ async fn prometheus(is_up: Arc<AtomicBool>, asked: Arc<AtomicUsize>) -> String {
             };
             let result = if query.contains("cpu") {
                 of("0.5")
-            } else if query.contains("working") {
+            } else if is_memory {
                 of("1073741824")
             } else {
                 let labels = |pod: &str, app: &str| {
@@ -102,7 +111,9 @@ async fn nothing_is_recommended_before_prometheus_has_answered_and_then_from_its
     let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
     let autoscaler = json!({
         "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "web"},
-        "spec": {"targetRef": target, "updatePolicy": {"updateMode": "Off"}}
+        "spec": {"targetRef": target, "updatePolicy": {"updateMode": "Off"}, "resourcePolicy": {"containerPolicies": [
+            {"containerName": "app", "memoryAggregationIntervalSeconds": 3600}
+        ]}}
     });
     until(async || {
         let request = axum::http::Request::post(AUTOSCALERS).header("content-type", "application/json");
@@ -114,11 +125,12 @@ async fn nothing_is_recommended_before_prometheus_has_answered_and_then_from_its
     let (is_up, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let address = prometheus(Arc::clone(&is_up), Arc::clone(&asked)).await;
     let cluster = Cluster::new(client.clone());
-    let config = Config {
+    let mut config = Config {
         recommender_interval: Duration::from_millis(50),
         history: HistorySource::Prometheus(Box::new(Prometheus { address, ..Prometheus::default() })),
         ..Config::new(client.clone(), Arc::new(Timestamp::now))
     };
+    config.gates.per_vpa_config = true;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let recommending = tokio::spawn(async move { recommend(&cluster, &config, async { drop(stopped.await) }).await });
     // It was asked more than once, each time in vain: passes went by.
@@ -134,6 +146,9 @@ async fn nothing_is_recommended_before_prometheus_has_answered_and_then_from_its
     // Two days of two pods: the upper bound is close, which it is not with the samples of one pod for a day.
     let upper: pillion_quantity::Quantity = app["upperBound"]["cpu"].as_str().unwrap().parse().unwrap();
     assert!(upper.milli_value() < 20 * cores.milli_value(), "{status:#}");
+    // By the policy a window is an hour: the first one is one of many, and not a day.
+    let memory: pillion_quantity::Quantity = app["target"]["memory"].as_str().unwrap().parse().unwrap();
+    assert!(memory.value() < 2 << 30, "{status:#}");
     drop(stop);
     recommending.await.unwrap();
     let checkpoints = "/apis/autoscaling.k8s.io/v1/namespaces/default/verticalpodautoscalercheckpoints";

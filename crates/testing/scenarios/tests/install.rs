@@ -39,9 +39,19 @@ fn the_image_that_is_installed_is_the_one_that_is_built() {
 #[test]
 fn the_chart_passes_helms_linter_and_refuses_values_that_it_does_not_know() -> anyhow::Result<()> {
     helm(&["lint", "--strict", CHART])?;
-    let refused =
-        helm(&["template", CHART, "--set", "replica=3"]).err().context("a value was mistyped and accepted")?;
-    ensure!(format!("{refused}").contains("replica"), "{refused}");
+    let rows = [
+        ("replica=3", "replica"),
+        ("controllers={recommender,updater}", "controllers"),
+        ("extraArgs={log-level=debug}", "extraArgs"),
+        ("extraArgs={--bind-address=[::]:443}", "extraArgs"),
+    ];
+    for (value, expected) in rows {
+        let refused = helm(&["template", CHART, "--set", value]).err();
+        let refused = refused.with_context(|| format!("{value} was accepted"))?;
+        // The command itself is repeated in the first line.
+        let reason = format!("{refused}").replace(value, "");
+        ensure!(reason.contains(expected), "{value}: {refused}");
+    }
     Ok(())
 }
 
@@ -71,6 +81,8 @@ fn the_chart_renders_what_install_prints() -> anyhow::Result<()> {
                 "logFormat=json",
                 "--set",
                 "takeOver=kruise",
+                "--set",
+                "extraArgs={--usage-source=kubelets,--log-level=debug}",
             ],
             Options {
                 replicas: 3,
@@ -79,6 +91,7 @@ fn the_chart_renders_what_install_prints() -> anyhow::Result<()> {
                 feature_gates: "AllAlpha=true".to_owned(),
                 log_format: "json".to_owned(),
                 take_over: "kruise".to_owned(),
+                manager_args: vec!["--usage-source=kubelets".to_owned(), "--log-level=debug".to_owned()],
                 ..default
             },
         ),

@@ -291,10 +291,61 @@ async fn a_watch_that_is_refused_is_visible_until_it_is_accepted_again() {
     tokio::time::sleep(Duration::from_mins(10)).await;
     let failure = cache.failure().unwrap();
     assert!(failure.since.elapsed() > Duration::from_mins(3), "{failure:?}");
+    assert_eq!(failure.refused, Some(failure.since));
     assert_eq!(cache.state(), State::Synced);
     // Nothing changes, and all the same it is known that the watch works.
     is_refused.store(false, Ordering::Relaxed);
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(cache.failure(), None);
     running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_counts_from_when_the_api_server_is_reachable_again() {
+    let contact = Contact::default();
+    let failed = async |is_refused: bool| {
+        contact.failed("no".to_owned(), is_refused);
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        let failure = contact.failure().unwrap();
+        [Some(failure.since), failure.refused].map(|at| at.map(|at| at.elapsed().as_secs() / 60))
+    };
+    assert_eq!(failed(false).await, [Some(1), None]);
+    assert_eq!(failed(true).await, [Some(2), Some(1)]);
+    assert_eq!(failed(true).await, [Some(3), Some(2)]);
+    assert_eq!(failed(false).await, [Some(4), None]);
+    assert_eq!(failed(true).await, [Some(5), Some(1)]);
+    contact.succeeded();
+    assert_eq!(failed(true).await, [Some(1), Some(1)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_defined_any_more_is_forgotten_until_it_is_defined_again() {
+    let maps: Api<ConfigMap> = Api::namespaced(client().await, "default");
+    maps.create(&PostParams::default(), &config_map("a", "red")).await.unwrap();
+    let cache: Cache<ConfigMap> = Cache::new();
+    let definition = Sender::new(false);
+    let is = |wanted: bool| {
+        let definition = definition.subscribe();
+        move || {
+            let mut definition = definition.clone();
+            async move { drop(definition.wait_for(|defined| *defined == wanted).await) }
+        }
+    };
+    let running =
+        tokio::spawn(cache.clone().run_while_defined(maps.clone(), watcher::Config::default(), is(true), is(false)));
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!((cache.state(), cache.len()), (State::Syncing, 0));
+    for _ in 0..2 {
+        definition.send_replace(true);
+        cache.synced().await;
+        let changes = cache.changes();
+        assert_eq!(cache.len(), 1);
+        definition.send_replace(false);
+        cache.syncing().await;
+        assert_eq!((cache.len(), cache.failure()), (0, None));
+        let expected = [("default/a", false, true), ("default/a", true, false)];
+        assert_eq!(reported(changes), expected.map(|(name, old, new)| (name.to_owned(), old, new)));
+    }
+    running.abort();
+    cache.stopped().await;
 }

@@ -96,6 +96,7 @@ const KNOWN: &[&str] = &[
     "method",
     "headers",
     "timeout",
+    "timeoutSeconds",
     "expectedStatusCode",
     "jsonPathConfig",
     "storageConfig",

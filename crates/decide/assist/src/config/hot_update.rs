@@ -128,13 +128,7 @@ impl HotUpdate {
             max_unpacked_bytes: field.get(&["maxUnpackedBytes"]).map_or(256 << 20, |bytes| bytes.number(1, 1 << 40)),
             fetch_timeout: seconds(field, &["fetchTimeoutSeconds"], 1).unwrap_or(Duration::from_mins(5)),
             reload_timeout: seconds(field, &["reloadTimeoutSeconds"], 1).unwrap_or(Duration::from_secs(30)),
-            file_mode: field.get(&["fileMode"]).map_or(0o644, |mode| match u32::from_str_radix(&mode.text(), 8) {
-                Ok(bits) if bits <= 0o777 => bits,
-                _ => {
-                    mode.wrong("this must be an octal mode in quotes, such as \"0644\"");
-                    0o644
-                }
-            }),
+            file_mode: field.get(&["fileMode"]).map_or(0o644, |mode| mode.mode()),
             headers: headers.into_iter().map(|(name, value)| (name.to_owned(), Credential::read(&value))).collect(),
         })
     }

@@ -145,6 +145,19 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// The mode of a file, as Kubernetes has it: octal as text, and the bits themselves as a number, which `0644` without quotes is in YAML.
+    pub(super) fn mode(&self) -> u32 {
+        let mode = match self.value {
+            Value::Number(bits) => bits.as_u64().and_then(|bits| u32::try_from(bits).ok()),
+            Value::String(text) => u32::from_str_radix(text, 8).ok(),
+            _ => None,
+        };
+        mode.filter(|bits| *bits <= 0o777).unwrap_or_else(|| {
+            self.wrong("this must be an octal mode, such as \"0644\"");
+            0o644
+        })
+    }
+
     pub(super) fn flag(&self) -> bool {
         match self.value {
             Value::Bool(value) => *value,

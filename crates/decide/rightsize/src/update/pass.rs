@@ -32,6 +32,8 @@ pub struct Snapshot<'a> {
     pub infeasible: &'a HashMap<String, RecommendedPodResources>,
     /// Whether the API server serves `pods/resize`, as far as that is known.
     pub serves_resize: bool,
+    /// Whether admission is called for new pods of their namespace.
+    pub is_admitted: bool,
 }
 
 /// What to do with one pod.
@@ -245,6 +247,10 @@ impl<'a> Pass<'a> {
     /// Pending pods may always be evicted: they serve nobody, and do not count against the budget.
     fn check_eviction(&mut self, index: usize) -> Result<(), SkipReason> {
         let pod = &self.snapshot.pods[index];
+        // Its successor would request the same.
+        if !self.snapshot.is_admitted {
+            return Err(SkipReason::NotAdmitted);
+        }
         let group = self.groups.of(pod)?;
         if pod.is_pending {
             return Ok(());

@@ -43,6 +43,8 @@ pub enum SkipReason {
     GateOff,
     /// The cluster cannot resize pods in place, and the mode does not evict.
     NotServed,
+    /// Only an eviction would help, and admission is not called for pods of its namespace.
+    NotAdmitted,
 }
 
 impl SkipReason {
@@ -53,7 +55,8 @@ impl SkipReason {
             | SkipReason::InfeasibleBefore
             | SkipReason::QosClass
             | SkipReason::GateOff
-            | SkipReason::NotServed => true,
+            | SkipReason::NotServed
+            | SkipReason::NotAdmitted => true,
             SkipReason::NoRecommendation
             | SkipReason::Boosted
             | SkipReason::NoController
@@ -99,6 +102,9 @@ impl fmt::Display for SkipReason {
             SkipReason::QosClass => "the resize would change its QoS class",
             SkipReason::GateOff => "the feature gate InPlace is off",
             SkipReason::NotServed => NOT_SERVED,
+            SkipReason::NotAdmitted => {
+                "only an eviction would help, but admission is not called for pods of its namespace: it would come back as it is"
+            }
         })
     }
 }

@@ -196,3 +196,20 @@ fn an_override_of_the_policy_ends_with_it() {
     let memory = it.containers(&web()).next().unwrap().aggregate().percentile(Resource::Memory, 1.0);
     assert!(memory < 2 << 30, "{memory}");
 }
+
+#[test]
+fn a_policy_that_is_set_before_the_first_pod_counts_for_it() {
+    let gates = Gates { per_vpa_config: true, ..Gates::default() };
+    let mut it = Usage::new(SampleSettings::default(), gates);
+    let policy: PodResourcePolicy = serde_json::from_value(serde_json::json!({
+        "containerPolicies": [{"containerName": "app", "oomBumpUpRatio": "3"}]
+    }))
+    .unwrap();
+    it.set_policy(&web(), None);
+    assert_eq!(it.workloads().count(), 0, "there is nothing to remember");
+    it.set_policy(&web(), Some(&policy));
+    it.add_pod("pod", &web(), regular(&["app"]), days(0));
+    it.record_oom("pod", "app", 1 << 30, days(0)).unwrap();
+    let memory = it.containers(&web()).next().unwrap().aggregate().percentile(Resource::Memory, 1.0);
+    assert!(memory > 3 << 30, "{memory}");
+}

@@ -97,7 +97,7 @@ fn record(
         before.push(BeforeView {
             container: container.name.clone(),
             image_id: container.image_id.clone().unwrap_or_else(|| texts.get("")),
-            superseded: (!is_done).then(|| container.image.clone()),
+            superseded: (!is_done && pod.is_assigned).then(|| container.image.clone()),
             restarts: Some(container.restarts),
         });
     }
@@ -112,9 +112,17 @@ fn change(pod: &mut PodView, images: &[ImageChange], pairs: &[PairChange], texts
         }
     }
     for pair in pairs {
-        let PairChange::Upgrade { sidecar, working, .. } = pair else { continue };
-        if let Some((_, container)) = pod.working.iter_mut().find(|(name, _)| **name == **sidecar) {
-            *container = texts.get(working);
+        match pair {
+            PairChange::Upgrade { sidecar, working, .. } => {
+                if let Some(view) = pod.working.iter_mut().find(|view| *view.sidecar == **sidecar) {
+                    (view.container, view.is_other_empty) = (texts.get(working), false);
+                }
+            }
+            PairChange::Reset { working, .. } => {
+                if let Some(view) = pod.working.iter_mut().find(|view| *view.container == **working) {
+                    view.is_other_empty = true;
+                }
+            }
         }
     }
 }

@@ -117,3 +117,20 @@ fn a_set_without_an_empty_image_resets_nothing() {
     fleet.edit(|set| set["spec"]["containers"][0]["upgradeStrategy"]["hotUpgradeEmptyImage"] = Value::Null);
     assert!(steps(&fleet.plan()).iter().all(|step| !step.contains("reset")));
 }
+
+#[test]
+fn a_hot_upgrade_is_finished_although_the_set_has_changed_in_more_than_the_image() {
+    let mut fleet = upgrading("mesh:2");
+    fleet.round();
+    fleet.kubelets();
+    fleet.edit(|set| set["spec"]["containers"][0]["env"] = json!([{"name": "NEW", "value": "1"}]));
+    assert_eq!(steps(&fleet.round()).first(), Some(&format!("{POD}: reset proxy-1 mesh:1 → {EMPTY}")));
+    fleet.kubelets();
+    assert_eq!(fleet.images(POD), [format!("proxy-1={EMPTY}"), "proxy-2=mesh:2".to_owned()]);
+    assert_eq!(fleet.plan().status.not_upgradable_pods, Some(1));
+    // Another empty image is nothing to be finished.
+    fleet.edit(|set| set["spec"]["containers"][0]["upgradeStrategy"]["hotUpgradeEmptyImage"] = json!("empty:2"));
+    let plan = fleet.plan();
+    assert!(!steps(&plan).iter().any(|step| step.contains("reset")), "{:?}", steps(&plan));
+    assert_eq!(plan.status.ready_pods, 1);
+}

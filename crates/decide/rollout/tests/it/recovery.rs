@@ -214,3 +214,42 @@ fn a_pod_that_an_update_made_unready_counts_until_it_is_ready_or_the_deadline_ha
     fleet.round();
     assert_eq!(fleet.count("mesh:5"), 2);
 }
+
+#[test]
+fn a_pod_of_an_older_revision_that_stays_broken_does_not_block_a_rollout_for_ever() {
+    let mut fleet = Fleet::new(Kind::Cold, "mesh:1", json!({"maxUnavailable": 1, "pauseOnFailure": false}), 3);
+    fleet.set_image("mesh:2");
+    fleet.settle();
+    // Its sidecar stops working, and the next rollout is for others.
+    let pod = fleet.pods.get_mut("web-000").unwrap();
+    pod["metadata"]["labels"]["canary"] = json!("no");
+    pod["status"]["conditions"] = json!([{"type": "Ready", "status": "False"}]);
+    let statuses = pod["status"]["containerStatuses"].as_array_mut().unwrap();
+    statuses.iter_mut().find(|it| it["name"] == "proxy").unwrap()["ready"] = json!(false);
+    fleet.edit(|set| {
+        let term = json!({"key": "canary", "operator": "DoesNotExist"});
+        set["spec"]["updateStrategy"]["selector"] = json!({"matchExpressions": [term]});
+    });
+    fleet.set_image("mesh:3");
+    assert_eq!(steps(&fleet.plan()), Vec::<String>::new(), "the update may be the reason");
+    fleet.wait(600);
+    fleet.settle();
+    assert_eq!((fleet.count("mesh:3"), fleet.count("mesh:2")), (2, 1));
+}
+
+#[test]
+fn a_pod_without_a_node_that_gets_another_tag_of_the_same_image_is_done_when_it_runs() {
+    let mut fleet = start(Kind::Cold);
+    let pod = fleet.pods.get_mut("web-000").unwrap();
+    let reported = pod["status"].clone();
+    pod["status"] = json!({"phase": "Pending", "conditions": []});
+    pod["spec"]["nodeName"] = json!("");
+    fleet.round();
+    assert!(fleet.images("web-000").contains(&"proxy=mesh:2".to_owned()));
+    let pod = fleet.pods.get_mut("web-000").unwrap();
+    pod["spec"]["nodeName"] = json!("node");
+    pod["status"] = reported;
+    pod["status"]["observedGeneration"] = pod["metadata"]["generation"].clone();
+    // containerd reports the first of the image's names.
+    assert_eq!(fleet.plan().status.updated_ready_pods, Some(1));
+}

@@ -75,6 +75,12 @@ impl InPlaceUpdates {
         self.by_set.get(set).map(InPlaceUpdate)
     }
 
+    /// How often a container had been restarted when its image was last changed.
+    pub fn restarts_before(&self, container: &str) -> Option<u32> {
+        let before = self.by_set.values().flat_map(|update| InPlaceUpdate(update).before());
+        before.filter(|(name, _)| *name == container).filter_map(|(_, before)| before.restarts).max()
+    }
+
     /// Records that a pod is updated by a set. Of what the containers had before, only the entries that `keep` wants stay:
     /// those of containers whose earlier update is not done.
     pub fn start(

@@ -72,9 +72,7 @@ fn a_negative_result_is_not_rounded() {
 
 #[test]
 fn a_literal_explains_itself() {
-    assert_snapshot!(explain("200Mi", Resource::Memory, "1Gi"), @"
-    rounded up to 1 byte → 200Mi
-    ");
+    assert_snapshot!(explain("200Mi", Resource::Memory, "1Gi"), @"rounded up to 1 byte → 200Mi");
 }
 
 #[test]

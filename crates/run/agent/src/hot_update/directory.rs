@@ -12,6 +12,7 @@ use pillion_assist::OnDisk;
 use rustix::fs::{self, AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
+use tokio::sync::OwnedMutexGuard;
 
 /// The agent's own directory inside it: on the same file system, so that a rename is enough.
 const OWN: &str = ".pillion-agent";
@@ -25,6 +26,8 @@ pub(crate) struct Directory {
     files: OwnedFd,
     own: OwnedFd,
     mode: u32,
+    /// Whoever changes files here holds it, so that nobody else does.
+    _turn: Option<OwnedMutexGuard<()>>,
 }
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -42,21 +45,33 @@ impl Directory {
             Err(error) => return Err(error.into()),
         }
         let own = fs::openat(&files, OWN, FOLDER | OFlags::RDONLY, Mode::empty())?;
-        Ok(Directory { files, own, mode })
+        Ok(Directory { files, own, mode, _turn: None })
+    }
+
+    /// Keeps its turn until it is closed: an archive that is being unpacked goes on, and keeps the next update waiting, when its update is given up.
+    pub(crate) fn during(self, turn: OwnedMutexGuard<()>) -> Directory {
+        Directory { _turn: Some(turn), ..self }
     }
 
     /// A new file among the agent's own; what had the name is gone.
     pub(crate) fn create(&self, name: &str) -> std::io::Result<File> {
         self.discard(name);
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(File::from(fs::openat(&self.own, name, flags, Mode::from_raw_mode(self.mode & 0o777))?))
+        let mode = Mode::from_raw_mode(self.mode & 0o777);
+        let file = fs::openat(&self.own, name, flags, mode)?;
+        // Whatever the agent's umask is.
+        fs::fchmod(&file, mode)?;
+        Ok(File::from(file))
     }
 
     /// A new directory among the agent's own.
     pub(crate) fn create_folder(&self, name: &str) -> std::io::Result<OwnedFd> {
         self.discard(name);
-        fs::mkdirat(&self.own, name, folder_mode(self.mode))?;
-        Ok(fs::openat(&self.own, name, FOLDER | OFlags::RDONLY, Mode::empty())?)
+        let mode = folder_mode(self.mode);
+        fs::mkdirat(&self.own, name, mode)?;
+        let folder = fs::openat(&self.own, name, FOLDER | OFlags::RDONLY, Mode::empty())?;
+        fs::fchmod(&folder, mode)?;
+        Ok(folder)
     }
 
     /// Opens one of the agent's own files for reading.
@@ -231,4 +246,23 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn modes_arrive_whatever_the_umask_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::open(folder.path(), 0o666).unwrap();
+        directory.create("file").unwrap();
+        directory.create_folder("folder").unwrap();
+        for (name, expected) in [("file", 0o666), ("folder", 0o777)] {
+            let mode = folder.path().join(OWN).join(name).metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, expected, "{name}");
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use hyper::Method;
 use pillion_assist::{Process, Reload, select, signal_number};
 use pillion_probe::{Exec as _, ExecError};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::http::{self, Connector, Request};
@@ -17,6 +18,8 @@ pub(crate) enum Reloaded {
     Asked,
     /// There is no main process yet: it reads the new files when it starts.
     NotRunning(String),
+    /// It is not clear which process is the main process: one that runs may have read the old files.
+    Unclear(String),
     /// It may be on its way: it has read its files perhaps, and cannot be asked yet.
     NotReady(String),
     /// It could not be asked.
@@ -58,8 +61,13 @@ fn send_signal(name: &str, signal: &str) -> Reloaded {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let Some(number) = signal_number(signal) else { return Reloaded::Failed(format!("{signal} is not a signal")) };
     let pid = match select(&processes, name, own) {
-        Ok(pid) => pid,
-        Err(problem) => return Reloaded::NotRunning(problem),
+        Ok(Some(pid)) => pid,
+        Ok(None) => {
+            return Reloaded::NotRunning(format!(
+                "no process of this pod has {name:?} in its command line; is `shareProcessNamespace: true` set on the pod?"
+            ));
+        }
+        Err(problem) => return Reloaded::Unclear(problem),
     };
     let Some(chosen) = processes.iter().find(|process| process.pid == pid) else {
         return Reloaded::NotRunning("the process has ended".to_owned());
@@ -67,14 +75,15 @@ fn send_signal(name: &str, signal: &str) -> Reloaded {
     let Some(pid) = Pid::from_raw(pid) else { return Reloaded::Failed(format!("{pid} is not a process")) };
     let open = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
         Ok(open) => open,
-        Err(error) => return Reloaded::NotRunning(format!("process {}: {error}", chosen.pid)),
+        Err(Errno::SRCH) => return Reloaded::NotRunning(format!("process {} has ended", chosen.pid)),
+        Err(error) => return Reloaded::Failed(format!("process {}: {error}", chosen.pid)),
     };
     // Between the look and the descriptor another process may have got the number.
     if read(chosen.pid)
         .as_ref()
         .is_none_or(|now| now.command_line != chosen.command_line || now.parent != chosen.parent)
     {
-        return Reloaded::NotRunning("the process has changed meanwhile".to_owned());
+        return Reloaded::Unclear(format!("process {} has changed meanwhile", chosen.pid));
     }
     // A process that has not set up its handler yet would be killed by the signal.
     if !handles(chosen.pid, number) {
@@ -88,7 +97,7 @@ fn send_signal(name: &str, signal: &str) -> Reloaded {
     };
     match rustix::process::pidfd_send_signal(&open, signal_to_send) {
         Ok(()) => Reloaded::Asked,
-        Err(rustix::io::Errno::PERM) => Reloaded::Failed(format!(
+        Err(Errno::PERM) => Reloaded::Failed(format!(
             "no right to signal process {}: run the agent as the user of that process, or give it the capability KILL",
             chosen.pid
         )),

@@ -83,8 +83,12 @@ impl Folder {
         let parent = enter(&self.root, parents, self.mode)?;
         let bits = if is_executable { self.mode | ((self.mode & 0o444) >> 2) } else { self.mode };
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = fs::openat(parent.as_fd(), *name, flags, Mode::from_raw_mode(bits & 0o777));
-        file.map(File::from).map_err(|error| format!("{}: {error}", names.join("/")))
+        let mode = Mode::from_raw_mode(bits & 0o777);
+        let failed = |error: Errno| format!("{}: {error}", names.join("/"));
+        let file = fs::openat(parent.as_fd(), *name, flags, mode).map_err(failed)?;
+        // Whatever the agent's umask is.
+        fs::fchmod(&file, mode).map_err(failed)?;
+        Ok(File::from(file))
     }
 
     fn extract_tar(&self, reader: impl Read) -> Result<(), String> {
@@ -146,11 +150,36 @@ fn enter(folder: &OwnedFd, names: &[&str], mode: u32) -> Result<OwnedFd, String>
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
     let mut at = folder.try_clone().map_err(|error| error.to_string())?;
     for name in names {
-        match fs::mkdirat(&at, *name, folder_mode(mode)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(format!("{name}: {error}")),
+        let failed = |error: Errno| format!("{name}: {error}");
+        let made = fs::mkdirat(&at, *name, folder_mode(mode));
+        if let Err(error) = made
+            && error != Errno::EXIST
+        {
+            return Err(failed(error));
         }
-        at = fs::openat(&at, *name, flags, Mode::empty()).map_err(|error| format!("{name}: {error}"))?;
+        at = fs::openat(&at, *name, flags, Mode::empty()).map_err(failed)?;
+        if made.is_ok() {
+            fs::fchmod(&at, folder_mode(mode)).map_err(failed)?;
+        }
     }
     Ok(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn modes_arrive_whatever_the_umask_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let unpacked = Folder { root: File::open(folder.path()).unwrap().into(), mode: 0o666, most: 0 };
+        unpacked.create(&["folder", "file"], false).unwrap();
+        unpacked.create(&["folder", "program"], true).unwrap();
+        for (name, expected) in [("folder", 0o777), ("folder/file", 0o666), ("folder/program", 0o777)] {
+            let mode = folder.path().join(name).metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, expected, "{name}");
+        }
+    }
 }

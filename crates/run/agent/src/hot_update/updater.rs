@@ -31,7 +31,8 @@ const LONGEST_RESULT: usize = 256;
 pub(crate) struct Updater {
     config: HotUpdate,
     host: Mutex<Option<Host>>,
-    busy: tokio::sync::Mutex<()>,
+    /// Shared with whoever took updates before, and may still be at it.
+    busy: Arc<tokio::sync::Mutex<()>>,
     result: Mutex<String>,
 }
 
@@ -61,12 +62,14 @@ impl fmt::Display for UpdateError {
     }
 }
 
-/// How long a reload may wait for the main process.
+/// What an update waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Patience {
-    /// `reloadTimeoutSeconds`.
+    /// The main process, for `reloadTimeoutSeconds`, and what `verify` says of it.
     Request,
-    /// A main process that is not running yet reads the file when it starts.
+    /// The same, if it runs: one that is not running yet reads the file when it starts.
+    Restart,
+    /// The same without `verify`: while a pod starts, its main process may take longer than any update.
     Start,
 }
 
@@ -80,13 +83,9 @@ enum Recovery {
 }
 
 impl Updater {
-    pub(crate) fn new(config: HotUpdate) -> Arc<Updater> {
-        Arc::new(Updater {
-            config,
-            host: Mutex::default(),
-            busy: tokio::sync::Mutex::default(),
-            result: Mutex::default(),
-        })
+    /// `busy` is the one of all who may write to the same directory.
+    pub(crate) fn new(config: HotUpdate, busy: Arc<tokio::sync::Mutex<()>>) -> Arc<Updater> {
+        Arc::new(Updater { config, host: Mutex::default(), busy, result: Mutex::default() })
     }
 
     pub(crate) fn set_host(&self, host: Host) {
@@ -116,8 +115,7 @@ impl Updater {
     /// Makes an update.
     pub(crate) async fn update(&self, trigger: Trigger) -> Result<Entry, UpdateError> {
         self.check(&trigger).map_err(|refusal| UpdateError::Refused(refusal.message().to_owned()))?;
-        let _busy = self.busy.lock().await;
-        let directory = self.open()?;
+        let directory = self.turn().await?;
         if let Some(journal) = directory.journal::<Journal>() {
             // The agent was restarted, and this request came before the recovery. What comes of the older one is in its result.
             let _ = self.resume(&directory, journal, Recovery::Before).await;
@@ -127,8 +125,7 @@ impl Updater {
 
     /// After a start: finishes an update that was under way, or brings an empty directory to what the pod's workload runs.
     pub(crate) async fn recover(&self) -> Result<(), UpdateError> {
-        let _busy = self.busy.lock().await;
-        let directory = self.open()?;
+        let directory = self.turn().await?;
         if let Some(journal) = directory.journal::<Journal>() {
             return self.resume(&directory, journal, Recovery::Whole).await;
         }
@@ -171,10 +168,16 @@ impl Updater {
         }
     }
 
-    fn open(&self) -> Result<Arc<Directory>, UpdateError> {
+    fn open(&self) -> Result<Directory, UpdateError> {
         let path = &self.config.file_dir;
         let directory = Directory::open(Path::new(path), self.config.file_mode);
-        directory.map(Arc::new).map_err(|error| UpdateError::Place(format!("{path}: {error}")))
+        directory.map_err(|error| UpdateError::Place(format!("{path}: {error}")))
+    }
+
+    /// The directory, once no other update is under way.
+    async fn turn(&self) -> Result<Arc<Directory>, UpdateError> {
+        let turn = Arc::clone(&self.busy).lock_owned().await;
+        Ok(Arc::new(self.open()?.during(turn)))
     }
 
     async fn resume(
@@ -208,11 +211,11 @@ impl Updater {
         match decision {
             // It has changed nothing yet, and a newer update replaces it.
             Resume::Again if recovery == Recovery::Before => Ok(()),
-            Resume::Again => self.begin(directory, &trigger, journal.attempts + 1, Patience::Start).await.map(drop),
+            Resume::Again => self.begin(directory, &trigger, journal.attempts + 1, Patience::Restart).await.map(drop),
             Resume::Reload => {
                 let sha256 = journal.fetched_sha256.clone().unwrap_or_default();
                 let fetched = Fetched { sha256, size: journal.fetched_size.unwrap_or_default() };
-                self.put_into_use(directory, &trigger, &mut journal, &fetched, Patience::Start).await.map(drop)
+                self.put_into_use(directory, &trigger, &mut journal, &fetched, Patience::Restart).await.map(drop)
             }
             Resume::Undo => {
                 put_back(directory, &journal, &self.config)?;
@@ -298,9 +301,10 @@ impl Updater {
     ) -> Result<Entry, UpdateError> {
         let host = self.host().map_err(UpdateError::Place)?;
         let taken = async {
-            self.reload(patience).await?;
+            let is_running = self.reload(patience).await?;
             fault::point("reloaded");
-            self.verify(&host, patience).await
+            // What does not run yet cannot say whether the file works.
+            if is_running && patience != Patience::Start { self.verify(&host).await } else { Ok(()) }
         };
         if let Err(reason) = taken.await {
             journal.failed = Some(reason.clone());
@@ -336,25 +340,25 @@ impl Updater {
         Ok(entry)
     }
 
-    /// Asks the main process until it has heard.
-    async fn reload(&self, patience: Patience) -> Result<(), String> {
+    /// Asks the main process until it has heard. Returns whether it has; otherwise it is not running yet.
+    async fn reload(&self, patience: Patience) -> Result<bool, String> {
         let deadline = Instant::now() + self.config.reload_timeout;
         let mut pause = Duration::from_millis(200);
         loop {
             let is_late = Instant::now() + pause > deadline;
             let problem = match reload(&self.config.reload).await {
-                Reloaded::Asked => return Ok(()),
+                Reloaded::Asked => return Ok(true),
                 Reloaded::Failed(problem) => return Err(problem),
-                Reloaded::NotRunning(problem) if patience == Patience::Start => {
+                Reloaded::NotRunning(problem) if patience != Patience::Request => {
                     // It was not there after the file was in place, so it starts with the file.
                     log::line(format_args!("hot_update: {problem}; it reads the file when it starts"));
-                    return Ok(());
+                    return Ok(false);
                 }
-                Reloaded::NotReady(problem) if patience == Patience::Start && is_late => {
+                Reloaded::NotReady(problem) if patience != Patience::Request && is_late => {
                     log::line(format_args!("hot_update: {problem}; it is not waited for any longer"));
-                    return Ok(());
+                    return Ok(false);
                 }
-                Reloaded::NotRunning(problem) | Reloaded::NotReady(problem) => problem,
+                Reloaded::NotRunning(problem) | Reloaded::NotReady(problem) | Reloaded::Unclear(problem) => problem,
             };
             if is_late {
                 return Err(problem);
@@ -365,7 +369,7 @@ impl Updater {
     }
 
     /// Probes until the new file works.
-    async fn verify(&self, host: &Host, patience: Patience) -> Result<(), String> {
+    async fn verify(&self, host: &Host) -> Result<(), String> {
         let Some(verify) = &self.config.verify else { return Ok(()) };
         let deadline = Instant::now() + verify.within;
         loop {
@@ -374,12 +378,7 @@ impl Updater {
                 State::Failed(reason) | State::Unknown(reason) => reason,
             };
             if Instant::now() >= deadline {
-                // While the pod starts, its main process may take longer than any update.
-                return if patience == Patience::Start {
-                    Ok(())
-                } else {
-                    Err(format!("it did not work afterwards: {reason}"))
-                };
+                return Err(format!("it did not work afterwards: {reason}"));
             }
             tokio::time::sleep(Duration::from_secs(1).min(verify.within)).await;
         }

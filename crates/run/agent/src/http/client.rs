@@ -111,13 +111,20 @@ fn message(request: Request) -> Result<hyper::Request<Full<Bytes>>, String> {
     for (name, value) in &request.headers {
         headers.append(HeaderName::try_from(name.as_str()).map_err(|error| error.to_string())?, text(value)?);
     }
-    headers.entry(HOST).or_insert(text(&request.url.authority())?);
+    headers.entry(HOST).or_insert(text(&host(&request.url))?);
     headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(concat!("pillion-agent/", env!("CARGO_PKG_VERSION"))));
     if let Some(media) = media {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
     }
     headers.insert(CONNECTION, HeaderValue::from_static("close"));
     Ok(message)
+}
+
+/// `Host` without the port that the scheme implies: what signs a URL signs it so.
+fn host(url: &Url) -> String {
+    let authority = url.authority();
+    let implied = if url.https { ":443" } else { ":80" };
+    authority.strip_suffix(implied).unwrap_or(&authority).to_owned()
 }
 
 /// The next piece of a body; `None` at its end.
@@ -150,6 +157,24 @@ pub(crate) async fn collect(mut body: Incoming, longest: usize) -> Result<Bytes,
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_host_has_a_port_only_if_it_is_not_the_schemes_own() {
+        let table = [
+            ("https://bucket.example.com/x?sig=y", "bucket.example.com"),
+            ("https://bucket.example.com:443/x", "bucket.example.com"),
+            ("http://example.com:80", "example.com"),
+            ("http://example.com:443", "example.com:443"),
+            ("http://example.com:8080", "example.com:8080"),
+            ("http://[::1]/x", "[::1]"),
+            ("http://[::80]:8080/x", "[::80]:8080"),
+        ];
+        for (url, expected) in table {
+            let request =
+                Request { method: Method::GET, url: Url::parse(url).unwrap(), headers: Vec::new(), body: None };
+            assert_eq!(message(request).unwrap().headers()[HOST], expected, "{url}");
+        }
+    }
 
     #[test]
     fn addresses_that_only_neighbours_reach_are_known() {

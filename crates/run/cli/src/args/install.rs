@@ -36,7 +36,7 @@ pub struct InstallArgs {
     /// How many replicas the manager has: all serve webhooks, one leads the controllers
     #[arg(long, value_name = "NUMBER", default_value_t = Options::default().replicas)]
     replicas: u32,
-    /// The parts of the manager that run; each has rights of its own
+    /// The parts of the manager that run, webhook among them; each has rights of its own
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values_t = Part::INSTALLED)]
     controllers: Vec<Part>,
     /// Run each part in a Deployment of its own, with an account that has only the rights of the part
@@ -58,6 +58,9 @@ pub struct InstallArgs {
     /// How the manager writes its log
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
     log_format: String,
+    /// A flag of `pillion manager` that has no option here, with its value, such as --log-level=debug. Can be given several times
+    #[arg(long = "manager-arg", value_name = "FLAG", allow_hyphen_values = true)]
+    manager_args: Vec<String>,
     /// Serve the objects of an installed OpenKruise (kruise) or VerticalPodAutoscaler (vpa) instead of it
     ///
     /// OpenKruise must have been stopped. Its definition of SidecarSet is replaced, and the webhook configurations that it has left are deleted,
@@ -106,6 +109,7 @@ impl InstallArgs {
             feature_gates: self.feature_gates.clone(),
             log_format: self.log_format.clone(),
             wrap_image: self.wrap_image.clone(),
+            manager_args: self.manager_args.clone(),
             separate: self.separate,
             take_over: self.take_over.iter().map(|peer| peer.name()).collect::<Vec<_>>().join(","),
             ..Options::default()

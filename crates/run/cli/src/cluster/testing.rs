@@ -4,10 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::header::DATE;
 use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimePrinter;
 use kube::Client;
 use pillion_apiserver::ApiServer;
 use pillion_clock::Clock;
@@ -85,6 +87,18 @@ impl TestCluster {
             }
         };
         Reader::new(Client::new(self.server.router().layer(middleware::from_fn(record)), "default"))
+    }
+
+    /// A reader whose answers say what time it is for the cluster, as those of an API server do that is reached through a network.
+    pub(crate) fn reader_with_dates(&self) -> Reader {
+        let clock = self.server.clock();
+        let dated = move |request: Request, next: Next| async move {
+            let mut response = next.run(request).await;
+            let date = DateTimePrinter::new().timestamp_to_rfc9110_string(&clock.now()).unwrap();
+            response.headers_mut().insert(DATE, date.parse().unwrap());
+            response
+        };
+        Reader::new(Client::new(self.server.router().layer(middleware::from_fn(dated)), "default"))
     }
 
     pub(crate) fn reader(&self) -> Reader {

@@ -98,13 +98,11 @@ fn webhook(options: &Options, to: &Grantee<'_>) -> Vec<Value> {
     cluster.extend(rightsizing());
     let configuration = [named(rule("", &["configmaps"], &["get"]), names::CONFIGURATION_CONFIG_MAP)];
     let mut objects = to.grant("pillion-webhook", None, &cluster);
-    let [deployment, _] = peer(PeerPart::Admission);
     // By this Lease updaters know that new pods are sized.
     let lease = PeerPart::Admission.lease();
     let lease = named(rule("coordination.k8s.io", &["leases"], &["get", "patch"]), lease);
     let create = rule("coordination.k8s.io", &["leases"], &["create"]);
-    let rules = [deployment, lease, create];
-    objects.extend(to.grant("pillion-admission-lease", Some(admission_lease::NAMESPACE), &rules));
+    objects.extend(to.grant("pillion-admission-lease", Some(admission_lease::NAMESPACE), &[lease, create]));
     objects.extend(to.grant("pillion-configuration", Some(&options.revisions_namespace), &configuration));
     objects.extend(places(to));
     if options.certificates == Certificates::SelfMade {
@@ -153,7 +151,8 @@ fn repair(to: &Grantee<'_>) -> Vec<Value> {
     objects
 }
 
-/// What rightsizing watches: autoscalers, and what a pod's workload and limits are found by.
+/// What rightsizing watches: autoscalers, and what a pod's workload and limits are found by. Among the Deployments are those of the
+/// VerticalPodAutoscaler project.
 fn rightsizing() -> Vec<Value> {
     vec![
         rule(names::AUTOSCALING_GROUP, &["verticalpodautoscalers"], &READ),
@@ -171,12 +170,9 @@ fn rightsizing() -> Vec<Value> {
     ]
 }
 
-/// Whether a part of the VerticalPodAutoscaler project runs.
-fn peer(part: PeerPart) -> [Value; 2] {
-    [
-        named(rule("apps", &["deployments"], &["get"]), part.deployment()),
-        named(rule("coordination.k8s.io", &["leases"], &["get"]), part.lease()),
-    ]
+/// Whether a part of the VerticalPodAutoscaler project holds its Lease.
+fn peer(part: PeerPart) -> Value {
+    named(rule("coordination.k8s.io", &["leases"], &["get"]), part.lease())
 }
 
 fn recommender(to: &Grantee<'_>) -> Vec<Value> {
@@ -202,8 +198,8 @@ fn recommender(to: &Grantee<'_>) -> Vec<Value> {
         rule("", &["nodes/metrics"], &["get"]),
     ]);
     let mut objects = to.grant("pillion-recommender", None, &rules);
-    let peer = peer(PeerPart::Recommender);
-    objects.extend(to.grant("pillion-recommender-peer", Some(admission_lease::NAMESPACE), &peer));
+    let lease = [peer(PeerPart::Recommender)];
+    objects.extend(to.grant("pillion-recommender-peer", Some(admission_lease::NAMESPACE), &lease));
     objects
 }
 
@@ -216,10 +212,8 @@ fn updater(to: &Grantee<'_>) -> Vec<Value> {
         events(),
     ]);
     let mut objects = to.grant("pillion-updater", None, &rules);
-    let [deployment, lease] = peer(PeerPart::Updater);
-    let admission = named(rule("coordination.k8s.io", &["leases"], &["get"]), PeerPart::Admission.lease());
-    let rules = [deployment, lease, admission];
-    objects.extend(to.grant("pillion-updater-peer", Some(admission_lease::NAMESPACE), &rules));
+    let leases = [PeerPart::Updater, PeerPart::Admission].map(peer);
+    objects.extend(to.grant("pillion-updater-peer", Some(admission_lease::NAMESPACE), &leases));
     objects
 }
 

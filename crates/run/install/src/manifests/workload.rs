@@ -95,33 +95,39 @@ fn deployment(program: &Program, options: &Options) -> Value {
     })
 }
 
-fn container(program: &Program, options: &Options) -> Value {
-    let controllers: Vec<&str> = program.parts.iter().copied().map(Part::name).collect();
+/// The flags of the manager that an installation sets itself.
+pub fn own_flags() -> Vec<&'static str> {
+    flags(&[], &Options::default()).into_iter().map(|(flag, _)| flag).collect()
+}
+
+/// Those flags with their values. One whose value is empty is left out.
+fn flags(parts: &[Part], options: &Options) -> [(&'static str, String); 11] {
+    let controllers: Vec<&str> = parts.iter().copied().map(Part::name).collect();
     let certificates = match options.certificates {
         Certificates::SelfMade => "self",
         Certificates::Secret(_) => CERTIFICATES_FOLDER,
     };
-    let mut args = vec![
-        "manager".to_owned(),
-        format!("--namespace={}", options.namespace),
-        format!("--controllers={}", controllers.join(",")),
-        format!("--revisions-namespace={}", options.revisions_namespace),
-        format!("--service-name={SERVICE}"),
-        format!("--bind-address=0.0.0.0:{WEBHOOK_PORT}"),
-        format!("--health-address=0.0.0.0:{HEALTH_PORT}"),
-        format!("--certificates={certificates}"),
-        format!("--log-format={}", options.log_format),
-    ];
-    let optional = [
-        ("--feature-gates", &options.feature_gates),
-        ("--take-over", &options.take_over),
-        ("--wrap-image", &options.wrap_image),
-    ];
-    for (flag, value) in optional {
-        if !value.is_empty() {
-            args.push(format!("{flag}={value}"));
-        }
-    }
+    [
+        ("--namespace", options.namespace.clone()),
+        ("--controllers", controllers.join(",")),
+        ("--revisions-namespace", options.revisions_namespace.clone()),
+        ("--service-name", SERVICE.to_owned()),
+        // Every address of the pod: that of a cluster without IPv4 is one of IPv6.
+        ("--bind-address", format!("[::]:{WEBHOOK_PORT}")),
+        ("--health-address", format!("[::]:{HEALTH_PORT}")),
+        ("--certificates", certificates.to_owned()),
+        ("--log-format", options.log_format.clone()),
+        ("--feature-gates", options.feature_gates.clone()),
+        ("--take-over", options.take_over.clone()),
+        ("--wrap-image", options.wrap_image.clone()),
+    ]
+}
+
+fn container(program: &Program, options: &Options) -> Value {
+    let mut args = vec!["manager".to_owned()];
+    let given = flags(&program.parts, options).into_iter().filter(|(_, value)| !value.is_empty());
+    args.extend(given.map(|(flag, value)| format!("{flag}={value}")));
+    args.extend_from_slice(&options.manager_args);
     let probe = |path: &str| json!({"httpGet": {"path": path, "port": "health"}});
     let mut container = json!({
         "name": "manager",

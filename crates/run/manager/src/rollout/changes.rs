@@ -5,7 +5,7 @@ use futures::{FutureExt as _, StreamExt as _};
 use kube::api::{Patch, PatchParams};
 use kube::core::DynamicObject;
 use pillion_api::pod::Pod;
-use pillion_rollout::{Change, PodUpdate, Target};
+use pillion_rollout::{Change, PodUpdate, Step, Target};
 use serde_json::json;
 
 use super::pace::Outcome;
@@ -87,10 +87,22 @@ impl Rollout<'_> {
         let about = reference::pod(&update.namespace, &update.name, &update.uid);
         let parameters = PatchParams { field_manager: Some(CONTROLLER.to_owned()), ..PatchParams::default() };
         let mut done = Done::Nothing;
+        let is_reset = matches!(update.step, Step::Reset { .. });
         if !patch.0.is_empty() {
             match api.patch(&update.name, &parameters, &Patch::Json::<()>(patch)).await {
                 Ok(written) => live = written,
-                Err(error) => return ended(error),
+                Err(error) => {
+                    let message = format!("the container that no longer works keeps its image: {error}");
+                    let done = ended(error);
+                    if is_reset && matches!(done, Done::Refused(_) | Done::Failed(_)) {
+                        self.recorder.warning(&about, "ResetContainerFailed", message);
+                    }
+                    return done;
+                }
+            }
+            if is_reset {
+                let message = "the container that no longer works has the empty image";
+                self.recorder.normal(&about, "ResetContainerSucceed", message);
             }
             for note in &notes {
                 self.recorder.warning(&about, &note.reason.to_string(), &note.message);

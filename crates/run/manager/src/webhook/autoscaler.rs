@@ -1,17 +1,20 @@
 //! A VerticalPodAutoscaler gets its defaults, and is checked.
 
 use pillion_api::names;
-use pillion_api::vpa::{self, DecodeError, Gates};
+use pillion_api::vpa::{self, DecodeError, Gates, VerticalPodAutoscaler};
 use serde_json::Value;
 
 use crate::review::{Answer, Request};
 
-/// Writes defaults. What cannot be read is left to the schema and to [`validate`].
+/// Writes defaults. What cannot be read is refused here, with its field: [`validate`] is called only after the schema's own, less helpful, errors.
 pub(crate) fn mutate(request: &Request) -> Answer {
     if !request.is("CREATE") && !request.is("UPDATE") {
         return Answer::default();
     }
-    let Ok(before) = vpa::decode(request.object.clone()) else { return Answer::default() };
+    let before = match decode(request) {
+        Ok(before) => before,
+        Err(refusal) => return refusal,
+    };
     let mut after = before.clone();
     if !vpa::apply_defaults(&mut after) {
         return Answer::default();
@@ -27,13 +30,9 @@ pub(crate) fn validate(request: &Request, gates: Gates) -> Answer {
     if !request.is("CREATE") && !request.is("UPDATE") {
         return Answer::default();
     }
-    let autoscaler = match vpa::decode(request.object.clone()) {
+    let autoscaler = match decode(request) {
         Ok(autoscaler) => autoscaler,
-        Err(DecodeError::Field(error)) => {
-            let name = request.object["metadata"]["name"].as_str().unwrap_or_default();
-            return Answer::invalid((names::AUTOSCALING_GROUP, names::VPA_KIND), name, &[error]);
-        }
-        Err(other) => return Answer::bad_request(other.to_string()),
+        Err(refusal) => return refusal,
     };
     let old = (request.old_object != Value::Null).then(|| vpa::decode(request.old_object.clone()).ok()).flatten();
     let checked = vpa::validate(&autoscaler, old.as_ref(), gates);
@@ -42,6 +41,17 @@ pub(crate) fn validate(request: &Request, gates: Gates) -> Answer {
     }
     Answer::invalid((names::AUTOSCALING_GROUP, names::VPA_KIND), autoscaler.name(), &checked.errors)
         .with_warnings(checked.warnings)
+}
+
+/// The autoscaler of a request, or the refusal of one that cannot be read.
+fn decode(request: &Request) -> Result<VerticalPodAutoscaler, Answer> {
+    vpa::decode(request.object.clone()).map_err(|error| match error {
+        DecodeError::Field(error) => {
+            let name = request.object["metadata"]["name"].as_str().unwrap_or_default();
+            Answer::invalid((names::AUTOSCALING_GROUP, names::VPA_KIND), name, &[error])
+        }
+        other @ DecodeError::OtherKind { .. } => Answer::bad_request(other.to_string()),
+    })
 }
 
 #[cfg(test)]
@@ -81,6 +91,8 @@ mod tests {
         let refusal = of("InPlace").refusal.unwrap();
         assert_eq!(refusal["details"]["causes"][0]["field"], "spec.updatePolicy.updateMode");
         let bad = request(json!({"updatePolicy": {"minReplicas": "one"}}), Value::Null);
-        assert_eq!(validate(&bad, Gates::default()).refusal.unwrap()["code"], 422);
+        for answer in [mutate(&bad), validate(&bad, Gates::default())] {
+            assert_eq!(answer.refusal.unwrap()["code"], 422);
+        }
     }
 }

@@ -258,3 +258,69 @@ async fn a_hundred_sets_have_an_entry_of_their_own_and_one_beyond_says_that_it_h
     assert_eq!(enforced("set-000").await, (json!("True"), json!("Registered")));
     running.abort();
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_entry_of_a_set_that_becomes_wider_or_narrower_does_as_well() {
+    let (cluster, manager) = Cluster::managed().await;
+    let running = tokio::spawn(async move { manager.run().await });
+    settle().await;
+    let selector = |values: Value| json!({"matchExpressions": [{"key": "app", "operator": "In", "values": values}]});
+    let strict = json!({
+        "selector": selector(json!(["web", "api", "job"])), "namespaceSelector": {"matchLabels": {"tier": "gold", "zone": "a"}},
+        "injectionStrategy": {"failurePolicy": "Fail"},
+    });
+    cluster.create(SIDECARSETS, sidecarset("mesh", strict)).await.object();
+    sleep(Duration::from_secs(2)).await;
+    let entry = async || {
+        let configuration = cluster.get(MUTATING).await;
+        let mut entries = configuration["webhooks"].as_array().unwrap().iter();
+        entries.find(|entry| entry["name"] == "mesh.pods.pillion.dev").unwrap().clone()
+    };
+    let labels = async || entry().await["namespaceSelector"]["matchLabels"].clone();
+    assert_eq!(labels().await, json!({"tier": "gold", "zone": "a"}));
+    let excluded = entry().await["namespaceSelector"]["matchExpressions"].clone();
+
+    let change = async |spec: Value| {
+        cluster.merge(&format!("{SIDECARSETS}/mesh"), json!({"spec": spec})).await.object();
+        sleep(Duration::from_secs(5)).await;
+    };
+    change(json!({"namespaceSelector": {"matchLabels": {"zone": null}}})).await;
+    assert_eq!(labels().await, json!({"tier": "gold"}));
+    change(json!({"selector": selector(json!(["web", "api"]))})).await;
+    assert_eq!(entry().await["objectSelector"], selector(json!(["web", "api"])));
+
+    // What a platform adds to every webhook does not keep what is not wanted any more; it may add it again.
+    let add = async || {
+        let mut changed = cluster.get(MUTATING).await;
+        let added = json!({"key": "control-plane", "operator": "DoesNotExist"});
+        for entry in changed["webhooks"].as_array_mut().unwrap().iter_mut().take(2) {
+            entry["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap().push(added.clone());
+        }
+        cluster.request(axum::http::Method::PUT, MUTATING, "application/json", Some(changed)).await.object();
+    };
+    add().await;
+    sleep(Duration::from_secs(5)).await;
+    change(json!({"namespaceSelector": null})).await;
+    assert_eq!(entry().await["namespaceSelector"], json!({"matchExpressions": excluded}));
+    add().await;
+    let before = cluster.get(MUTATING).await;
+    assert_eq!(before["webhooks"][1]["namespaceSelector"]["matchExpressions"].as_array().unwrap().len(), 2);
+    sleep(Duration::from_mins(5)).await;
+    assert_eq!(cluster.get(MUTATING).await, before);
+
+    // The next one finds everything as it was, and knows what it replaces.
+    running.abort();
+    let next = async || {
+        let manager = Manager::new(cluster.config());
+        cluster.server.register_webhook(URL, manager.webhooks());
+        manager.start().await.unwrap();
+        // Until it knows which kinds it serves.
+        sleep(Duration::from_mins(1)).await;
+        manager.register().await.unwrap();
+    };
+    next().await;
+    assert_eq!(cluster.get(MUTATING).await, before);
+    change(json!({"selector": selector(json!(["web"]))})).await;
+    next().await;
+    assert_eq!(entry().await["objectSelector"], selector(json!(["web"])));
+}

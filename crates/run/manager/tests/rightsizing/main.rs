@@ -630,7 +630,7 @@ async fn an_autoscaler_of_upstream_that_is_installed_later_gets_new_pods_until_i
         let path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/pillion";
         let configuration = rig.cluster.get(path).await;
         let mut entries = configuration["webhooks"].as_array().unwrap().iter();
-        entries.any(|entry| entry["name"] == "verticalpodautoscalers.pillion.dev")
+        entries.any(|entry| entry["name"] == "vpa.pillion.dev")
     };
     sleep(Duration::from_mins(1)).await;
     assert!(is_registered().await);

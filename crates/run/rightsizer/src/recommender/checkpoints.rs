@@ -86,9 +86,3 @@ pub(crate) async fn delete(client: &Client, namespace: &str, name: &str) -> Resu
         deleted => deleted.map(drop),
     }
 }
-
-/// Whether there are checkpoints; if that cannot be read, there may be.
-pub(super) async fn exist(client: &Client) -> bool {
-    let all: Api<DynamicObject> = Api::all_with(client.clone(), &checkpoints());
-    all.list_metadata(&ListParams::default().limit(1)).await.map_or(true, |found| !found.items.is_empty())
-}

@@ -1,6 +1,7 @@
 //! What is forgotten: history that is too old, and checkpoints whose autoscaler is gone.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::api::{Api, DynamicObject, ListParams};
@@ -13,8 +14,27 @@ use crate::config::HistorySource;
 use crate::resources::autoscalers;
 
 impl Recommender<'_> {
+    /// Returns when there is an autoscaler, and cleans up until then. Nobody's pods are read where there is nothing to recommend.
+    pub(super) async fn idle(&mut self) {
+        let pause = Duration::try_from(self.config.checkpoints_gc_interval).unwrap_or_default();
+        // As often as passes would do it.
+        let pause = pause.max(self.config.recommender_interval);
+        while tokio::time::timeout(pause, self.cluster.any_autoscaler()).await.is_err() {
+            self.clean((self.config.now)()).await;
+        }
+        self.cleaned = (self.config.now)();
+    }
+
+    /// Cleans up, if it is time to.
+    pub(super) async fn clean_if_due(&mut self, now: Timestamp) {
+        if now.duration_since(self.cleaned) >= self.config.checkpoints_gc_interval {
+            self.cleaned = now;
+            self.clean(now).await;
+        }
+    }
+
     /// Deletes checkpoints whose autoscaler is gone, and forgets old history.
-    pub(super) async fn clean(&mut self, now: Timestamp) {
+    async fn clean(&mut self, now: Timestamp) {
         self.history.usage.expire(now);
         self.delete_orphans().await;
         // Whoever creates an autoscaler of the same target again starts with its history, and without its checkpoints.
@@ -67,12 +87,10 @@ impl Recommender<'_> {
             };
             orphans.retain(|((namespace, _), of)| !existing.contains(&(namespace.clone(), of.clone())));
         }
-        self.is_clean = true;
         for (key, _) in orphans {
             match checkpoints::delete(client, &key.0, &key.1).await {
                 Ok(()) => drop(self.stored.remove(&key)),
                 Err(error) => {
-                    self.is_clean = false;
                     tracing::warn!(checkpoint = key.1, namespace = key.0, %error, "an orphan cannot be deleted");
                 }
             }

@@ -17,7 +17,7 @@ use crate::config::Config;
 pub(crate) struct History {
     pub(crate) usage: Usage,
     gates: Gates,
-    /// The pods that are followed.
+    /// The pods that are followed, and those that have ended and still exist: their OOM kills are not counted again.
     pods: HashMap<String, Bound>,
     /// How many of them each workload has.
     counts: HashMap<Workload, usize>,
@@ -124,17 +124,20 @@ impl History {
         Ok(stored.unwrap_or(Stored { at, samples: checkpoint.status.total_samples_count, last_change: None }))
     }
 
+    /// Sets the policies that decide on memory windows and OOM kills from now on.
+    pub(crate) fn set_policies(&mut self, targets: &Targets) {
+        for (workload, autoscalers) in targets {
+            let autoscaler = controlling(autoscalers.iter().map(AsRef::as_ref));
+            self.usage.set_policy(workload, autoscaler.and_then(|it| it.spec.resource_policy.as_ref()));
+        }
+    }
+
     /// Follows exactly these pods from now on. Returns the OOM kills that are new.
-    pub(crate) fn bind(
-        &mut self,
-        pods: Vec<Followed>,
-        targets: &Targets,
-        now: Timestamp,
-    ) -> Vec<(Arc<Workload>, NewOom)> {
+    pub(crate) fn bind(&mut self, pods: Vec<Followed>, now: Timestamp) -> Vec<(Arc<Workload>, NewOom)> {
         self.pass += 1;
         let pass = self.pass;
         let mut kills = Vec::new();
-        for followed in pods.into_iter().filter(|it| !it.pod.has_ended && it.pod.is_bound) {
+        for followed in pods.into_iter().filter(|it| it.pod.is_bound) {
             write_key(&mut self.key, &followed);
             if let Some(bound) = self.pods.get_mut(self.key.as_str()) {
                 bound.pass = pass;
@@ -146,10 +149,6 @@ impl History {
                 }
             }
             kills.extend(self.bind_one(self.key.clone(), followed, pass, now));
-        }
-        for (workload, autoscalers) in targets {
-            let autoscaler = controlling(autoscalers.iter().map(AsRef::as_ref));
-            self.usage.set_policy(workload, autoscaler.and_then(|it| it.spec.resource_policy.as_ref()));
         }
         let gone: Vec<String> =
             self.pods.iter().filter(|(_, bound)| bound.pass != pass).map(|(key, _)| key.clone()).collect();
@@ -206,14 +205,20 @@ impl History {
             self.usage.remove_pod(&key);
         }
         let (pod, workload) = (&followed.pod, Arc::clone(&followed.workload));
-        self.usage.add_pod(&key, &workload, containers(&followed), now);
         let known = |container: &str| self.known.get(&((*workload).clone(), container.to_owned())).copied();
         let mut kills = new_ooms(old, &pod.view, self.gates, known);
         kills.retain(|kill| followed.has(&kill.container));
+        // One that has ended is sampled no more, and may be of an older template: it only matters for what it was killed for.
+        if !pod.has_ended || !kills.is_empty() {
+            self.usage.add_pod(&key, &workload, containers(&followed), now);
+        }
         for kill in &kills {
             if let Err(reason) = self.usage.record_oom(&key, &kill.container, kill.requested, kill.at) {
                 tracing::debug!(pod = key, container = kill.container, %reason, "an OOM kill does not count");
             }
+        }
+        if pod.has_ended {
+            self.usage.remove_pod(&key);
         }
         if let Some(old) = self.pods.insert(key, Bound { followed, pass }) {
             self.count(&old.followed.workload, false);

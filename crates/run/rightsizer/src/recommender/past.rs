@@ -65,8 +65,9 @@ pub(super) async fn load(
             counted += history.add_past(&pod, now);
         }
     }
+    let running = followed.iter().filter(|it| !it.pod.has_ended);
     let running: BTreeSet<(&str, &str)> =
-        followed.iter().map(|it| (it.pod.view.namespace.as_str(), it.pod.view.name.as_str())).collect();
+        running.map(|it| (it.pod.view.namespace.as_str(), it.pod.view.name.as_str())).collect();
     for former in &gone {
         let Some(past) = known.get(&former.workload.namespace) else { continue };
         counted += former.add(past, &running, history, now);

@@ -6,14 +6,15 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::core::DynamicObject;
 use pillion_api::vpa::{RecommendedPodResources, VerticalPodAutoscaler, VerticalPodAutoscalerStatus};
 use pillion_rightsize::{
-    Candidate, ContainerUsage, Observed, cap_to_policy, recommend, round_to_whole_cores, update_conditions,
+    Candidate, ContainerUsage, Observed, cap_to_policy, recommend, retain_controlled, round_to_whole_cores,
+    update_conditions,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::resources::autoscalers;
 
-/// What is recommended for an autoscaler. Empty while nothing is known of its containers.
+/// What is recommended for an autoscaler. Empty while nothing is known of the containers that it sizes.
 pub(crate) fn recommendation<'a>(
     autoscaler: &VerticalPodAutoscaler,
     containers: impl Iterator<Item = &'a ContainerUsage>,
@@ -37,7 +38,20 @@ pub(crate) fn recommendation<'a>(
     recommendation
 }
 
-/// The status of an autoscaler. What was recommended stays while nothing new is known.
+/// What was recommended and stays while nothing new is known, as after a start: not for containers that `containers` show to be gone, nor
+/// for what the policy does not control any more.
+pub(crate) fn kept<'a>(
+    autoscaler: &VerticalPodAutoscaler,
+    containers: impl Iterator<Item = &'a ContainerUsage>,
+) -> RecommendedPodResources {
+    let known: Vec<&str> = containers.map(ContainerUsage::name).collect();
+    let mut kept = autoscaler.status.recommendation.clone().unwrap_or_default();
+    let exists = |name: &str| known.is_empty() || known.contains(&name);
+    retain_controlled(&mut kept, autoscaler.spec.resource_policy.as_ref(), exists);
+    kept
+}
+
+/// The status of an autoscaler.
 pub(crate) fn status(
     autoscaler: &VerticalPodAutoscaler,
     recommendation: RecommendedPodResources,
@@ -46,13 +60,10 @@ pub(crate) fn status(
     now: Timestamp,
 ) -> VerticalPodAutoscalerStatus {
     let before = &autoscaler.status;
-    let is_known = !recommendation.container_recommendations.is_empty();
-    let recommendation = if is_known { Some(recommendation) } else { before.recommendation.clone() };
-    let has_recommendation =
-        recommendation.as_ref().is_some_and(|recommendation| !recommendation.container_recommendations.is_empty());
+    let has_recommendation = !recommendation.container_recommendations.is_empty();
     let observed = Observed { has_pods, has_recommendation, unsupported };
     VerticalPodAutoscalerStatus {
-        recommendation,
+        recommendation: has_recommendation.then_some(recommendation),
         conditions: update_conditions(&before.conditions, observed, now),
         observed_generation: autoscaler.metadata.generation.or(before.observed_generation),
     }
@@ -65,7 +76,11 @@ pub(crate) async fn write(
     status: &VerticalPodAutoscalerStatus,
 ) -> Result<DynamicObject, kube::Error> {
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), autoscaler.namespace(), &autoscalers());
-    // Lists are replaced as a whole.
-    let patch = Patch::Merge(json!({"status": status}));
+    // Lists are replaced as a whole, and what is left out stays.
+    let mut patch = json!({"status": status});
+    if status.recommendation.is_none() {
+        patch["status"]["recommendation"] = Value::Null;
+    }
+    let patch = Patch::Merge(patch);
     api.patch_status(autoscaler.name(), &PatchParams::default(), &patch).await
 }

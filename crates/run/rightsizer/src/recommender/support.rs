@@ -6,7 +6,7 @@ use pillion_rightsize::{Owner, Workload, refuse_set_target, refuse_target, targe
 
 use crate::cluster::Cluster;
 use crate::config::Config;
-use crate::owners::Scales;
+use crate::owners::{Scales, Unscalable};
 
 /// An autoscaler without a target.
 pub(super) const NO_TARGET: &str =
@@ -39,9 +39,19 @@ pub(super) async fn unsupported(
             let version = target.api_version.as_deref().unwrap_or_default();
             refuse_target(&workload.namespace, version, &owner, |it| owners.look(&workload.namespace, it))
         }
-        None => scales.check(&config.client, &workload.namespace, target, now).await.err().map(|error| {
-            let version = target.api_version.as_deref().unwrap_or_default();
-            unreadable(format!("unhandled targetRef {version} / {} / {}, last error {error}", target.kind, target.name))
-        }),
+        None => match scales.check(&config.client, &workload.namespace, target, now).await {
+            Ok(()) => None,
+            Err(Unscalable::Refused(error)) => {
+                let version = target.api_version.as_deref().unwrap_or_default();
+                let (kind, name) = (&target.kind, &target.name);
+                Some(unreadable(format!("unhandled targetRef {version} / {kind} / {name}, last error {error}")))
+            }
+            // What is known of it stays: a restart of the API server must not take recommendations away.
+            Err(Unscalable::Unanswered(error)) => {
+                let (kind, name, namespace) = (&target.kind, &target.name, &workload.namespace);
+                tracing::warn!(kind, name, namespace, error, "whether a target can be scaled is not known");
+                pillion_rightsize::unsupported(autoscaler).map(str::to_owned)
+            }
+        },
     }
 }

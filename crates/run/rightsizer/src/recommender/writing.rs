@@ -12,7 +12,7 @@ use pillion_api::vpa::{
 };
 use pillion_rightsize::{
     Stored, Workload, controlling, is_checkpoint_due, is_fetching_history, is_status_due, keep_bounds, oldest_first,
-    release_bounds,
+    release_bounds, targets_custom_resource,
 };
 use tokio::time::Instant;
 
@@ -44,7 +44,11 @@ impl Recommender<'_> {
                     let scales = &mut self.scales;
                     let unsupported =
                         support::unsupported(self.cluster, self.config, scales, autoscaler, workload, now).await;
-                    let recommendation = self.recommendation(autoscaler, workload, now);
+                    // Nothing is recommended for a custom resource that cannot be served. Other targets may be back in a minute.
+                    let recommendation = match &unsupported {
+                        Some(_) if targets_custom_resource(autoscaler) => RecommendedPodResources::default(),
+                        _ => self.recommendation(autoscaler, workload, now),
+                    };
                     let has_pods = self.history.has_pods(workload);
                     let status = status::status(autoscaler, recommendation, has_pods, unsupported.as_deref(), now);
                     self.warn_if_missing(autoscaler, &status, now);
@@ -192,8 +196,11 @@ impl Recommender<'_> {
         workload: &Workload,
         now: Timestamp,
     ) -> RecommendedPodResources {
-        let mut recommendation =
-            status::recommendation(autoscaler, self.history.usage.containers(workload), self.config);
+        let containers = || self.history.usage.containers(workload);
+        let mut recommendation = status::recommendation(autoscaler, containers(), self.config);
+        if recommendation.container_recommendations.is_empty() {
+            return status::kept(autoscaler, containers());
+        }
         let key = (autoscaler.namespace().to_owned(), autoscaler.name().to_owned());
         if let Some((before, since)) = self.before.get_mut(&key) {
             if now.duration_since(*since) >= self.config.samples.memory.interval {

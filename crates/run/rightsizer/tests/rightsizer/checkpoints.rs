@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use axum::http::{Method, Request};
+use axum::http::Method;
 use pillion_rightsizer::Config;
 use serde_json::{Value, json};
 
@@ -76,6 +76,53 @@ fn checkpoint(autoscaler: &str, container: &str) -> Value {
     })
 }
 
+/// The names of what was deleted.
+fn deleted(written: Vec<(Method, String)>) -> Vec<String> {
+    let deleted = written.into_iter().filter(|(method, _)| *method == Method::DELETE);
+    deleted.filter_map(|(_, path)| path.rsplit('/').next().map(str::to_owned)).collect()
+}
+
+/// `TestRemovingGC` in upstream's `test/integration/recommender`: the checkpoint comes after the start.
+#[tokio::test(start_paused = true)]
+async fn an_orphan_is_deleted_even_where_there_is_no_autoscaler() {
+    let rig = Rig::start().await;
+    rig.recommend(rig.config());
+    let comes_and_goes = async || {
+        tokio::time::sleep(Duration::from_mins(5)).await;
+        rig.create(CHECKPOINTS, checkpoint("gone", "a")).await;
+        rig.take_written();
+        tokio::time::sleep(Duration::from_mins(11)).await;
+        assert_eq!(deleted(rig.take_written()), ["gone-a"]);
+        tokio::time::sleep(Duration::from_hours(1)).await;
+        let written = rig.take_written();
+        assert!(written.is_empty(), "nothing is written at rest: {written:?}");
+    };
+    comes_and_goes().await;
+    // And where there was one once.
+    rig.serve_usage(&["web".to_owned()]);
+    rig.workload("web").await;
+    rig.autoscaler("web").await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    rig.delete(&format!("{AUTOSCALERS}/web")).await;
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    assert_eq!(rig.get(CHECKPOINTS).await["items"], json!([]));
+    comes_and_goes().await;
+}
+
+/// A backup may bring checkpoints first, at any time.
+#[tokio::test(start_paused = true)]
+async fn checkpoints_wait_for_their_autoscalers_after_the_first_one_has_come() {
+    let rig = Rig::start().await;
+    rig.recommend(rig.config());
+    tokio::time::sleep(Duration::from_mins(25)).await;
+    rig.create(CHECKPOINTS, checkpoint("late", "a")).await;
+    rig.autoscaler("web").await;
+    tokio::time::sleep(Duration::from_mins(9)).await;
+    rig.autoscaler("late").await;
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert_eq!(deleted(rig.take_written()), [""; 0]);
+}
+
 /// Orphans are deleted an interval after the start; the history of an autoscaler that cannot be read, or that another recommender serves,
 /// is not one.
 #[tokio::test(start_paused = true)]
@@ -104,10 +151,6 @@ async fn only_checkpoints_whose_autoscaler_is_gone_are_deleted() {
     rig.take_written();
     rig.recommend(rig.config());
     tokio::time::sleep(Duration::from_mins(9)).await;
-    let deleted = |written: Vec<(Method, String)>| -> Vec<String> {
-        let deleted = written.into_iter().filter(|(method, _)| *method == Method::DELETE);
-        deleted.filter_map(|(_, path)| path.rsplit('/').next().map(str::to_owned)).collect()
-    };
     assert_eq!(deleted(rig.take_written()), [""; 0], "what was restored with it may not be there yet");
     tokio::time::sleep(Duration::from_hours(1)).await;
     assert_eq!(deleted(rig.take_written()), ["gone-a"]);
@@ -132,40 +175,8 @@ async fn the_checkpoints_of_an_autoscaler_that_controls_nothing_stay_as_they_are
     tokio::time::sleep(Duration::from_mins(30)).await;
     assert_eq!(autoscalers(&rig.take_checkpoints()), BTreeSet::from(["web"]));
     // When it does control, what it has stored is read first.
-    let request = Request::delete(format!("{AUTOSCALERS}/web")).body(Vec::new()).unwrap();
-    let _: Value = rig.client.request(request).await.unwrap();
+    rig.delete(&format!("{AUTOSCALERS}/web")).await;
     tokio::time::sleep(Duration::from_mins(30)).await;
     let stored = rig.get(&format!("{CHECKPOINTS}/younger-a")).await;
     assert!(stored["status"]["totalSamplesCount"].as_i64().unwrap() >= 10 + 50, "{stored:#}");
-}
-
-/// Upstream's `TestClusterRecordOOM` and the deletion that may follow a kill at once.
-#[tokio::test(start_paused = true)]
-async fn an_oom_kill_of_a_pod_that_is_deleted_at_once_counts() {
-    let rig = Rig::start().await;
-    rig.serve_usage(&["web".to_owned()]);
-    rig.workload("web").await;
-    rig.autoscaler("web").await;
-    rig.recommend(rig.config());
-    let memory = async |rig: &Rig| {
-        let autoscaler = rig.get(&format!("{AUTOSCALERS}/web")).await;
-        let all = autoscaler["status"]["recommendation"]["containerRecommendations"].as_array().cloned();
-        let found = all.unwrap_or_default().into_iter().find(|it| it["containerName"] == "a");
-        let found = found.and_then(|it| it["target"]["memory"].as_str()?.parse::<pillion_quantity::Quantity>().ok());
-        found.map_or(0, pillion_quantity::Quantity::value)
-    };
-    tokio::time::sleep(Duration::from_secs(150)).await;
-    let calm = memory(&rig).await;
-    assert!(calm > 0);
-    let at = rig.server.clock().now();
-    let terminated =
-        json!({"reason": "OOMKilled", "exitCode": 137, "startedAt": "2026-01-01T00:00:00Z", "finishedAt": at});
-    let status = json!([{"name": "a", "image": "x", "imageID": "", "ready": false, "restartCount": 0, "state": {"terminated": terminated}}]);
-    let pod = "/api/v1/namespaces/default/pods/web-0";
-    rig.merge(&format!("{pod}/status"), json!({"status": {"containerStatuses": status}})).await;
-    let request = Request::delete(format!("{pod}?gracePeriodSeconds=0")).body(Vec::new()).unwrap();
-    let _: Value = rig.client.request(request).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    let after = memory(&rig).await;
-    assert!(after > calm, "{after} after {calm}");
 }

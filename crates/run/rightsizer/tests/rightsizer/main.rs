@@ -2,8 +2,12 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod checkpoints;
+mod kills;
+mod statuses;
+mod targets;
 mod updates;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -18,7 +22,9 @@ use pillion_apiserver::ApiServer;
 use pillion_clock::Clock;
 use pillion_rightsizer::{Cluster, Config, recommend, update};
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
+const PODS: &str = "/api/v1/namespaces/default/pods";
 const AUTOSCALERS: &str = "/apis/autoscaling.k8s.io/v1/namespaces/default/verticalpodautoscalers";
 
 /// An API server, and what is written to it.
@@ -27,6 +33,8 @@ struct Rig {
     client: Client,
     /// Methods and paths, in order.
     written: Arc<Mutex<Vec<(Method, String)>>>,
+    /// Whether it has no answer when it is asked for `scale`.
+    is_away: Arc<AtomicBool>,
 }
 
 impl Rig {
@@ -40,15 +48,20 @@ impl Rig {
         let server = ApiServer::new(pillion_apiserver::Config { clock, ..pillion_apiserver::Config::in_memory() });
         server.bootstrap().await.unwrap();
         let written: Arc<Mutex<Vec<(Method, String)>>> = Arc::default();
+        let is_away: Arc<AtomicBool> = Arc::default();
         let router = server.router().layer(middleware::from_fn({
-            let written = Arc::clone(&written);
+            let (written, is_away) = (Arc::clone(&written), Arc::clone(&is_away));
             move |request: Request, next: Next| {
                 let path = request.uri().path().to_owned();
                 let is_refused = refused.is_some_and(|refused| path.ends_with(refused));
+                let is_away = path.ends_with("/scale") && is_away.load(Ordering::Relaxed);
                 if request.method() != Method::GET {
                     written.lock().unwrap().push((request.method().clone(), path));
                 }
                 async move {
+                    if is_away {
+                        return (StatusCode::SERVICE_UNAVAILABLE, "away").into_response();
+                    }
                     if is_refused {
                         return (StatusCode::NOT_FOUND, "404 page not found").into_response();
                     }
@@ -58,7 +71,7 @@ impl Rig {
         }));
         let client = Client::new(router, "default");
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let rig = Rig { server, client, written };
+        let rig = Rig { server, client, written, is_away };
         rig.create(definitions, pillion_api::vpa::crd::vertical_pod_autoscaler()).await;
         rig.create(definitions, pillion_api::vpa::crd::checkpoint()).await;
         rig.create("/api/v1/namespaces/default/serviceaccounts", json!({"metadata": {"name": "default"}})).await;
@@ -91,7 +104,7 @@ impl Rig {
         spec["nodeName"] = json!("node");
         for pod in 0..pods {
             let metadata = json!({"name": format!("{name}-{pod}"), "labels": labels, "ownerReferences": [owner]});
-            self.create("/api/v1/namespaces/default/pods", json!({"metadata": metadata, "spec": spec})).await;
+            self.create(PODS, json!({"metadata": metadata, "spec": spec})).await;
         }
     }
 
@@ -138,12 +151,53 @@ impl Rig {
     }
 
     async fn autoscaler(&self, name: &str) {
-        let target = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name});
+        self.autoscaler_of(name, "apps/v1", "StatefulSet").await;
+    }
+
+    /// An autoscaler with the name of its target.
+    async fn autoscaler_of(&self, name: &str, version: &str, kind: &str) {
+        let target = json!({"apiVersion": version, "kind": kind, "name": name});
         let object = json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": name},
             "spec": {"targetRef": target, "updatePolicy": {"updateMode": "Off"}}
         });
         self.create(AUTOSCALERS, object).await;
+    }
+
+    /// The containers that something is recommended for.
+    async fn recommended_for(&self, name: &str) -> Vec<String> {
+        let autoscaler = self.get(&format!("{AUTOSCALERS}/{name}")).await;
+        let all = autoscaler["status"]["recommendation"]["containerRecommendations"].as_array().cloned();
+        let name = |it: &Value| it["containerName"].as_str().unwrap().to_owned();
+        all.unwrap_or_default().iter().map(name).collect()
+    }
+
+    /// The bytes of memory that are recommended for a container.
+    async fn memory(&self, name: &str, container: &str) -> i128 {
+        let autoscaler = self.get(&format!("{AUTOSCALERS}/{name}")).await;
+        let all = autoscaler["status"]["recommendation"]["containerRecommendations"].as_array().cloned();
+        let found = all.unwrap_or_default().into_iter().find(|it| it["containerName"] == container);
+        let found = found.and_then(|it| it["target"]["memory"].as_str()?.parse::<pillion_quantity::Quantity>().ok());
+        found.map_or(0, pillion_quantity::Quantity::value)
+    }
+
+    /// A condition of an autoscaler.
+    async fn condition(&self, name: &str, condition: &str) -> Option<String> {
+        let autoscaler = self.get(&format!("{AUTOSCALERS}/{name}")).await;
+        let all = autoscaler["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let found = all.iter().find(|it| it["type"] == condition);
+        found.map(|it| it["status"].as_str().unwrap().to_owned())
+    }
+
+    /// What a container status says of a container that was OOM killed now.
+    fn killed(&self) -> Value {
+        let at = self.server.clock().now();
+        json!({"terminated": {"reason": "OOMKilled", "exitCode": 137, "startedAt": "2026-01-01T00:00:00Z", "finishedAt": at}})
+    }
+
+    async fn delete(&self, path: &str) {
+        let request = Request::delete(path).body(Vec::new()).unwrap();
+        let _: Value = self.client.request(request).await.unwrap();
     }
 
     /// Every container uses the same, at any time.
@@ -171,9 +225,9 @@ impl Rig {
         Config::new(self.client.clone(), Arc::new(move || clock.now()))
     }
 
-    fn recommend(&self, config: Config) {
+    fn recommend(&self, config: Config) -> JoinHandle<()> {
         let cluster = Cluster::new(self.client.clone());
-        tokio::spawn(async move { recommend(&cluster, &config, std::future::pending()).await });
+        tokio::spawn(async move { recommend(&cluster, &config, std::future::pending()).await })
     }
 
     fn take_written(&self) -> Vec<(Method, String)> {

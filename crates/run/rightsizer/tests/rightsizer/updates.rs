@@ -141,3 +141,55 @@ async fn a_pod_with_resources_of_its_own_keeps_them() {
         assert!(!written.iter().any(|(_, path)| path.contains("/pods/")), "{mode}: {written:?}");
     }
 }
+
+/// The webhook is not called for the namespace: what is evicted there comes back as it was.
+#[tokio::test(start_paused = true)]
+async fn where_admission_is_not_called_nothing_is_evicted_and_resizes_go_on() {
+    let not_admitted = || ["default".to_owned()].into();
+    for (mode, resized) in [("Recreate", 0), ("InPlaceOrRecreate", 2)] {
+        let rig = Rig::start().await;
+        rig.workload_of("web", 2).await;
+        rig.autoscaler("web").await;
+        rig.recommended("web", mode, 2).await;
+        rig.update(Config { needs_admission: false, not_admitted: not_admitted(), ..rig.config() });
+        tokio::time::sleep(Duration::from_mins(10)).await;
+        let written = rig.take_written();
+        let count = |end: &str| written.iter().filter(|(_, path)| path.ends_with(end)).count();
+        assert_eq!((count("/eviction"), count("/resize")), (0, resized), "{mode}");
+    }
+    let rig = Rig::without(Some("/resize")).await;
+    rig.workload_of("web", 2).await;
+    rig.autoscaler("web").await;
+    rig.recommended("web", "InPlaceOrRecreate", 2).await;
+    rig.update(Config { needs_admission: false, not_admitted: not_admitted(), ..rig.config() });
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    assert_eq!(rig.take_evictions(), 0);
+    let events = rig.events().await;
+    assert_eq!(events.len(), 2, "{events:?}");
+    for (reason, text) in events {
+        assert_eq!(reason, "InPlaceResizeSkipped");
+        assert!(text.contains("admission is not called for pods of its namespace"), "{text}");
+    }
+}
+
+/// Upstream's admission controller is called for every namespace.
+#[tokio::test(start_paused = true)]
+async fn with_an_admission_controller_of_others_pods_are_evicted_everywhere() {
+    let rig = Rig::start().await;
+    rig.workload_of("web", 2).await;
+    rig.autoscaler("web").await;
+    rig.recommended("web", "Recreate", 2).await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+    let spec = |holder: &str| {
+        let renewed = k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime(rig.server.clock().now());
+        json!({"holderIdentity": holder, "renewTime": renewed})
+    };
+    rig.create(leases, json!({"metadata": {"name": "vpa-admission-controller"}, "spec": spec("pillion_1")})).await;
+    rig.update(Config { not_admitted: ["default".to_owned()].into(), ..rig.config() });
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(rig.take_evictions(), 0);
+    let renewed = json!({"spec": spec("vpa-admission-controller-1")});
+    rig.merge(&format!("{leases}/vpa-admission-controller"), renewed).await;
+    tokio::time::sleep(Duration::from_secs(40)).await;
+    assert!(rig.take_evictions() > 0);
+}

@@ -57,13 +57,15 @@ struct World {
     infeasible: HashMap<String, RecommendedPodResources>,
     settings: UpdaterSettings,
     gates: Gates,
+    is_admitted: bool,
 }
 
 impl World {
     fn new(mode: &str, pods: Vec<PodView>) -> World {
         let replicas = replicas(i64::try_from(pods.len()).unwrap());
         let settings = UpdaterSettings::default();
-        World { autoscaler: autoscaler(mode), pods, replicas, infeasible: HashMap::new(), settings, gates: ALL }
+        let (autoscaler, infeasible) = (autoscaler(mode), HashMap::new());
+        World { autoscaler, pods, replicas, infeasible, settings, gates: ALL, is_admitted: true }
     }
 
     fn run<T>(&self, look: impl FnOnce(&mut Pass<'_>) -> T) -> T {
@@ -75,6 +77,7 @@ impl World {
             ranges: &ranges,
             infeasible: &self.infeasible,
             serves_resize: true,
+            is_admitted: self.is_admitted,
         };
         look(&mut Pass::new(snapshot, &self.settings, self.gates, now()))
     }
@@ -161,6 +164,19 @@ fn where_resizes_are_not_served_one_is_tried_and_the_mode_decides_on_the_rest() 
     };
     assert_eq!(tried("InPlaceOrRecreate"), (vec![false, true, true], 0));
     assert_eq!(tried("InPlace"), (vec![false], 5));
+}
+
+#[test]
+fn where_admission_is_not_called_pods_are_resized_but_never_evicted() {
+    let there = |mode: &str, pods: Vec<PodView>| World { is_admitted: false, ..World::new(mode, pods) };
+    let mut recreating = there("Recreate", pods(5));
+    recreating.pods[0].is_pending = true;
+    assert_eq!((recreating.steps(), recreating.skipped()), (vec![], vec![SkipReason::NotAdmitted; 5]));
+    let steps = there("InPlaceOrRecreate", pods(5)).steps();
+    assert!(steps.len() == 2 && !steps.iter().any(is_eviction), "{steps:?}");
+    let best_effort = || pod("web", json!([{"name": "app"}]), json!([]));
+    let other_class = there("InPlaceOrRecreate", vec![best_effort(), best_effort()]);
+    assert_eq!((other_class.steps(), other_class.skipped()), (vec![], vec![SkipReason::NotAdmitted; 2]));
 }
 
 #[test]

@@ -1,0 +1,81 @@
+//! What stays in a status, and what does not.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{AUTOSCALERS, Rig};
+
+/// Sets the policies of containers, and waits for the next pass.
+async fn set_policies(rig: &Rig, policies: Value) {
+    let policy = json!({"spec": {"resourcePolicy": {"containerPolicies": policies}}});
+    rig.merge(&format!("{AUTOSCALERS}/web"), policy).await;
+    tokio::time::sleep(Duration::from_secs(65)).await;
+}
+
+async fn shown(rig: &Rig) -> (String, Option<String>) {
+    (rig.recommended_for("web").await.join(" "), rig.condition("web", "RecommendationProvided").await)
+}
+
+fn status(containers: &str, is_provided: &str) -> (String, Option<String>) {
+    (containers.to_owned(), Some(is_provided.to_owned()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_is_opted_out_loses_its_recommendation() {
+    let rig = Rig::start().await;
+    rig.serve_usage(&["web".to_owned()]);
+    rig.workload("web").await;
+    rig.autoscaler("web").await;
+    rig.recommend(rig.config());
+    set_policies(&rig, json!([])).await;
+    assert_eq!(shown(&rig).await, status("a b", "True"));
+    set_policies(&rig, json!([{"containerName": "a", "mode": "Off"}])).await;
+    assert_eq!(shown(&rig).await, status("b", "True"));
+    set_policies(&rig, json!([{"containerName": "*", "mode": "Off"}])).await;
+    assert_eq!(shown(&rig).await, status("", "False"));
+    let autoscaler = rig.get(&format!("{AUTOSCALERS}/web")).await;
+    assert!(autoscaler["status"]["recommendation"].is_null(), "{autoscaler:#}");
+    set_policies(&rig, json!([])).await;
+    assert_eq!(shown(&rig).await, status("a b", "True"), "history is still there");
+    set_policies(&rig, json!([{"containerName": "*", "controlledResources": []}])).await;
+    assert_eq!(shown(&rig).await, status("", "False"));
+    rig.take_written();
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    let written = rig.take_written();
+    assert!(!written.iter().any(|(_, path)| path.ends_with("/status")), "that is written once: {written:?}");
+}
+
+/// Nobody serves usage, and there is no checkpoint.
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_what_was_recommended_stays_as_far_as_it_is_controlled() {
+    let rig = Rig::start().await;
+    rig.workload("web").await;
+    rig.autoscaler("web").await;
+    rig.recommended("web", "Off", 1).await;
+    rig.recommend(rig.config());
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(shown(&rig).await, status("a b", "True"));
+    set_policies(&rig, json!([{"containerName": "a", "mode": "Off"}])).await;
+    assert_eq!(shown(&rig).await, status("b", "True"));
+    set_policies(&rig, json!([{"containerName": "*", "controlledResources": ["memory"]}])).await;
+    assert_eq!(shown(&rig).await, status("", "False"), "only CPU was recommended");
+}
+
+/// The first pass after a restart has the checkpoints already: no status in between is empty.
+#[tokio::test(start_paused = true)]
+async fn a_restart_takes_nothing_away_while_history_is_read() {
+    let rig = Rig::start().await;
+    rig.serve_usage(&["web".to_owned()]);
+    rig.workload("web").await;
+    rig.autoscaler("web").await;
+    let first = rig.recommend(rig.config());
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(shown(&rig).await, status("a b", "True"));
+    first.abort();
+    rig.recommend(rig.config());
+    for _ in 0..120 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(shown(&rig).await, status("a b", "True"));
+    }
+}
