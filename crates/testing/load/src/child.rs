@@ -2,11 +2,10 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use serde::de::DeserializeOwned;
 
 use crate::manage::Ready;
 use crate::process::{self, Usage};
@@ -14,7 +13,6 @@ use crate::process::{self, Usage};
 /// A child that has said that it is ready. It ends with this value.
 pub(crate) struct Running {
     child: Child,
-    lines: BufReader<ChildStdout>,
     pub(crate) ready: Ready,
 }
 
@@ -22,17 +20,6 @@ impl Running {
     pub(crate) fn usage(&self) -> anyhow::Result<Usage> {
         process::usage(self.child.id())
     }
-
-    /// What the child says next, as a line of JSON.
-    pub(crate) fn read<T: DeserializeOwned>(&mut self) -> anyhow::Result<T> {
-        read_line(&mut self.lines).context("a child ended before it was done")
-    }
-}
-
-fn read_line<T: DeserializeOwned>(lines: &mut BufReader<ChildStdout>) -> anyhow::Result<T> {
-    let mut line = String::new();
-    lines.read_line(&mut line)?;
-    Ok(serde_json::from_str(&line)?)
 }
 
 impl Drop for Running {
@@ -46,9 +33,10 @@ impl Drop for Running {
 pub(crate) fn start(arguments: &[&OsStr]) -> anyhow::Result<Running> {
     let mut command = Command::new(std::env::current_exe()?);
     let mut child = command.args(arguments).stdout(Stdio::piped()).spawn().context("cannot start a child")?;
-    let mut lines = BufReader::new(child.stdout.take().context("stdout is a pipe")?);
-    let ready = read_line(&mut lines).context("a child ended before it was ready")?;
-    Ok(Running { child, lines, ready })
+    let mut said = String::new();
+    BufReader::new(child.stdout.take().context("stdout is a pipe")?).read_line(&mut said)?;
+    let ready = serde_json::from_str(&said).context("a child ended before it was ready")?;
+    Ok(Running { child, ready })
 }
 
 /// The usage when the process has come to rest.

@@ -68,9 +68,6 @@ enum Command {
     Manage {
         /// The kubeconfig.
         kubeconfig: PathBuf,
-        /// Says what it has used when so many pods are in its cache.
-        #[arg(long)]
-        pods: Option<usize>,
     },
     /// Decodes reviews and answers them with what is in a file, until it is killed.
     #[command(hide = true)]
@@ -167,7 +164,7 @@ fn main() -> anyhow::Result<ExitCode> {
         runtime.block_on(async {
             match command {
                 Command::Serve { kubeconfig, data } => serve::serve(&kubeconfig, data.as_deref()).await,
-                Command::Manage { kubeconfig, pods } => manage::manage(&kubeconfig, pods).await,
+                Command::Manage { kubeconfig } => manage::manage(&kubeconfig).await,
                 Command::Decode { answer } => manage::decode(&answer).await,
                 Command::Discard => manage::discard().await,
                 Command::Recommend { kubeconfig, seconds } => rightsize::recommender::run(&kubeconfig, seconds).await,

@@ -8,11 +8,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::http::{Request, header};
+use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use futures::StreamExt as _;
-use http_body_util::BodyExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -22,9 +21,6 @@ use pillion_serve::Server;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tower::ServiceExt as _;
-
-use crate::process;
 
 /// What a child says when it is ready, as a line of JSON.
 #[derive(Debug, Deserialize, Serialize)]
@@ -35,17 +31,15 @@ pub(crate) struct Ready {
     pub(crate) authority: String,
 }
 
-fn say(what: &impl Serialize) -> anyhow::Result<()> {
-    println!("{}", serde_json::to_string(what)?);
-    Ok(())
+impl Ready {
+    fn say(&self) -> anyhow::Result<()> {
+        println!("{}", serde_json::to_string(self)?);
+        Ok(())
+    }
 }
 
-/// How often it is looked whether the pods are in the cache.
-const LOOK: Duration = Duration::from_millis(50);
-
-/// Manages the cluster of a kubeconfig until the process is killed. Says when it is ready, and, with a number of pods, what it has used when so
-/// many are in its cache.
-pub(crate) async fn manage(kubeconfig: &Path, pods: Option<usize>) -> anyhow::Result<()> {
+/// Manages the cluster of a kubeconfig until the process is killed.
+pub(crate) async fn manage(kubeconfig: &Path) -> anyhow::Result<()> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     let client = Client::try_from(config)?;
@@ -60,18 +54,8 @@ pub(crate) async fn manage(kubeconfig: &Path, pods: Option<usize>) -> anyhow::Re
         let secrets: Api<Secret> = Api::namespaced(client.clone(), NAMESPACE);
         let secret = secrets.get("pillion-webhook-certificate").await?;
         let authority = secret.data.unwrap_or_default().remove("ca.crt").context("the Secret has an authority")?;
-        say(&Ready { port, authority: String::from_utf8(authority.0)? })?;
-        let counting = async {
-            if let Some(pods) = pods {
-                pods_cached(&manager, pods).await?;
-                say(&process::usage(std::process::id())?)?;
-            }
-            std::future::pending::<anyhow::Result<()>>().await
-        };
-        tokio::select! {
-            ended = manager.run() => ended?,
-            ended = counting => ended?,
-        }
+        Ready { port, authority: String::from_utf8(authority.0)? }.say()?;
+        manager.run().await?;
         anyhow::Ok(())
     };
     tokio::select! {
@@ -79,19 +63,6 @@ pub(crate) async fn manage(kubeconfig: &Path, pods: Option<usize>) -> anyhow::Re
         ended = managing => ended?,
     }
     Ok(())
-}
-
-/// Returns when so many pods are in the manager's cache.
-async fn pods_cached(manager: &Manager, pods: usize) -> anyhow::Result<()> {
-    let wanted = format!("pillion_cache_objects{{kind=\"Pod\"}} {pods}");
-    loop {
-        let request = Request::get("/metrics").body(Body::empty())?;
-        let answer = manager.health().oneshot(request).await?.into_body().collect().await?.to_bytes();
-        if String::from_utf8_lossy(&answer).lines().any(|line| line == wanted) {
-            return Ok(());
-        }
-        tokio::time::sleep(LOOK).await;
-    }
 }
 
 /// Decodes every review, and answers all of them with this answer, until the process is killed.
@@ -108,7 +79,7 @@ pub(crate) async fn decode(answer: &Path) -> anyhow::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let server = Server::new(listener, Router::new().route("/mutate-pod", post(review)))?;
     let port = server.address()?.port();
-    say(&Ready { port, authority: made.cert.pem() })?;
+    Ready { port, authority: made.cert.pem() }.say()?;
     server.with_tls(watch::channel(tls).1).run().await;
     Ok(())
 }
@@ -123,7 +94,7 @@ pub(crate) async fn discard() -> anyhow::Result<()> {
     };
     let server = Server::new(TcpListener::bind("127.0.0.1:0")?, Router::new().fallback(discard))?;
     let port = server.address()?.port();
-    say(&Ready { port, authority: made.cert.pem() })?;
+    Ready { port, authority: made.cert.pem() }.say()?;
     server.with_tls(watch::channel(tls).1).run().await;
     Ok(())
 }

@@ -4,13 +4,12 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use serde::{Deserialize, Serialize};
 
 /// Linux reports processor time in hundredths of a second, on every architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// What a process has used, and what it holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Usage {
     /// In user and kernel mode, of all threads.
     pub(crate) processor: Duration,

@@ -49,7 +49,9 @@ impl Place {
     pub(crate) fn new() -> Place {
         let folder = tempfile::tempdir().unwrap();
         fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_pillion"), folder.path().join("pillion")).unwrap();
+        // By another process: a test that forks while this one writes would keep the file open, and it could not be executed until then.
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_pillion")).arg(folder.path().join("pillion")).status();
+        assert!(copied.unwrap().success());
         Place { folder }
     }
 
