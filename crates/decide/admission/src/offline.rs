@@ -12,7 +12,7 @@ use pillion_api::workload::pod_template;
 use pillion_gates::Gates;
 use pillion_inject::{MatchReason, Verdict};
 use pillion_note::{Denied, Draw, Note};
-use pillion_rightsize::{Workload, admits, is_target, target_of, targeted_set};
+use pillion_rightsize::{Workload, admits, is_refused, is_target, target_of, targeted_set, unsupported};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -170,6 +170,10 @@ impl Offline {
             let is_target = workload.as_ref().is_some_and(|workload| is_target(it, workload));
             match (is_target, controlling) {
                 (false, _) => (it, false, format!("it targets {target}, and the pod is of another workload")),
+                (true, _) if is_refused(it) => {
+                    let reason = unsupported(it).unwrap_or_default();
+                    (it, false, format!("it targets {target}, which is not supported: {reason}"))
+                }
                 (true, _) if !admits(it) => (it, false, "its mode is Off: new pods are left alone".to_owned()),
                 (true, Some(other)) if !std::ptr::eq(other, it.as_ref()) => {
                     (it, false, format!("{} is older, and targets {target} as well", other.name()))

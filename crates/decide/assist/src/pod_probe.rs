@@ -33,6 +33,7 @@ fn endpoint(item: &Value, pod_ip: &str) -> Option<Endpoint> {
         start_delay: Duration::from_secs(number("initialDelaySeconds", 1)),
         interval: Duration::from_secs(number("periodSeconds", 1)),
         success_threshold: count("successThreshold"),
+        any_success: true,
         failure_threshold: count("failureThreshold"),
         storage: Storage { condition_type: Some(condition.to_owned()), ..Storage::default() },
     })

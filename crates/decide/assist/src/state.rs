@@ -48,10 +48,10 @@ impl State {
         State::Failed(shortened(reason.trim(), LONGEST))
     }
 
-    /// Whether results of this kind are counted together: a success with another text is another state.
-    fn same(&self, other: &State) -> bool {
+    /// Whether two results are counted together.
+    fn same(&self, other: &State, any_success: bool) -> bool {
         match (self, other) {
-            (State::Succeeded(a), State::Succeeded(b)) => a == b,
+            (State::Succeeded(a), State::Succeeded(b)) => any_success || a == b,
             (State::Failed(_), State::Failed(_)) | (State::Unknown(_), State::Unknown(_)) => true,
             _ => false,
         }
@@ -85,7 +85,7 @@ impl Streak {
             State::Unknown(_) => 1,
         };
         let times = match &self.last {
-            Some((before, times)) if before.same(&state) => times.saturating_add(1),
+            Some((before, times)) if before.same(&state, endpoint.any_success) => times.saturating_add(1),
             _ => 1,
         };
         self.last = Some((state.clone(), times));
@@ -145,5 +145,16 @@ mod tests {
         for (index, (state, counts)) in table.into_iter().enumerate() {
             assert_eq!(streak.add(state.clone(), &endpoint).is_some(), counts, "{index}");
         }
+    }
+
+    #[test]
+    fn successes_of_a_pod_probe_marker_count_together_whatever_their_answers_are() {
+        let annotation = r#"[{"name": "ppm#idle", "containerName": "main", "podConditionType": "game.io/idle",
+            "probe": {"httpGet": {"port": 8080}, "successThreshold": 2}}]"#;
+        let endpoint = crate::pod_probes(annotation, "10.0.0.7").unwrap().remove(0);
+        let mut streak = Streak::default();
+        assert_eq!(streak.add(State::succeeded("3 players"), &endpoint), None);
+        let four = State::succeeded("4 players");
+        assert_eq!(streak.add(four.clone(), &endpoint), Some(four));
     }
 }

@@ -126,15 +126,15 @@ metadata: {name: api}
 spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: api}}
 ";
 
-    fn inputs() -> Inputs {
-        let (documents, broken) = parse(&Arc::from("web.yaml"), MANIFEST);
+    fn inputs(manifest: &str) -> Inputs {
+        let (documents, broken) = parse(&Arc::from("web.yaml"), manifest);
         assert!(broken.is_empty());
         load(documents, "default", Draw::default(), Gates::default(), &mut Vec::new()).unwrap()
     }
 
     #[test]
     fn autoscalers_of_a_manifest_are_explained() {
-        let explanations = explain(&inputs(), Timestamp::UNIX_EPOCH).unwrap();
+        let explanations = explain(&inputs(MANIFEST), Timestamp::UNIX_EPOCH).unwrap();
         let text = text(&explanations[0]);
         let has = |words: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").contains(words);
         assert!(has("web yes it targets Deployment/web"), "{text}");
@@ -143,8 +143,29 @@ spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: api}}
     }
 
     #[test]
+    fn an_autoscaler_whose_target_is_not_supported_says_so_instead_of_being_off() {
+        let manifest = r"
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web-0
+  ownerReferences: [{apiVersion: argoproj.io/v1alpha1, kind: Rollout, name: web, uid: a, controller: true}]
+spec: {containers: [{name: app, image: x}]}
+---
+apiVersion: autoscaling.k8s.io/v1
+kind: VerticalPodAutoscaler
+metadata: {name: web}
+spec: {targetRef: {apiVersion: argoproj.io/v1alpha1, kind: Rollout, name: web}}
+status: {conditions: [{type: ConfigUnsupported, status: 'True', message: it has no scale}]}
+";
+        let explanations = explain(&inputs(manifest), Timestamp::UNIX_EPOCH).unwrap();
+        let text = text(&explanations[0]);
+        assert!(text.contains("it targets Rollout/web, which is not supported: it has no scale"), "{text}");
+    }
+
+    #[test]
     fn what_they_recommend_is_injected() {
-        let inputs = inputs();
+        let inputs = inputs(MANIFEST);
         let deployment = inputs.objects.iter().find(|it| it.kind() == "Deployment").unwrap();
         let injected = inputs.offline.inject(&deployment.value, Timestamp::UNIX_EPOCH).unwrap().unwrap();
         let template = &injected.object["spec"]["template"];

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::cluster::is_failing;
-use crate::config::{Config, WebhookAddress};
+use crate::config::{Config, WebhookAddress, excluded_namespaces};
 use crate::error::Error;
 use crate::paths;
 
@@ -66,7 +66,7 @@ fn mutating(
     failing: &[Arc<SidecarSet>],
     served: Registered,
 ) -> Value {
-    let excluded = json!({"key": names::NAMESPACE_NAME, "operator": "NotIn", "values": ["kube-system", namespace]});
+    let excluded = json!({"key": names::NAMESPACE_NAME, "operator": "NotIn", "values": excluded_namespaces(namespace)});
     let pods = |name: String| {
         json!({
             "name": name,

@@ -30,6 +30,7 @@ use self::answering::{Answering, SETTLING};
 use self::missed::Missed;
 use crate::cluster::View;
 use crate::condition::{condition, write};
+use crate::config::excluded_namespaces;
 use crate::error::Error;
 use crate::metrics::Eviction;
 use crate::pods::CachedPod;
@@ -87,7 +88,7 @@ impl Repair<'_> {
         let mut view = views.borrow_and_update().clone();
         let (held, changes) = cache.subscribe();
         let mut changes = changes.ready_chunks(BATCH).boxed();
-        let excluded = ["kube-system", self.inner.config.namespace.as_str()];
+        let excluded = excluded_namespaces(&self.inner.config.namespace);
         for change in held {
             self.missed.follow(&change, &view.snapshot, excluded);
         }

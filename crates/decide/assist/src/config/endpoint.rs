@@ -23,6 +23,8 @@ pub struct Endpoint {
     pub interval: Duration,
     /// How often the same successful state must come in a row.
     pub success_threshold: u32,
+    /// Whether successes with different answers are the same state, as they are for the kubelet and for Kruise.
+    pub any_success: bool,
     /// How many failures in a row count.
     pub failure_threshold: u32,
     /// Where the result goes.
@@ -136,6 +138,7 @@ impl Endpoint {
             start_delay: seconds(field, &["startDelaySeconds"], 0).unwrap_or(defaults.start_delay),
             interval: seconds(field, &["probeIntervalSeconds", "interval"], 1).unwrap_or(defaults.interval),
             success_threshold: count("successThreshold"),
+            any_success: false,
             failure_threshold: count("failureThreshold"),
             storage: field.get(&["storageConfig"]).map(|storage| Storage::read(&storage)).unwrap_or_default(),
         })
