@@ -13,7 +13,9 @@ use std::path::PathBuf;
 use anyhow::{Context as _, ensure};
 use pillion::render;
 use pillion_api::probe_marker;
-use pillion_install::{Certificates, Options, Part, manifests, removal};
+use pillion_install::{
+    Certificates, KUBELETS, Options, Part, SHUTDOWN_DELAY, SHUTDOWN_DELAY_FLAG, SHUTDOWN_GRACE, manifests, removal,
+};
 use serde_json::{Value, json};
 
 use crate::command::root;
@@ -29,6 +31,13 @@ fn is_sidecar_field_on() -> String {
         |gate: &str| format!("(regexMatch \"(^|,) *{gate} *= *(1|t|T|true|TRUE|True) *(,|$)\" .Values.featureGates)");
     let (named, all) = (is_on("SidecarField"), is_on("AllAlpha"));
     format!("or {named} (and {all} (not (contains \"SidecarField\" .Values.featureGates)))")
+}
+
+/// How long a replica may take to end: what its flag says, and what comes after that.
+fn termination_grace() -> String {
+    let given = format!("regexFind \"{SHUTDOWN_DELAY_FLAG}[0-9]+\" (join \" \" .Values.extraArgs)");
+    let delay = format!("{given} | trimPrefix \"{SHUTDOWN_DELAY_FLAG}\" | default \"{SHUTDOWN_DELAY}\" | int");
+    format!("add {SHUTDOWN_GRACE} ({delay})")
 }
 
 /// The files of the chart.
@@ -126,6 +135,7 @@ fn options(template: &mut Template) -> Options {
         wrap_image: template.argument(&wrap_image),
         manager_args: vec![template.items(".Values.extraArgs")],
         sidecar_field: true,
+        kubelets: true,
         ..Options::default()
     }
 }
@@ -160,8 +170,11 @@ fn condition(object: &Value, options: &Options) -> Option<String> {
                 conditions.push(format!("has \"{controller}\" .Values.controllers"));
             }
         }
-        if is_left_out(Options { sidecar_field: false, ..present }) {
+        if is_left_out(Options { sidecar_field: false, ..present.clone() }) {
             conditions.push(is_sidecar_field_on());
+        }
+        if is_left_out(Options { kubelets: false, ..present }) {
+            conditions.push(format!("has \"{KUBELETS}\" .Values.extraArgs"));
         }
     }
     if is_left_out(options.clone()) {
@@ -210,6 +223,7 @@ fn fill(mut object: Value, template: &mut Template) -> Value {
     pod["metadata"]["annotations"] = json!(template.optional(".Values.podAnnotations"));
     let pod = &mut pod["spec"];
     fill_pod(pod, template);
+    pod["terminationGracePeriodSeconds"] = json!(template.plain(&termination_grace()));
     template.only_if(pod, "volumes", CERTIFICATE_SECRET);
     let manager = &mut pod["containers"][0];
     manager["resources"] = json!(template.block(".Values.resources"));

@@ -69,7 +69,7 @@ fn files() -> anyhow::Result<Vec<(PathBuf, String)>> {
         (root().join("crates/model/api/src/sidecarset/crd/versions.json"), format!("{}\n", crd::versions())),
         (root().join("crates/model/api/src/vpa/crd/definitions.json"), format!("{}\n", vpa::crd::definitions())),
         (root().join("crates/engine/apiserver/src/openapi/builtin.json"), pillion_apiserver::builtin_definitions()),
-        (crds.join("apps.kruise.io_sidecarsets.yaml"), render::yaml(&crd::sidecarset(&crd::Conversion::None))?),
+        (crds.join("apps.kruise.io_sidecarsets.yaml"), render::yaml(&crd::sidecarset())?),
         (root().join("docs/cli.md"), pillion::cli_reference_markdown()),
         differences()?,
         lifecycle()?,

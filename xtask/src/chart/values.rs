@@ -67,7 +67,8 @@ pub(super) fn schema() -> Value {
             ),
             "extraArgs": {
                 "description": format!(
-                    "More flags of `pillion manager`, each with its value, such as --usage-source=kubelets. Other values set {}.",
+                    "More flags of `pillion manager`, each with its value, such as --usage-source=kubelets, with which the recommender has the \
+                     right to read what kubelets measure. Other values set {}.",
                     own_flags().join(", ")
                 ),
                 "type": "array", "default": [],

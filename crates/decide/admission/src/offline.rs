@@ -11,6 +11,7 @@ use pillion_api::vpa::VerticalPodAutoscaler;
 use pillion_api::workload::pod_template;
 use pillion_gates::Gates;
 use pillion_inject::{MatchReason, Verdict};
+use pillion_kinds::pod::validate_limit_ranges;
 use pillion_note::{Denied, Draw, Note};
 use pillion_rightsize::{Workload, admits, is_refused, is_target, target_of, targeted_set, unsupported};
 use serde::Serialize;
@@ -90,9 +91,19 @@ pub enum OfflineError {
     /// The pod is refused.
     #[error(transparent)]
     Denied(#[from] Denied),
+    /// The API server refuses what the webhook has let through: it is beyond a LimitRange.
+    #[error("LimitRange: {0}")]
+    LimitRange(String),
     /// The patch did not fit the manifest.
     #[error("the decision cannot be written into the manifest")]
     Patch(#[from] json_patch::PatchError),
+}
+
+impl OfflineError {
+    /// Whether the pod is well formed, and refused.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, OfflineError::Denied(_) | OfflineError::LimitRange(_))
+    }
 }
 
 impl Offline {
@@ -104,6 +115,10 @@ impl Offline {
         let Some((pod, path)) = self.pod(object)? else { return Ok(None) };
         let Decision { outcome, notes } = self.decide(&pod, time_of(path, now));
         let patch = outcome?;
+        // What the API server would fill in is not for a manifest: only whether it refuses the pod is asked.
+        if self.limit_ranges.contains_key(pod.namespace()) {
+            self.apply(&mut pod.into_value(), &patch)?;
+        }
         let mut object = object.clone();
         if let Some(template) = object.pointer_mut(path) {
             json_patch::patch(template, &patch)?;
@@ -123,8 +138,12 @@ impl Offline {
         let (denied, after) = match outcome {
             Ok(patch) => {
                 let mut after = pod.into_value();
-                json_patch::patch(&mut after, &patch)?;
-                (None, Pod::new(after)?)
+                let denied = match self.apply(&mut after, &patch) {
+                    Ok(()) => None,
+                    Err(error) if error.is_refusal() => Some(error.to_string()),
+                    Err(error) => return Err(error),
+                };
+                (denied, Pod::new(after)?)
             }
             Err(denied) => (Some(denied.to_string()), pod),
         };
@@ -158,6 +177,18 @@ impl Offline {
         let workload = workload(pod).map(|workload| (workload.kind, workload.name));
         let draw = Draw { workload: self.draw.workload.clone().or(workload), ..self.draw.clone() };
         admit(pod, &self.snapshot, self.gates, &draw, now)
+    }
+
+    /// Makes of a pod what the API server makes of it after the webhook's decision: it applies the patch, fills in the resources of what came with
+    /// it, and checks the outcome against LimitRanges. On a cluster the webhook has no part in that.
+    ///
+    /// # Errors
+    /// The patch does not fit the pod, or a LimitRange refuses the outcome.
+    pub fn apply(&self, pod: &mut Value, patch: &Patch) -> Result<(), OfflineError> {
+        json_patch::patch(pod, patch)?;
+        self.complete_resources(pod);
+        let beyond = validate_limit_ranges(pod, &self.limit_ranges_of(self.namespace_of(pod)));
+        if beyond.is_empty() { Ok(()) } else { Err(OfflineError::LimitRange(beyond.join("; "))) }
     }
 
     fn explain_autoscalers(&self, pod: &Pod, sets: &[Verdict]) -> Vec<AutoscalerVerdict> {
@@ -202,7 +233,7 @@ impl Offline {
     }
 
     /// Fills in the resources that the API server fills in: before it calls the webhook, and again after the webhook has changed the pod.
-    pub fn complete_resources(&self, pod: &mut Value) {
+    fn complete_resources(&self, pod: &mut Value) {
         let ranges = self.limit_ranges_of(self.namespace_of(pod));
         before_webhooks(pod, &ranges);
     }
@@ -278,4 +309,55 @@ fn below(template: &str, error: field::Error) -> field::Error {
         };
     }
     field::Error { path, ..error }
+}
+
+#[cfg(test)]
+mod tests {
+    use pillion_inject::Catalog;
+    use pillion_testkit::{mk_set, mk_sized};
+
+    use super::*;
+
+    /// A namespace with pods of 1 cpu at most, and a sidecar of 200m.
+    fn offline() -> Offline {
+        let proxy = mk_sized("proxy", ("200m", ""), ("100m", ""));
+        let set = mk_set("mesh", json!({"app": "web"}), json!({"containers": [proxy]}));
+        let range = json!({"spec": {"limits": [{"type": "Pod", "max": {"cpu": "1"}}]}});
+        Offline {
+            snapshot: Snapshot { catalog: Catalog::new([set], &[]).unwrap(), ..Snapshot::default() },
+            limit_ranges: [("lab".to_owned(), vec![range])].into(),
+            namespace: "default".to_owned(),
+            ..Offline::default()
+        }
+    }
+
+    fn deployment(namespace: &str, cpu: &str) -> Value {
+        let spec = json!({"containers": [mk_sized("app", (cpu, ""), ("100m", ""))]});
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": namespace},
+            "spec": {"template": {"metadata": {"labels": {"app": "web"}}, "spec": spec}},
+        })
+    }
+
+    #[test]
+    fn what_the_webhook_lets_through_is_refused_beyond_a_limit_range() {
+        let said = "LimitRange: maximum cpu usage per Pod is 1, but limit is 1200m";
+        let (offline, too_large) = (offline(), deployment("lab", "1"));
+        let refused = offline.inject(&too_large, Timestamp::UNIX_EPOCH).unwrap_err();
+        assert_eq!((refused.to_string().as_str(), refused.is_refusal()), (said, true));
+        let why = offline.why(&too_large, Timestamp::UNIX_EPOCH).unwrap().unwrap();
+        assert_eq!(why.denied.as_deref(), Some(said));
+        assert!(why.sidecar_sets[0].matched && !why.notes.is_empty(), "{why:?}");
+    }
+
+    #[test]
+    fn a_limit_range_that_is_kept_or_of_another_namespace_refuses_nothing() {
+        for object in [deployment("lab", "800m"), deployment("shop", "1")] {
+            let injected = offline().inject(&object, Timestamp::UNIX_EPOCH).unwrap().unwrap().object;
+            let containers = injected["spec"]["template"]["spec"]["containers"].as_array().unwrap();
+            assert_eq!(containers.len(), 2, "{injected:#}");
+            let why = offline().why(&object, Timestamp::UNIX_EPOCH).unwrap().unwrap();
+            assert_eq!(why.denied, None);
+        }
+    }
 }

@@ -9,12 +9,12 @@ use pillion_api::names;
 use pillion_api::pod::{Container, Object, Pod, name_of};
 use pillion_api::record::hot_upgrade::{Working, pair};
 use pillion_api::record::{Record, Records};
-use pillion_kinds::pod::{apply_defaults, apply_service_account};
+use pillion_kinds::pod::apply_defaults;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::difference::{Difference, differences};
-use crate::original::{before_injection, is_record};
+use crate::original::{before_injection, is_record, mount_token};
 
 /// How a running pod differs from the one that would be created in its place today.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -128,17 +128,17 @@ pub fn drift(pod: &Value, offline: &Offline, now: Timestamp) -> Result<Drift, Of
         return Ok(Drift { sidecar_sets: Vec::new(), containers: Vec::new(), pod: Vec::new(), denied: None });
     };
     let has = records(&running);
-    let patch = match offline.decide(&asked, Some(now)).outcome {
-        Ok(patch) => patch,
-        Err(denied) => {
+    let mut today = asked.clone().into_value();
+    let outcome = offline.decide(&asked, Some(now)).outcome.map_err(OfflineError::from);
+    match outcome.and_then(|patch| offline.apply(&mut today, &patch)) {
+        Ok(()) => finish(&mut today),
+        Err(error) if error.is_refusal() => {
             let sidecar_sets = has.sets().map(|set| set_drift(set, DriftState::Refused, &has, &Records::default()));
-            let (sidecar_sets, denied) = (sidecar_sets.collect(), Some(denied.to_string()));
+            let (sidecar_sets, denied) = (sidecar_sets.collect(), Some(error.to_string()));
             return Ok(Drift { sidecar_sets, containers: Vec::new(), pod: Vec::new(), denied });
         }
-    };
-    let mut today = asked.clone().into_value();
-    json_patch::patch(&mut today, &patch)?;
-    finish(&mut today, offline);
+        Err(error) => return Err(error),
+    }
     let today = Pod::new(today)?;
     let would = records(&today);
     let namespace = offline.snapshot.namespace(asked.namespace());
@@ -160,14 +160,9 @@ pub fn drift(pod: &Value, offline: &Offline, now: Timestamp) -> Result<Drift, Of
     Ok(Drift { sidecar_sets, containers, pod, denied: None })
 }
 
-/// What the API server does to a pod after the webhook has changed it, as far as injected containers show it.
-fn finish(pod: &mut Value, offline: &Offline) {
-    let has_token = pod["spec"]["volumes"].as_array().into_iter().flatten().filter_map(Value::as_object);
-    if has_token.into_iter().any(|volume| name_of(volume).starts_with("kube-api-access-")) {
-        // The volume is there already: only the mounts of new containers are added.
-        apply_service_account(pod, &json!({}), "");
-    }
-    offline.complete_resources(pod);
+/// What else the API server does to a pod after the webhook has changed it, as far as injected containers show it.
+fn finish(pod: &mut Value) {
+    mount_token(pod);
     apply_defaults(pod);
 }
 

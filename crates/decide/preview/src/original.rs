@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use pillion_api::names;
 use pillion_api::pod::{Container, Object, name_of};
-use serde_json::{Map, Value};
+use pillion_kinds::pod::apply_service_account;
+use serde_json::{Map, Value, json};
 
 /// The prefix of the volume in which the API server gives a pod the token of its service account.
 const TOKEN_VOLUME_PREFIX: &str = "kube-api-access-";
@@ -35,6 +36,16 @@ pub fn before_injection(pod: &Value) -> Value {
         }
     }
     original
+}
+
+/// Mounts the token of a stored pod's service account in every container, as the API server does with those that the webhook has added. A pod
+/// without such a volume, as in a template, stays as it is.
+pub(crate) fn mount_token(pod: &mut Value) {
+    let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten().filter_map(Value::as_object);
+    if volumes.into_iter().any(|volume| name_of(volume).starts_with(TOKEN_VOLUME_PREFIX)) {
+        // The volume is there already: only mounts are added.
+        apply_service_account(pod, &json!({}), "");
+    }
 }
 
 /// Whether an annotation is one in which injection or an update in place keeps its records.
@@ -78,7 +89,6 @@ mod tests {
     use pillion_inject::Catalog;
     use pillion_note::Draw;
     use pillion_testkit::{mk_container, mk_set};
-    use serde_json::json;
 
     use super::*;
 
@@ -128,5 +138,21 @@ mod tests {
         for value in [json!(null), json!([]), json!({"spec": 5}), json!({"spec": {"containers": [5], "volumes": {}}})] {
             assert_eq!(before_injection(&value), value);
         }
+    }
+
+    #[test]
+    fn a_token_is_mounted_in_every_container_of_a_pod_that_has_one() {
+        let containers = json!([{"name": "app"}, {"name": "proxy"}]);
+        let mut stored = json!({"spec": {
+            "containers": containers, "volumes": [{"name": "kube-api-access-x", "projected": {}}],
+        }});
+        mount_token(&mut stored);
+        for container in stored["spec"]["containers"].as_array().unwrap() {
+            assert_eq!(container["volumeMounts"][0]["name"], "kube-api-access-x");
+        }
+        let template = json!({"spec": {"containers": containers}});
+        let mut same = template.clone();
+        mount_token(&mut same);
+        assert_eq!(same, template);
     }
 }

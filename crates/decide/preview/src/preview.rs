@@ -6,14 +6,13 @@ use pillion_admission::Offline;
 use pillion_api::pod::{Pod, name_of};
 use pillion_api::workload::pod_template;
 use pillion_inject::{Catalog, selected};
-use pillion_kinds::pod::validate_limit_ranges;
 use pillion_note::{Note, Severity};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::difference::{Difference, differences};
 use crate::drift::Change;
-use crate::original::is_record;
+use crate::original::{is_record, mount_token};
 use crate::running::{PodUpdates, RunningPod, updates};
 use crate::totals::{Compared, PodResources, Resources, add};
 use crate::workload::Workload;
@@ -238,15 +237,10 @@ fn admitted(pod: &Pod, offline: &Offline) -> Admitted {
     let sets = if is_excluded { Vec::new() } else { selected(pod, &namespace, &offline.snapshot.catalog) };
     let mut after = pod.as_value().clone();
     let refused = match decision.outcome {
-        Ok(patch) if patch.0.is_empty() => None,
-        Ok(patch) => json_patch::patch(&mut after, &patch).err().map(|error| error.to_string()),
+        Ok(patch) => offline.apply(&mut after, &patch).err().map(|error| error.to_string()),
         Err(denied) => Some(denied.to_string()),
     };
-    if refused.is_none() {
-        offline.complete_resources(&mut after);
-    }
-    let beyond = validate_limit_ranges(&after, &offline.limit_ranges_of(pod.namespace()));
-    let refused = refused.or_else(|| (!beyond.is_empty()).then(|| format!("LimitRange: {}", beyond.join("; "))));
+    mount_token(&mut after);
     Admitted {
         resources: PodResources::of(&after),
         pod: after,

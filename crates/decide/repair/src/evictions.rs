@@ -1,6 +1,6 @@
 //! Which missed pods are evicted next.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 
 use jiff::{SignedDuration, Timestamp};
 use pillion_api::sidecarset::{RepairPolicy, SidecarSet};
@@ -9,6 +9,8 @@ use pillion_rollout::{PodView, Text};
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 /// A pod that a PodDisruptionBudget protects is tried again after this time.
 const BLOCKED: SignedDuration = SignedDuration::from_secs(10);
+/// Its controller replaces a pod, but counts it as a failure: the Job may fail, and does its work again if it does not.
+const JOB: &str = "Job";
 /// How many pods are evicted in a minute if the set does not say.
 const MAX_PER_MINUTE: i32 = 10;
 
@@ -36,8 +38,9 @@ impl Candidate {
         }
     }
 
+    /// The controller that replaces it if it is evicted.
     fn controller(&self) -> Option<Controller> {
-        let (kind, name) = self.owner.clone()?;
+        let (kind, name) = self.owner.clone().filter(|(kind, _)| **kind != *JOB)?;
         Some((self.namespace.clone(), kind, name))
     }
 }
@@ -48,8 +51,8 @@ type Controller = (Text, Text, Text);
 /// What to do next about the missed pods of a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Next {
-    /// The pods to evict now, by their places in what was given.
-    pub evict: Vec<usize>,
+    /// The pod to evict now, by its place in what was given.
+    pub evict: Option<usize>,
     /// When to look again, if nothing changes before.
     pub again: Option<Timestamp>,
     /// How many pods are not evicted because evicting their predecessors had no effect.
@@ -59,19 +62,20 @@ pub struct Next {
 /// The evictions of one set so far.
 #[derive(Debug, Default)]
 pub struct Evictions {
-    /// Those of the last minute.
-    recent: VecDeque<Timestamp>,
+    /// When the last pod was evicted.
+    last: Option<Timestamp>,
     /// The missed pods that a controller had when the first of them was evicted, by UID. What comes in their place and is missed again shows
     /// that evicting has no effect. Forgotten as soon as the controller has a new pod with the sidecars.
     evicted: HashMap<Controller, HashSet<Text>>,
-    /// Pods that could not be evicted, by UID, and when to try them again.
-    blocked: HashMap<Text, Timestamp>,
+    /// Missed pods that were tried, by UID, and when to try them again.
+    tried: HashMap<Text, Timestamp>,
     /// The hash of the set when its pods were evicted. After a change of the set, evicting is worth another attempt.
     hash: String,
 }
 
 impl Evictions {
-    /// Decides which of the missed pods of a set to evict now.
+    /// Decides which of the missed pods of a set to evict now. Ask again after each attempt: there is an even pause between two evictions,
+    /// and none after an attempt that failed.
     pub fn next(&mut self, set: &SidecarSet, missed: &[Candidate], now: Timestamp) -> Next {
         let repair = set.spec.injection_strategy.repair.as_ref();
         if repair.and_then(|repair| repair.policy.as_ref()) != Some(&RepairPolicy::Evict) {
@@ -81,25 +85,32 @@ impl Evictions {
             self.hash = set.current_hash().into_owned();
             self.evicted.clear();
         }
-        while self.recent.front().is_some_and(|at| now.duration_since(*at) >= MINUTE) {
-            self.recent.pop_front();
+        if !self.tried.is_empty() {
+            let missed: HashSet<&Text> = missed.iter().map(|pod| &pod.uid).collect();
+            self.tried.retain(|uid, _| missed.contains(uid));
         }
-        self.blocked.retain(|_, until| *until > now);
-        let limit = repair.and_then(|repair| repair.max_per_minute).unwrap_or(MAX_PER_MINUTE);
-        let mut left = usize::try_from(limit).unwrap_or(0).saturating_sub(self.recent.len());
         let mut next = Next::default();
+        // Those that were never tried come first, then those whose last attempt is longest ago: protected pods do not stop others.
+        let mut first: Option<(Timestamp, usize)> = None;
         for (i, pod) in missed.iter().enumerate() {
             let Some(controller) = pod.controller() else { continue };
             if self.is_in_vain(&controller, pod) {
                 next.in_vain += 1;
-            } else if let Some(until) = self.blocked.get(&pod.uid) {
-                next.again = Some(next.again.map_or(*until, |again| again.min(*until)));
-            } else if left == 0 {
-                let room = self.recent.front().unwrap_or(&now).checked_add(MINUTE).ok();
-                next.again = [next.again, room].into_iter().flatten().min();
+                continue;
+            }
+            let at = self.tried.get(&pod.uid).copied().unwrap_or(Timestamp::MIN);
+            if first.is_none_or(|(earliest, _)| at < earliest) {
+                first = Some((at, i));
+            }
+        }
+        let limit = repair.and_then(|repair| repair.max_per_minute).unwrap_or(MAX_PER_MINUTE).max(1);
+        let room = self.last.and_then(|last| last.checked_add(MINUTE / limit).ok());
+        if let Some((at, i)) = first {
+            let at = at.max(room.unwrap_or(Timestamp::MIN));
+            if at <= now {
+                next.evict = Some(i);
             } else {
-                left -= 1;
-                next.evict.push(i);
+                next.again = Some(at);
             }
         }
         next
@@ -107,7 +118,9 @@ impl Evictions {
 
     /// A pod of these was evicted.
     pub fn evicted(&mut self, pod: &Candidate, missed: &[Candidate], now: Timestamp) {
-        self.recent.push_back(now);
+        self.last = Some(now);
+        // It is missed until it is seen to end.
+        self.blocked(pod, now);
         if let Some(controller) = pod.controller() {
             let siblings = || missed.iter().filter(|other| other.controller().as_ref() == Some(&controller));
             let uids = siblings().map(|sibling| sibling.uid.clone()).collect();
@@ -124,7 +137,7 @@ impl Evictions {
 
     /// A pod could not be evicted.
     pub fn blocked(&mut self, pod: &Candidate, now: Timestamp) {
-        self.blocked.insert(pod.uid.clone(), now.checked_add(BLOCKED).unwrap_or(now));
+        self.tried.insert(pod.uid.clone(), now.checked_add(BLOCKED).unwrap_or(now));
     }
 
     /// Whether the pod came after another one of its controller was evicted, and has no sidecars all the same.
@@ -172,53 +185,53 @@ mod tests {
     /// Evicts what is to be evicted.
     fn step(evictions: &mut Evictions, set: &SidecarSet, missed: &[Candidate], now: i64) -> Next {
         let next = evictions.next(set, missed, at(now));
-        for i in &next.evict {
-            evictions.evicted(&missed[*i], missed, at(now));
+        if let Some(i) = next.evict {
+            evictions.evicted(&missed[i], missed, at(now));
         }
         next
     }
 
     #[test]
-    fn pods_are_evicted_at_the_given_rate() {
+    fn pods_are_evicted_evenly_at_the_given_rate() {
         let (set, missed) = (set("Evict", 2), [pod("a"), pod("b"), pod("c")]);
         let mut evictions = Evictions::default();
-        let first = step(&mut evictions, &set, &missed, 100);
-        assert_eq!((first.evict, first.again), (vec![0, 1], Some(at(160))));
-        assert_eq!(step(&mut evictions, &set, &missed[2..], 159).evict, [0; 0]);
-        assert_eq!(step(&mut evictions, &set, &missed[2..], 160).evict, [0]);
+        assert_eq!(step(&mut evictions, &set, &missed, 100).evict, Some(0));
+        let next = step(&mut evictions, &set, &missed[1..], 100);
+        assert_eq!((next.evict, next.again), (None, Some(at(130))));
+        assert_eq!(step(&mut evictions, &set, &missed[1..], 129).evict, None);
+        assert_eq!(step(&mut evictions, &set, &missed[1..], 130).evict, Some(0));
+        assert_eq!(step(&mut evictions, &set, &missed[2..], 130).again, Some(at(160)));
     }
 
     #[test]
-    fn without_the_policy_nothing_is_evicted_and_bare_pods_never() {
-        let mut bare = pod("bare");
+    fn without_the_policy_nothing_is_evicted_and_bare_pods_and_those_of_jobs_never() {
+        let (mut bare, mut of_job) = (pod("bare"), pod("of-job"));
         bare.owner = None;
-        let missed = [bare, pod("a")];
+        of_job.owner = Some(("Job".into(), "migrate".into()));
+        let missed = [bare, of_job, pod("a")];
         assert_eq!(Evictions::default().next(&set("Report", 2), &missed, at(100)), Next::default());
-        assert_eq!(Evictions::default().next(&set("Evict", 2), &missed, at(100)).evict, [1]);
+        assert_eq!(Evictions::default().next(&set("Evict", 2), &missed, at(100)).evict, Some(2));
+        assert_eq!(Evictions::default().next(&set("Evict", 2), &missed[..2], at(100)), Next::default());
     }
 
     #[test]
     fn a_pod_that_came_in_the_place_of_an_evicted_one_is_left_alone_until_the_set_changes() {
         let mut evictions = Evictions::default();
-        let old = set("Evict", 10);
-        let mut one = old.clone();
-        if let Some(repair) = &mut one.spec.injection_strategy.repair {
-            repair.max_per_minute = Some(1);
-        }
-        assert_eq!(step(&mut evictions, &one, &[pod("a"), pod("c")], 100).evict, [0]);
-        let next = step(&mut evictions, &one, &[pod("b"), pod("c")], 200);
-        assert_eq!((next.evict, next.in_vain), (vec![1], 1), "one that was there before is evicted");
+        let old = set("Evict", 1);
+        assert_eq!(step(&mut evictions, &old, &[pod("a"), pod("c")], 100).evict, Some(0));
+        let next = step(&mut evictions, &old, &[pod("b"), pod("c")], 200);
+        assert_eq!((next.evict, next.in_vain), (Some(1), 1), "one that was there before is evicted");
         let mut new = old.clone();
         // The webhook writes the hash anew.
         new.metadata.annotations = None;
         new.spec.containers[0].container.insert("image".to_owned(), json!("proxy:2"));
-        assert_eq!(step(&mut evictions, &new, &[pod("b")], 300).evict, [0]);
+        assert_eq!(step(&mut evictions, &new, &[pod("b")], 300).evict, Some(0));
     }
 
     #[test]
     fn evicting_that_had_an_effect_is_repeated_after_the_next_outage() {
         let (set, mut evictions) = (set("Evict", 10), Evictions::default());
-        assert_eq!(step(&mut evictions, &set, &[pod("a")], 100).evict, [0]);
+        assert_eq!(step(&mut evictions, &set, &[pod("a")], 100).evict, Some(0));
         assert_eq!(step(&mut evictions, &set, &[pod("c")], 110).in_vain, 1, "nothing shows an effect yet");
         let mut of_another = view("db-0", "db");
         assert!(!evictions.injected(&of_another));
@@ -228,17 +241,23 @@ mod tests {
         assert_eq!(step(&mut evictions, &set, &[pod("c")], 120).in_vain, 1);
         assert!(evictions.injected(&view("b", "web")));
         let next = step(&mut evictions, &set, &[pod("c")], 130);
-        assert_eq!((next.evict, next.in_vain), (vec![0], 0));
+        assert_eq!((next.evict, next.in_vain), (Some(0), 0));
         assert_eq!(step(&mut evictions, &set, &[pod("d")], 140).in_vain, 1, "not twice in a row without effect");
     }
 
     #[test]
-    fn a_protected_pod_does_not_take_the_place_of_others() {
-        let (set, missed) = (set("Evict", 10), [pod("a"), pod("b")]);
+    fn protected_pods_do_not_take_the_place_of_others() {
+        let (set, missed) = (set("Evict", 60), [pod("a"), pod("b"), pod("c")]);
         let mut evictions = Evictions::default();
-        evictions.blocked(&missed[0], at(100));
-        let next = evictions.next(&set, &missed, at(100));
-        assert_eq!((next.evict, next.again), (vec![1], Some(at(110))));
-        assert_eq!(evictions.next(&set, &missed, at(110)).evict, [0, 1]);
+        for i in 0..2 {
+            assert_eq!(evictions.next(&set, &missed, at(100)).evict, Some(i));
+            evictions.blocked(&missed[i], at(100 + i64::try_from(i).unwrap()));
+        }
+        assert_eq!(step(&mut evictions, &set, &missed, 102).evict, Some(2));
+        let next = evictions.next(&set, &missed[..2], at(103));
+        assert_eq!((next.evict, next.again), (None, Some(at(110))));
+        assert_eq!(evictions.next(&set, &missed[..2], at(111)).evict, Some(0));
+        evictions.blocked(&missed[0], at(111));
+        assert_eq!(evictions.next(&set, &missed[..2], at(200)).evict, Some(1), "the one that has waited longest");
     }
 }

@@ -35,8 +35,8 @@
 //! # Invariants
 //! - What a pod records about its injection counts only together with the containers themselves.
 //! - A pod that opted out, has ended, is being deleted, or is older than the set (unless `includeOlder`) is not missed.
-//! - Only pods that a controller replaces are evicted, at most `maxPerMinute` in any minute, and none in the place of a pod whose eviction
-//!   had no effect. A new pod of the controller that has the sidecars is an effect.
+//! - Only pods that a controller replaces are evicted, not those of Jobs, one after the other at an even rate of `maxPerMinute`, and none in
+//!   the place of a pod whose eviction had no effect. A new pod of the controller that has the sidecars is an effect.
 #![forbid(unsafe_code)]
 
 mod evictions;

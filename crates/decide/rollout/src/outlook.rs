@@ -56,7 +56,9 @@ impl Outlook<'_, '_> {
     pub(crate) fn available(&self) -> Report {
         let unavailable = &self.tally.unavailable;
         if unavailable.count() <= self.max_unavailable {
-            let message = format!("{} of {} are ready", self.tally.ready, counted(self.tally.matched));
+            let Tally { ready, matched, .. } = self.tally;
+            let are = if *matched == 1 { "is" } else { "are" };
+            let message = format!("{ready} of {} {are} ready", counted(*matched));
             return Report { status: "True", reason: "EnoughPodsReady", message };
         }
         let message = format!(

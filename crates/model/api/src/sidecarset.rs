@@ -623,7 +623,7 @@ pub struct Repair {
     /// `Report` (default) or `Evict`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<RepairPolicy>,
-    /// How many pods a minute may be evicted. Default 10.
+    /// How many pods a minute may be evicted, one after the other. Default 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_per_minute: Option<i32>,
     /// Whether pods that are older than the set count, too. Default false.

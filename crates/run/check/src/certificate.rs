@@ -27,8 +27,9 @@ pub(crate) fn findings(snapshot: &Snapshot, secret_name: &str, bundles: &[(Strin
         Err(why) => return vec![Finding::unread(CHECK, why)],
     };
     let place = format!("Secret {}/{secret_name}", snapshot.namespace);
-    let mut findings = vec![expiry(&place, decoded(&secret["data"]["tls.crt"]).as_deref(), snapshot.now)];
     let authority = decoded(&secret["data"]["ca.crt"]).unwrap_or_default();
+    let certificate = decoded(&secret["data"]["tls.crt"]);
+    let mut findings = vec![stored(&place, certificate.as_deref(), &authority, snapshot.now)];
     let others = bundles.iter().filter(|(_, bundle)| !trusts(&decoded(bundle).unwrap_or_default(), authority.trim()));
     let others: Vec<String> = others.map(|(place, _)| place.clone()).collect();
     if !others.is_empty() {
@@ -45,20 +46,38 @@ fn trusts(bundle: &str, authority: &str) -> bool {
     if authority.is_empty() { bundle.trim().is_empty() } else { bundle.contains(authority) }
 }
 
-fn expiry(place: &str, certificate: Option<&str>, now: Timestamp) -> Finding {
-    let Some(not_after) = certificate.and_then(not_after) else {
+/// The certificate of the Secret. In one that the manager keeps it is that of the authority, which signs what replicas serve.
+fn stored(place: &str, certificate: Option<&str>, authority: &str, now: Timestamp) -> Finding {
+    let Some((not_after, pem)) = certificate.and_then(|pem| Some((not_after(pem)?, pem))) else {
         let remedy = "delete it, and the manager makes another; one of cert-manager is made again by its Certificate";
         return Finding::error(CHECK, format!("{place} has no certificate in tls.crt"), remedy);
     };
+    let whose = if authority.contains(pem.trim()) { "authority" } else { "certificate" };
+    expiry(&format!("the {whose} of {place}"), not_after, SHORT, now)
+}
+
+/// What each replica serves.
+pub(crate) fn of_replicas(snapshot: &Snapshot, is_of_usual_lifetime: bool) -> Vec<Finding> {
+    // Certificates that live shorter than usual are near their end all the time.
+    let short = if is_of_usual_lifetime { SHORT } else { SignedDuration::ZERO };
+    let replicas = snapshot.replicas.iter().flatten();
+    let served = replicas.filter_map(|replica| Some((&replica.name, replica.certificate?)));
+    served
+        .map(|(name, not_after)| {
+            expiry(&format!("the certificate that replica {name} serves"), not_after, short, snapshot.now)
+        })
+        .collect()
+}
+
+fn expiry(what: &str, not_after: Timestamp, short: SignedDuration, now: Timestamp) -> Finding {
     let remedy = "the manager and cert-manager renew certificates long before; their logs say why they have not";
     if not_after <= now {
-        return Finding::error(CHECK, format!("the certificate of {place} has expired at {not_after}"), remedy);
+        return Finding::error(CHECK, format!("{what} expired at {not_after}"), remedy);
     }
-    if not_after < now + SHORT {
-        return Finding::warning(CHECK, format!("the certificate of {place} expires at {not_after}"))
-            .with_remedy(remedy);
+    if not_after.duration_since(now) < short {
+        return Finding::warning(CHECK, format!("{what} expires at {not_after}")).with_remedy(remedy);
     }
-    Finding::ok(CHECK, format!("the certificate of {place} is valid until {not_after}"))
+    Finding::ok(CHECK, format!("{what} is valid until {not_after}"))
 }
 
 fn not_after(pem: &str) -> Option<Timestamp> {
@@ -75,6 +94,7 @@ fn decoded(base64: &Value) -> Option<String> {
 mod tests {
     use super::*;
     use crate::finding::Severity;
+    use crate::snapshot::Replica;
 
     /// Valid until 2026-04-01T00:00:00Z.
     fn pem() -> String {
@@ -94,10 +114,41 @@ mod tests {
             ("2026-04-01T00:00:00Z", Severity::Error),
         ];
         for (now, severity) in rows {
-            assert_eq!(expiry("Secret a/b", Some(&pem), now.parse().unwrap()).severity, severity, "{now}");
+            assert_eq!(stored("Secret a/b", Some(&pem), "", now.parse().unwrap()).severity, severity, "{now}");
         }
-        let broken = expiry("Secret a/b", Some("PEM"), "2026-01-01T00:00:00Z".parse().unwrap());
+        let start = "2026-01-01T00:00:00Z".parse().unwrap();
+        let rows = [("", "the certificate of Secret a/b"), (&pem, "the authority of Secret a/b")];
+        for (authority, what) in rows {
+            let message = stored("Secret a/b", Some(&pem), authority, start).message;
+            assert_eq!(message, format!("{what} is valid until 2026-04-01T00:00:00Z"));
+        }
+        let broken = stored("Secret a/b", Some("PEM"), "", start);
         assert_eq!((broken.severity, &*broken.message), (Severity::Error, "Secret a/b has no certificate in tls.crt"));
+    }
+
+    #[test]
+    fn a_replica_whose_certificate_is_not_renewed_is_reported() {
+        let replica = |name: &str, certificate: &str| Replica {
+            name: name.to_owned(),
+            readiness: Ok("ok".to_owned()),
+            certificate: certificate.parse().ok(),
+        };
+        let replicas = vec![
+            replica("a", "2026-03-01T00:00:00Z"),
+            replica("b", "2026-01-02T00:00:00Z"),
+            replica("c", "2025-12-31T00:00:00Z"),
+            replica("silent", ""),
+        ];
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let snapshot = Snapshot { replicas: Ok(replicas), ..Snapshot::empty(now) };
+        let found =
+            |usual| of_replicas(&snapshot, usual).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        insta::assert_snapshot!(found(true), @"
+        ok       the certificate that replica a serves is valid until 2026-03-01T00:00:00Z
+        warning  the certificate that replica b serves expires at 2026-01-02T00:00:00Z; the manager and cert-manager renew certificates long before; their logs say why they have not
+        error    the certificate that replica c serves expired at 2025-12-31T00:00:00Z; the manager and cert-manager renew certificates long before; their logs say why they have not
+        ");
+        assert!(found(false).contains("ok       the certificate that replica b serves"), "{}", found(false));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The definition of SidecarSet: a field that it does not have is dropped by the API server without a word.
 
-use pillion_api::sidecarset::crd::{self, Conversion};
+use pillion_api::sidecarset::crd;
 use serde_json::Value;
 
 use crate::finding::Finding;
@@ -18,7 +18,7 @@ pub(crate) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
         Ok(None) => return vec![Finding::ok(CHECK, "SidecarSet is not defined yet; `pillion install` defines it")],
         Err(why) => return vec![Finding::unread(CHECK, why)],
     };
-    let ours = crd::sidecarset(&Conversion::None);
+    let ours = crd::sidecarset();
     let found: Vec<Finding> = versions(&ours).filter_map(|version| compare(snapshot, version, live)).collect();
     if found.is_empty() { vec![Finding::ok(CHECK, "the definition of SidecarSet has every field")] } else { found }
 }
@@ -82,13 +82,13 @@ mod tests {
 
     #[test]
     fn our_own_definition_drops_nothing() {
-        let found = findings(&snapshot(crd::sidecarset(&Conversion::None)));
+        let found = findings(&snapshot(crd::sidecarset()));
         assert_eq!(found.iter().map(|finding| finding.severity).collect::<Vec<_>>(), [Severity::Ok]);
     }
 
     #[test]
     fn fields_that_another_definition_drops_are_listed_with_their_paths() {
-        let mut definition = crd::sidecarset(&Conversion::None);
+        let mut definition = crd::sidecarset();
         definition["spec"]["versions"].as_array_mut().unwrap().retain(|version| version["name"] == "v1beta1");
         let spec =
             definition.pointer_mut("/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties").unwrap();

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::certificate;
 use crate::finding::Finding;
-use crate::snapshot::{Snapshot, is_ours, is_renewed, name, webhooks};
+use crate::snapshot::{Replica, Snapshot, is_ours, is_renewed, name, webhooks};
 
 /// The entries that a manager registers, beside those of single SidecarSets.
 const MUTATING: [&str; 2] = ["pods.pillion.dev", "sidecarsets.pillion.dev"];
@@ -28,6 +28,8 @@ pub(crate) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     findings.extend(conversion(snapshot));
     let deployment = snapshot.deployment.as_ref().ok().and_then(Option::as_ref);
     findings.extend(certificate::findings(snapshot, certificate_secret(deployment), &bundles(snapshot)));
+    let is_of_usual_lifetime = !arguments(deployment).any(|argument| argument.starts_with("--certificate-lifetime"));
+    findings.extend(certificate::of_replicas(snapshot, is_of_usual_lifetime));
     for live in deployment.into_iter().chain(snapshot.separate.iter().flatten()) {
         findings.extend(leaders(snapshot, live));
     }
@@ -78,7 +80,7 @@ fn caches(snapshot: &Snapshot) -> Vec<Finding> {
         Ok(replicas) => replicas,
         Err(why) => return vec![Finding::unread(CHECK, why)],
     };
-    let finding = |(name, answer): &(String, Result<String, String>)| match answer {
+    let finding = |Replica { name, readiness, .. }: &Replica| match readiness {
         Ok(answer) if answer == "ok" => Finding::ok(CHECK, format!("the caches of replica {name} are synced")),
         Ok(answer) => Finding::warning(CHECK, format!("replica {name}: {answer}")),
         Err(why) => {
@@ -172,10 +174,14 @@ fn leaders(snapshot: &Snapshot, deployment: &Value) -> Vec<Finding> {
     findings
 }
 
+/// What the manager of a Deployment is started with.
+fn arguments(deployment: Option<&Value>) -> impl Iterator<Item = &str> {
+    let arguments = deployment.and_then(|live| live.pointer("/spec/template/spec/containers/0/args")?.as_array());
+    arguments.into_iter().flatten().filter_map(Value::as_str)
+}
+
 fn parts(deployment: &Value) -> Vec<Part> {
-    let arguments = deployment.pointer("/spec/template/spec/containers/0/args").and_then(Value::as_array);
-    let mut given = arguments.into_iter().flatten().filter_map(|value| value.as_str()?.strip_prefix("--controllers="));
-    match given.next() {
+    match arguments(Some(deployment)).find_map(|argument| argument.strip_prefix("--controllers=")) {
         Some(names) => names.split(',').filter_map(|name| name.parse().ok()).collect(),
         None => Part::ALL.to_vec(),
     }
@@ -273,8 +279,10 @@ mod tests {
 
     #[test]
     fn each_replica_is_asked_whether_its_caches_are_synced() {
-        let answer = |name: &str, answer: Result<&str, &str>| {
-            (name.to_owned(), answer.map(str::to_owned).map_err(str::to_owned))
+        let answer = |name: &str, answer: Result<&str, &str>| Replica {
+            name: name.to_owned(),
+            readiness: answer.map(str::to_owned).map_err(str::to_owned),
+            certificate: None,
         };
         let replicas = vec![
             answer("pillion-manager-a", Ok("ok")),

@@ -35,7 +35,7 @@ mod webhooks;
 pub use finding::{Finding, Severity};
 pub use health::certificate_secret;
 pub use missed::{Missed, MissedPods};
-pub use snapshot::{Answer, Snapshot};
+pub use snapshot::{Answer, Replica, Snapshot};
 
 /// Everything that there is to say about a cluster.
 pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {

@@ -11,11 +11,16 @@ use serde_json::Value;
 /// As many names as a person reads.
 const NAMES: usize = 10;
 
+/// Its controller replaces a pod, but counts it as a failure: such pods are not evicted.
+const JOB: &str = "Job";
+
 /// The pods that lack the sidecars of one SidecarSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Missed {
     /// How many there are.
     pub count: usize,
+    /// How many of them are never evicted, whatever the set says: bare pods, and pods of Jobs.
+    pub not_evicted: usize,
     /// Some of them, as `namespace/name`.
     pub names: Vec<String>,
 }
@@ -38,9 +43,11 @@ impl MissedPods {
         if excluded_namespaces.contains(&*pod.namespace) {
             return;
         }
+        let is_evictable = pod.owner.as_ref().is_some_and(|owner| &*owner.kind != JOB);
         for set in missed_by(&pod, &snapshot.namespace(&pod.namespace), &snapshot.catalog) {
             let missed = self.by_set.entry(set.name.to_string()).or_default();
             missed.count += 1;
+            missed.not_evicted += usize::from(!is_evictable);
             if missed.names.len() < NAMES {
                 missed.names.push(format!("{}/{}", pod.namespace, pod.name));
             }
@@ -75,5 +82,20 @@ mod tests {
         }
         assert_eq!((missed.seen, missed.by_set["mesh"].count, missed.by_set["mesh"].names.len()), (24, 12, 10));
         assert_eq!(missed.by_set["mesh"].names[0], "shop/web-0");
+    }
+
+    #[test]
+    fn bare_pods_and_pods_of_jobs_are_those_that_nobody_evicts() {
+        let set = mk_set("mesh", json!({"app": "web"}), json!({"containers": [mk_container("proxy")]}));
+        let snapshot = Snapshot { catalog: Catalog::new([set], &[]).unwrap(), ..Snapshot::default() };
+        let mut missed = MissedPods::default();
+        for (i, owner) in [None, Some("Job"), Some("ReplicaSet")].into_iter().enumerate() {
+            let mut pod = pod("shop", i);
+            if let Some(kind) = owner {
+                pod["metadata"]["ownerReferences"] = json!([{"kind": kind, "name": "web", "controller": true}]);
+            }
+            missed.look_at(pod, &snapshot, &BTreeSet::new());
+        }
+        assert_eq!((missed.by_set["mesh"].count, missed.by_set["mesh"].not_evicted), (3, 2));
     }
 }

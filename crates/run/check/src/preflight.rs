@@ -70,11 +70,12 @@ fn rights(snapshot: &Snapshot) -> Vec<Finding> {
     let missing = missing.into_iter();
     missing
         .map(|(object, verbs)| {
+            // Nobody needs these who has the rights that the roles give.
+            let only_to_give_rights = verbs.iter().all(|verb| matches!(*verb, "escalate" | "bind"));
             let verbs = verbs.join(", ");
-            // Nobody needs `escalate` who has the rights that the roles give.
-            if verbs == "escalate" {
+            if only_to_give_rights {
                 let message = format!(
-                    "you may not escalate {object}: an installation fails unless you have every right of the manager"
+                    "you may not {verbs} {object}: an installation fails unless you have every right of the manager"
                 );
                 return Finding::warning(CHECK, message).with_remedy(remedy);
             }
@@ -173,6 +174,16 @@ mod tests {
             rights_of(vec![right("get", "deployments", true)]),
             "ok       you have the right that an installation needs"
         );
+    }
+
+    #[test]
+    fn the_rights_to_give_rights_are_needed_only_by_those_who_do_not_have_them() {
+        let right = |verb| {
+            let (group, resource) = ("rbac.authorization.k8s.io".to_owned(), "clusterroles".to_owned());
+            (Right { verb, group, resource, namespace: None }, false)
+        };
+        insta::assert_snapshot!(rights_of(vec![right("escalate"), right("bind")]), @"warning  you may not escalate, bind clusterroles.rbac.authorization.k8s.io: an installation fails unless you have every right of the manager; install with an account that may, such as a cluster administrator; `pillion install --print` prints the objects");
+        assert!(rights_of(vec![right("create"), right("bind")]).starts_with("error    you may not create, bind "));
     }
 
     fn rights_of(of: Vec<(Right, bool)>) -> String {

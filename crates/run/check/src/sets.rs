@@ -1,8 +1,12 @@
 //! What SidecarSets and pods say about the manager's work.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use pillion_api::names::{FAILURE_POLICY_ENFORCED, PODS_INJECTED};
+use pillion_api::sidecarset::{RepairPolicy, SidecarSet};
+use pillion_rollout::{AVAILABLE, BLOCKED, PROGRESSING};
 
 use crate::finding::Finding;
+use crate::missed::Missed;
 use crate::snapshot::Snapshot;
 
 pub(crate) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
@@ -27,13 +31,14 @@ fn conditions(snapshot: &Snapshot) -> Vec<Finding> {
             if condition_type == PODS_INJECTED && is_counted {
                 continue;
             }
-            let condition = set.status.as_ref().and_then(|status| status.condition(condition_type));
-            let Some(condition) = condition.filter(|condition| condition.status == "False") else { continue };
-            let message =
-                format!("SidecarSet {:?} has the condition {condition_type}=False: {}", set.name(), condition.message);
-            let remedy = if condition_type == PODS_INJECTED { RECREATE } else { TOO_MANY };
-            findings.push(Finding::error(CHECK, message, remedy));
+            let Some(condition) = condition(set, condition_type, "False") else { continue };
+            let remedy = if condition_type == PODS_INJECTED { remedy(set, None) } else { TOO_MANY };
+            findings.push(Finding::error(CHECK, told(set, condition), remedy));
         }
+        findings.extend(rollout(set).map(|condition| {
+            let remedy = format!("see `pillion rollout status {}`", set.name());
+            Finding::warning(CHECK, format!("{} ({})", told(set, condition), condition.reason)).with_remedy(remedy)
+        }));
     }
     if findings.is_empty() {
         findings.push(Finding::ok(CHECK, format!("SidecarSets report no problem; checked: {}", sets.len())));
@@ -41,7 +46,38 @@ fn conditions(snapshot: &Snapshot) -> Vec<Finding> {
     findings
 }
 
-const RECREATE: &str = "recreate the pods, or set spec.injectionStrategy.repair.policy to Evict";
+/// A condition of a set, if it has this status.
+fn condition<'s>(set: &'s SidecarSet, condition_type: &str, status: &str) -> Option<&'s Condition> {
+    set.status.as_ref()?.condition(condition_type).filter(|condition| condition.status == status)
+}
+
+/// What is in the way of a set's rollout. What blocks it says why it makes no progress, and why pods are not available.
+fn rollout(set: &SidecarSet) -> Option<&Condition> {
+    let conditions = [(BLOCKED, "True"), (PROGRESSING, "False"), (AVAILABLE, "False")];
+    conditions.into_iter().find_map(|(condition_type, status)| condition(set, condition_type, status))
+}
+
+fn told(set: &SidecarSet, condition: &Condition) -> String {
+    let Condition { type_, status, message, .. } = condition;
+    format!("SidecarSet {:?} has the condition {type_}={status}: {message}", set.name())
+}
+
+/// What brings the sidecars into pods that lack them; which pods these are may not be known.
+fn remedy(set: &SidecarSet, missed: Option<&Missed>) -> &'static str {
+    let policy = set.spec.injection_strategy.repair.as_ref().and_then(|repair| repair.policy.as_ref());
+    let (evicted, not_evicted) =
+        missed.map_or((true, true), |missed| (missed.count > missed.not_evicted, missed.not_evicted > 0));
+    match (policy == Some(&RepairPolicy::Evict), evicted, not_evicted) {
+        (true, true, true) => {
+            "the manager evicts them within their budgets, but neither bare pods nor pods of Jobs: recreate those"
+        }
+        (true, true, false) => "the manager evicts them within their budgets",
+        (true, false, _) => "recreate the pods: bare pods and pods of Jobs are never evicted",
+        (false, true, _) => "recreate the pods, or set spec.injectionStrategy.repair.policy to Evict",
+        (false, false, _) => "recreate the pods",
+    }
+}
+
 const TOO_MANY: &str = "set failurePolicy to Ignore on SidecarSets that do not need Fail";
 
 fn pods(snapshot: &Snapshot) -> Vec<Finding> {
@@ -60,7 +96,9 @@ fn pods(snapshot: &Snapshot) -> Vec<Finding> {
         if missed.count > names.len() {
             names.push(format!("and {} more", missed.count - names.len()));
         }
-        Finding::error(CHECK, format!("{pods} the sidecars of SidecarSet {set:?}"), RECREATE).with_details(names)
+        let known = snapshot.sets.iter().flatten().find(|known| known.name() == set);
+        let remedy = known.map_or("recreate the pods", |known| remedy(known, Some(missed)));
+        Finding::error(CHECK, format!("{pods} the sidecars of SidecarSet {set:?}"), remedy).with_details(names)
     })
     .collect()
 }
@@ -74,22 +112,26 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::missed::{Missed, MissedPods};
+    use crate::missed::MissedPods;
 
-    fn snapshot(missed: &[(&str, usize)]) -> Snapshot {
-        let condition = |condition_type: &str, message: &str| -> Value {
-            json!({
-                "type": condition_type, "status": "False", "reason": "R", "message": message,
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
-            })
-        };
-        let mut set = mk_set("mesh", json!({"app": "web"}), json!({}));
-        let conditions = [condition(PODS_INJECTED, "3 pods"), condition(FAILURE_POLICY_ENFORCED, "there are too many")];
+    fn condition(condition_type: &str, status: &str, message: &str) -> Value {
+        json!({
+            "type": condition_type, "status": status, "reason": "R", "message": message,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        })
+    }
+
+    fn reporting(spec: Value, conditions: &[Value]) -> SidecarSet {
+        let mut set = mk_set("mesh", json!({"app": "web"}), spec);
         let status = json!({"matchedPods": 0, "updatedPods": 0, "readyPods": 0, "conditions": conditions});
         set.status = serde_json::from_value(status).unwrap();
-        let missed = missed.iter().map(|(set, count)| {
-            let names = (0..*count.min(&10)).map(|i| format!("shop/web-{i}")).collect();
-            ((*set).to_owned(), Missed { count: *count, names })
+        set
+    }
+
+    fn of(set: SidecarSet, missed: &[(usize, usize)]) -> Snapshot {
+        let missed = missed.iter().map(|&(count, not_evicted)| {
+            let names = (0..count.min(10)).map(|i| format!("shop/web-{i}")).collect();
+            ("mesh".to_owned(), Missed { count, not_evicted, names })
         });
         Snapshot {
             deployment: Ok(Some(Value::Null)),
@@ -97,6 +139,14 @@ mod tests {
             missed: Ok(MissedPods { by_set: missed.collect::<BTreeMap<_, _>>(), seen: 100 }),
             ..Snapshot::empty("2026-01-01T00:00:00Z".parse().unwrap())
         }
+    }
+
+    fn snapshot(missed: &[(usize, usize)]) -> Snapshot {
+        let conditions = [
+            condition(PODS_INJECTED, "False", "3 pods"),
+            condition(FAILURE_POLICY_ENFORCED, "False", "there are too many"),
+        ];
+        of(reporting(json!({}), &conditions), missed)
     }
 
     fn text(snapshot: &Snapshot) -> String {
@@ -114,9 +164,53 @@ mod tests {
 
     #[test]
     fn pods_that_were_found_say_more_than_the_condition() {
-        insta::assert_snapshot!(text(&snapshot(&[("mesh", 12)])), @r#"
+        insta::assert_snapshot!(text(&snapshot(&[(12, 0)])), @r#"
         error    SidecarSet "mesh" has the condition FailurePolicyEnforced=False: there are too many; set failurePolicy to Ignore on SidecarSets that do not need Fail
         error    12 pods lack the sidecars of SidecarSet "mesh": shop/web-0, shop/web-1, shop/web-2, shop/web-3, shop/web-4, shop/web-5, shop/web-6, shop/web-7, shop/web-8, shop/web-9, and 2 more; recreate the pods, or set spec.injectionStrategy.repair.policy to Evict
         "#);
+    }
+
+    #[test]
+    fn a_rollout_that_is_blocked_or_makes_no_progress_is_a_warning() {
+        let late = condition(PROGRESSING, "False", "1 of 3 pods have revision mesh-2");
+        let blocked = condition(BLOCKED, "True", "maxUnavailable is 0: no ready pod may be updated");
+        let idle = condition(BLOCKED, "False", "");
+        let unavailable = condition(AVAILABLE, "False", "2 pods are not ready");
+        let said = |conditions: &[Value]| text(&of(reporting(json!({}), conditions), &[]));
+        let rows = [
+            (vec![late.clone(), blocked], "Blocked=True: maxUnavailable is 0: no ready pod may be updated (R)"),
+            (vec![idle.clone(), late], "Progressing=False: 1 of 3 pods have revision mesh-2 (R)"),
+            (vec![idle.clone(), unavailable], "Available=False: 2 pods are not ready (R)"),
+        ];
+        for (conditions, expected) in rows {
+            let expected = format!(
+                "warning  SidecarSet \"mesh\" has the condition {expected}; see `pillion rollout status mesh`\n"
+            );
+            let said = said(&conditions);
+            assert!(said.starts_with(&expected), "{said}");
+        }
+        assert!(said(&[idle]).starts_with("ok       SidecarSets report no problem"));
+    }
+
+    #[test]
+    fn the_remedy_for_missed_pods_fits_the_set_and_the_pods() {
+        let evict = json!({"injectionStrategy": {"repair": {"policy": "Evict"}}});
+        let rows = [
+            (json!({}), (2, 0), "recreate the pods, or set spec.injectionStrategy.repair.policy to Evict"),
+            (json!({}), (2, 2), "recreate the pods"),
+            (evict.clone(), (2, 0), "the manager evicts them within their budgets"),
+            (
+                evict.clone(),
+                (2, 1),
+                "the manager evicts them within their budgets, but neither bare pods nor pods of Jobs: recreate those",
+            ),
+            (evict, (2, 2), "recreate the pods: bare pods and pods of Jobs are never evicted"),
+        ];
+        for (spec, missed, expected) in rows {
+            let said = text(&of(reporting(spec, &[]), &[missed]));
+            let expected =
+                format!("2 pods lack the sidecars of SidecarSet \"mesh\": shop/web-0, shop/web-1; {expected}");
+            assert!(said.ends_with(&expected), "{said}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use pillion_api::sidecarset::SidecarSet;
 use pillion_install::Right;
@@ -40,8 +40,8 @@ pub struct Snapshot {
     pub deployment: Answer<Option<Value>>,
     /// The Deployments of the parts that run apart.
     pub separate: Answer<Vec<Value>>,
-    /// The replicas of the manager, by name, with what each answers to `/readyz`.
-    pub replicas: Answer<Vec<(String, Answer<String>)>>,
+    /// The replicas of the manager.
+    pub replicas: Answer<Vec<Replica>>,
     /// The Secret of the webhooks' certificate.
     pub secret: Answer<Option<Value>>,
     /// The manager's Leases, by name.
@@ -52,6 +52,17 @@ pub struct Snapshot {
     pub unusable: Vec<String>,
     /// The pods that should have sidecars and have none.
     pub missed: Answer<MissedPods>,
+}
+
+/// A replica of the manager, as it describes itself.
+#[derive(Clone, Debug)]
+pub struct Replica {
+    /// The name of its pod.
+    pub name: String,
+    /// What it answers to `/readyz`.
+    pub readiness: Answer<String>,
+    /// When the certificate that it serves expires.
+    pub certificate: Option<Timestamp>,
 }
 
 impl Snapshot {
@@ -120,7 +131,7 @@ pub(crate) fn name(object: &Value) -> &str {
 pub(crate) fn is_renewed(lease: &Lease, now: Timestamp) -> bool {
     let Some(spec) = &lease.spec else { return false };
     let is_held = spec.holder_identity.as_ref().is_some_and(|holder| !holder.is_empty());
-    let seconds = i64::from(spec.lease_duration_seconds.unwrap_or_default());
+    let lasts = SignedDuration::from_secs(i64::from(spec.lease_duration_seconds.unwrap_or_default()));
     let renewed = spec.renew_time.as_ref().map(|renewed| renewed.0);
-    is_held && renewed.is_some_and(|renewed| now < renewed + jiff::SignedDuration::from_secs(seconds))
+    is_held && renewed.is_some_and(|renewed| now.duration_since(renewed) < lasts)
 }

@@ -22,8 +22,10 @@ use clap_complete::Shell;
 use jiff::{SignedDuration, Timestamp};
 use pillion_expr::{Amount, Resource};
 use pillion_gates::{Gates, Settings};
+use pillion_install::SHUTDOWN_DELAY;
 use pillion_manager::{Part, Peer};
 use pillion_quantity::Quantity;
+use tracing_subscriber::EnvFilter;
 
 use self::check::CLUSTER_CHECK_EXAMPLES;
 pub use self::check::ClusterCheckArgs;
@@ -233,9 +235,17 @@ impl GateArgs {
         self.gates_over(UP_GATES.parse().unwrap_or_default())
     }
 
+    /// What is set, which a cluster's manager may have set otherwise.
+    pub fn settings(&self) -> Settings {
+        self.settings_over(Settings::default())
+    }
+
     fn gates_over(&self, defaults: Settings) -> Gates {
-        let settings = self.feature_gates.iter().fold(defaults, Settings::and);
-        Gates::default().with(&settings)
+        Gates::default().with(&self.settings_over(defaults))
+    }
+
+    fn settings_over(&self, defaults: Settings) -> Settings {
+        self.feature_gates.iter().fold(defaults, Settings::and)
     }
 }
 
@@ -338,13 +348,13 @@ pub struct ManagerArgs {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub take_over: Vec<Peer>,
     /// How long webhooks are still served after SIGTERM, in seconds, while API servers notice that this replica ends
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    #[arg(long, value_name = "SECONDS", default_value_t = SHUTDOWN_DELAY, value_parser = clap::value_parser!(u64).range(..=LONGEST_SHUTDOWN_DELAY))]
     pub shutdown_delay: u64,
     /// How log lines are written
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
     /// What is logged: a level, or one for each module, such as info,pillion_lease=debug
-    #[arg(long, value_name = "LEVELS", default_value = "info")]
+    #[arg(long, value_name = "LEVELS", default_value = "info", value_parser = levels)]
     pub log_level: String,
     /// The image with pillion-wrap, which runs the commands of pods whose sidecars have the mode Strict
     ///
@@ -360,6 +370,14 @@ pub struct ManagerArgs {
     /// What is managed.
     #[command(flatten)]
     pub cluster: ToClusterArgs,
+}
+
+/// API servers have noticed long before that a replica ends.
+const LONGEST_SHUTDOWN_DELAY: u64 = 3600;
+
+/// What the log would refuse is refused with the other arguments, before anything starts or is installed.
+fn levels(text: &str) -> Result<String, String> {
+    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// Shorter than this a certificate may expire before API servers have learned of the next one.

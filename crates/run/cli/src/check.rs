@@ -16,7 +16,7 @@ use kube::api::{Api, ListParams, PostParams};
 use kube::client::Body;
 use kube::core::ApiResource;
 use pillion_api::names;
-use pillion_check::{Answer, Finding, MissedPods, Severity, Snapshot, certificate_secret, findings};
+use pillion_check::{Answer, Finding, MissedPods, Replica, Severity, Snapshot, certificate_secret, findings};
 use pillion_gates::Gates;
 use pillion_install::{HEALTH_PORT, MANAGER, Options, Part, REPLICAS, Right, rights};
 use pillion_manager::Kruise;
@@ -109,26 +109,35 @@ async fn time_of_the_cluster(client: &Client) -> Option<Timestamp> {
     rfc2822::DateTimeParser::new().parse_timestamp(answer.headers().get(http::header::DATE)?).ok()
 }
 
-/// The replicas that serve webhooks, and what they answer to `/readyz` through the API server.
-async fn replicas(client: &Client, namespace: &str) -> Answer<Vec<(String, Answer<String>)>> {
+/// The replicas that serve webhooks, and what they answer through the API server.
+async fn replicas(client: &Client, namespace: &str) -> Answer<Vec<Replica>> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let of_manager = ListParams::default().labels(REPLICAS);
     let found = pods.list_metadata(&of_manager).await.map_err(|error| chain(&error))?;
     let mut replicas = Vec::new();
-    for pod in found.items.iter().filter_map(|pod| pod.metadata.name.clone()) {
-        let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}:{HEALTH_PORT}/proxy/readyz");
-        let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
-        let answer = client.request_text(request).await;
-        replicas.push((
-            pod,
-            answer.map_err(|error| match error {
+    for name in found.items.iter().filter_map(|pod| pod.metadata.name.clone()) {
+        let ask = async |path: &str| {
+            let path = format!("/api/v1/namespaces/{namespace}/pods/{name}:{HEALTH_PORT}/proxy/{path}");
+            let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+            client.request_text(request).await.map_err(|error| match error {
                 // What the replica says, or why it is not asked.
                 kube::Error::Api(status) => status.message,
                 error => chain(&error),
-            }),
-        ));
+            })
+        };
+        let readiness = ask("readyz").await;
+        let certificate = ask("metrics").await.ok().and_then(|metrics| certificate_expiry(&metrics));
+        replicas.push(Replica { name, readiness, certificate });
     }
     Ok(replicas)
+}
+
+/// When the certificate expires that a replica serves, by its metrics. Zero is that of a replica that has none yet.
+fn certificate_expiry(metrics: &str) -> Option<Timestamp> {
+    let mut lines = metrics.lines();
+    let seconds = lines.find_map(|line| line.strip_prefix("pillion_certificate_expiry_timestamp_seconds "))?;
+    let seconds = seconds.trim().parse().ok().filter(|seconds| *seconds > 0)?;
+    Timestamp::from_second(seconds).ok()
 }
 
 /// The Deployments of parts that run apart.
@@ -229,12 +238,23 @@ mod tests {
         text(&findings(&snapshot))
     }
 
+    #[test]
+    fn the_certificate_of_a_replica_is_read_from_its_metrics() {
+        let expiry =
+            |value: &str| certificate_expiry(&format!("# EOF\npillion_certificate_expiry_timestamp_seconds {value}\n"));
+        assert_eq!(expiry("1767225600"), "2026-01-01T00:00:00Z".parse().ok());
+        for value in ["0", "", "soon", "99999999999999999999", "999999999999999"] {
+            assert_eq!(expiry(value), None, "{value}");
+        }
+        assert_eq!(certificate_expiry(""), None);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_cluster_without_pillion_is_ready_for_it_and_nothing_is_written() {
         let cluster = TestCluster::bare().await;
         insta::assert_snapshot!(checked(&cluster, &[]).await, @"
         ok       Kubernetes v1.35.8+pillion is supported
-        ok       you have the 86 rights that an installation needs
+        ok       you have the 94 rights that an installation needs
         ok       no OpenKruise serves SidecarSets
         ok       no other webhook changes new pods
         ok       SidecarSet is not defined yet; `pillion install` defines it
@@ -312,7 +332,7 @@ mod tests {
         ok       SidecarSets are converted between versions by the manager
         warning  not checked: cannot get secrets "pillion-webhook-certificate" in namespace "pillion-system": the right to get secrets is missing: pillion-webhook-certificate is forbidden: User "jane" cannot list resource "pillion-webhook-certificate"
         ok       SidecarSets report no problem; checked: 1
-        error    1 pod lacks the sidecars of SidecarSet "mesh": default/web-1; recreate the pods, or set spec.injectionStrategy.repair.policy to Evict
+        error    1 pod lacks the sidecars of SidecarSet "mesh": default/web-1; recreate the pods
         "#);
     }
 }

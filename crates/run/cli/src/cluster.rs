@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Reader (get, list in pages) ─┬─▶ Known: SidecarSets, Namespaces, LimitRanges, what the webhook is called for ─▶ admission::Offline
-//!                               │     └─ marking: whether and how marked sidecars end in this cluster
+//!                               │     └─ marking: the gates of its manager, and how marked sidecars end in this cluster
 //!                               ├─▶ fleet: workloads and running pods ─▶ pillion-preview
 //!                               └─▶ target: the object that the user names, or what may have been meant
 //! ```

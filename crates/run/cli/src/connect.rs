@@ -1,16 +1,32 @@
 //! The connection to a cluster: from kubectl's flags to a client.
 
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use std::error::Error as _;
+
+use kube::client::ClientBuilder;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use thiserror::Error;
+use tower::BoxError;
+use tower::util::MapErrLayer;
 
 use crate::args::ClusterArgs;
-use crate::{Failure, chain};
+use crate::{Failure, chain, io_reason};
 
 /// A cluster, and where in it a command looks.
 pub(crate) struct Connection {
     pub(crate) client: Client,
+    /// The same, for requests that must not be repeated behind our back: a 429 to an eviction is an answer.
+    pub(crate) once: Client,
     /// `--namespace`, or that of the kubeconfig's context, or `default`.
     pub(crate) namespace: String,
+}
+
+/// There is no answer.
+#[derive(Debug, Error)]
+#[error("the API server at {server} does not answer")]
+struct Unreachable {
+    server: String,
+    source: BoxError,
 }
 
 /// Reads the kubeconfig, or the service account of the pod that this program runs in. Nothing is sent yet.
@@ -19,34 +35,107 @@ pub(crate) async fn connect(args: &ClusterArgs) -> Result<Connection, Failure> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let config = config(args).await?;
     let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-    let client = Client::try_from(config).map_err(|error| Failure::misuse(chain(&error)))?;
-    Ok(Connection { client, namespace })
+    let mut without_retries = config.clone();
+    without_retries.default_retry = false;
+    Ok(Connection { client: client(config)?, once: client(without_retries)?, namespace })
+}
+
+fn client(config: Config) -> Result<Client, Failure> {
+    let server = config.cluster_url.to_string();
+    let unreachable =
+        move |source: BoxError| BoxError::from(Unreachable { server: server.trim_end_matches('/').to_owned(), source });
+    let builder = ClientBuilder::try_from(config).map_err(|error| Failure::misuse(chain(&error)))?;
+    Ok(builder.with_layer(&MapErrLayer::new(unreachable)).build())
 }
 
 /// How the cluster is reached.
 pub(crate) async fn config(args: &ClusterArgs) -> Result<Config, Failure> {
     let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
     if let Some(path) = &args.kubeconfig {
-        let refuse = |error: &dyn std::error::Error| {
-            Failure::misuse(format!("--kubeconfig {}: {}", path.display(), chain(error)))
+        let refuse = |error: &KubeconfigError| {
+            let why = match error {
+                KubeconfigError::ReadConfig(error, _) => io_reason(error),
+                error => reason(error),
+            };
+            Failure::misuse(format!("--kubeconfig {}: {why}", path.display()))
         };
         let kubeconfig = Kubeconfig::read_from(path).map_err(|error| refuse(&error))?;
         return Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| refuse(&error));
     }
     if args.context.is_some() {
-        return Config::from_kubeconfig(&options).await.map_err(|error| Failure::misuse(chain(&error)));
+        return Config::from_kubeconfig(&options).await.map_err(|error| Failure::misuse(reason(&error)));
     }
     Config::infer().await.map_err(|error| {
-        Failure::misuse(format!("no cluster: give --kubeconfig FILE, or set KUBECONFIG: {}", chain(&error)))
+        // Outside of a pod the other reason says nothing.
+        let is_in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+        let kubeconfig = error.source().and_then(<dyn std::error::Error>::downcast_ref).filter(|_| !is_in_pod);
+        let why = kubeconfig.map_or_else(|| chain(&error), reason);
+        Failure::misuse(format!("no cluster: give --kubeconfig FILE, or set KUBECONFIG: {why}"))
     })
+}
+
+fn reason(error: &KubeconfigError) -> String {
+    match error {
+        KubeconfigError::LoadContext(context) => format!("there is no context {context:?}"),
+        KubeconfigError::ReadConfig(error, path) => format!("cannot read {}: {}", path.display(), io_reason(error)),
+        error => chain(error),
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use axum::Router;
+    use axum::http::StatusCode;
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::Api;
+    use kube::api::EvictParams;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_request_that_must_not_be_repeated_is_sent_once_and_others_until_there_is_an_answer() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&asked);
+        let not_now = move || {
+            let is_third = counted.fetch_add(1, Ordering::Relaxed) == 2;
+            async move { if is_third { StatusCode::FORBIDDEN } else { StatusCode::TOO_MANY_REQUESTS } }
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, Router::new().fallback(not_now)).await });
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kubeconfig");
+        let text = format!(
+            "{{clusters: [{{name: c, cluster: {{server: '{server}'}}}}], users: [{{name: u, user: {{}}}}], current-context: one, \
+             contexts: [{{name: one, context: {{cluster: c, user: u}}}}]}}"
+        );
+        std::fs::write(&path, text).unwrap();
+        let connection = connect(&args(&path, None)).await.ok().unwrap();
+        let code = |client: Client| async move {
+            let pods: Api<Pod> = Api::default_namespaced(client);
+            match pods.evict("web-0", &EvictParams::default()).await {
+                Err(kube::Error::Api(status)) => status.code,
+                answer => panic!("{answer:?}"),
+            }
+        };
+        assert_eq!((code(connection.once).await, asked.load(Ordering::Relaxed)), (429, 1));
+        assert_eq!((code(connection.client).await, asked.load(Ordering::Relaxed)), (403, 3));
+    }
 
     fn args(kubeconfig: &std::path::Path, context: Option<&str>) -> ClusterArgs {
         ClusterArgs { kubeconfig: Some(kubeconfig.to_owned()), context: context.map(str::to_owned), namespace: None }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_does_not_answer_is_named() {
+        let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let client = client(Config::new(format!("http://{nobody}").parse().unwrap())).ok().unwrap();
+        let text = chain(&client.apiserver_version().await.unwrap_err());
+        assert!(text.contains(&format!("the API server at http://{nobody} does not answer: ")), "{text}");
+        assert_eq!(text.matches("onnect").count(), text.matches("Connect").count() + 1, "{text}");
     }
 
     #[tokio::test]
@@ -62,6 +151,9 @@ mod tests {
         let named = ClusterArgs { namespace: Some("mine".to_owned()), ..args(&path, Some("two")) };
         assert_eq!(connect(&named).await.ok().unwrap().namespace, "mine");
         let Err(Failure::Misuse(reasons)) = connect(&args(&path, Some("three"))).await else { panic!() };
-        assert!(reasons[0].contains("three"), "{reasons:?}");
+        assert_eq!(reasons, [format!("--kubeconfig {}: there is no context \"three\"", path.display())]);
+        let nowhere = folder.path().join("nowhere");
+        let Err(Failure::Misuse(reasons)) = connect(&args(&nowhere, None)).await else { panic!() };
+        assert!(reasons[0].ends_with("nowhere: No such file or directory"), "{reasons:?}");
     }
 }

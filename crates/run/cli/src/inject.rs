@@ -45,7 +45,7 @@ pub fn inject(
             Ok(None) => take(Outcome { document, injected: None }),
             Ok(Some(injected)) => {
                 let of_pod = injected.notes.iter().filter(|note| note.severity == Severity::Warning);
-                warnings.extend(of_pod.map(|note| format!("{}: {note}", document.title())));
+                warnings.extend(of_pod.map(|note| format!("{}: {note}", document.full_title())));
                 take(Outcome { document, injected: Some(injected.object) });
             }
             Err(error) => errors.push(refusal(&document, &error)),
@@ -59,6 +59,6 @@ pub fn inject(
 pub(crate) fn refusal(document: &Document, error: &OfflineError) -> String {
     match error {
         OfflineError::Field(error) => format!("{}: {error}", document.locate(&error.path)),
-        error => format!("{}: {}: {error}", document.locate(&pillion_api::field::Path::root()), document.title()),
+        error => format!("{}: {}: {error}", document.locate(&pillion_api::field::Path::root()), document.full_title()),
     }
 }

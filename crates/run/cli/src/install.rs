@@ -175,5 +175,38 @@ mod tests {
         insta::assert_snapshot!(of(&["--usage-source=guesses"]), @"--manager-arg: `pillion manager` would not start: invalid value 'guesses' for '--usage-source <USAGE_SOURCE>'");
         insta::assert_snapshot!(of(&["--log-level=info", "--log-level=debug"]), @"--manager-arg: `pillion manager` would not start: the argument '--log-level <LEVELS>' cannot be used multiple times");
         insta::assert_snapshot!(of(&["--webhook-url=https://example.com"]), @"--manager-arg: `pillion manager` would not start: the argument '--service-name <NAME>' cannot be used with '--webhook-url <URL>'");
+        let of_levels = of(&["--log-level=nonsense=loud"]);
+        assert!(of_levels.contains("invalid value 'nonsense=loud' for '--log-level <LEVELS>': "), "{of_levels}");
+        assert_eq!(of(&["--log-level=info,pillion_lease=debug", "--shutdown-delay=60"]), "");
+        insta::assert_snapshot!(of(&["--shutdown-delay=100000"]), @"--manager-arg: `pillion manager` would not start: invalid value '100000' for '--shutdown-delay <SECONDS>': 100000 is not in 0..=3600");
+    }
+
+    #[test]
+    fn values_that_no_cluster_accepts_are_refused_with_their_flags() {
+        let of = |arguments: &[&str]| {
+            let words = ["pillion", "install", "--print"].into_iter().chain(arguments.iter().copied());
+            let refused = Cli::try_parse_from(words).err().map(|error| error.to_string()).unwrap_or_default();
+            refused.lines().next().unwrap_or_default().to_owned()
+        };
+        let rows = [
+            ("--replicas=0", "0 is not in 1.."),
+            ("--namespace=Foo_Bar", "a lowercase RFC 1123 label must"),
+            ("--namespace=a.b", "must not contain dots"),
+            ("--revisions-namespace=", "a lowercase RFC 1123 label must"),
+            ("--image=", "write an image"),
+            ("--image=Bad Image", "the name of an image has no spaces in it"),
+            ("--wrap-image=Bad Image", "the name of an image has no spaces in it"),
+            ("--certificate-secret=A_B", "a lowercase RFC 1123 subdomain must"),
+            ("--agent-namespace=Foo_Bar", "a lowercase RFC 1123 label must"),
+        ];
+        for (argument, expected) in rows {
+            let (flag, value) = argument.split_once('=').unwrap();
+            let refused = of(&[argument]);
+            assert!(refused.starts_with(&format!("error: invalid value '{value}' for '{flag} <")), "{refused}");
+            assert!(refused.contains(expected), "{refused}");
+        }
+        let fine =
+            ["--replicas=1", "--namespace=a-1", "--image=example.com:5000/a:1@sha256:0", "--certificate-secret=a.b"];
+        assert_eq!(of(&fine), "");
     }
 }

@@ -61,8 +61,9 @@ use std::process::ExitCode;
 use anstyle::{AnsiColor, Style};
 use clap::FromArgMatches as _;
 use jiff::Timestamp;
-use pillion_api::sidecarset::crd::{self, Conversion};
+use pillion_api::sidecarset::crd;
 use pillion_api::{probe_marker, vpa};
+use pillion_gates::Gates;
 use pillion_note::Draw;
 use serde_json::Value;
 
@@ -173,12 +174,7 @@ pub fn crds_yaml() -> Result<String, serde_saphyr::ser::Error> {
 }
 
 fn definitions() -> [Value; 4] {
-    [
-        crd::sidecarset(&Conversion::None),
-        vpa::crd::vertical_pod_autoscaler(),
-        vpa::crd::checkpoint(),
-        probe_marker::crd(),
-    ]
+    [crd::sidecarset(), vpa::crd::vertical_pod_autoscaler(), vpa::crd::checkpoint(), probe_marker::crd()]
 }
 
 fn run_inject(args: &InjectArgs) -> Result<(), Failure> {
@@ -227,7 +223,7 @@ impl Rendered {
             Rendered::Yaml(stream) => stream.add(outcome.after())?,
             Rendered::Json(list) => list.add(outcome.after()),
             Rendered::Diff(text) => {
-                text.push_str(&render::diff(&outcome.document.title(), &outcome.document.value, outcome.after())?);
+                text.push_str(&render::diff(&outcome.document.full_title(), &outcome.document.value, outcome.after())?);
             }
         }
         Ok(())
@@ -262,8 +258,8 @@ fn why_running(args: &WhyArgs) -> Result<why::Explanation, Failure> {
     let explanation = block_on(async {
         let connection = connect::connect(&args.cluster).await?;
         let wanted = wanted(Some(&connection.namespace), &args.revisions.revisions_namespace, &args.decision);
-        let reader = Reader::new(connection.client);
-        why::explain_running(&reader, &args.target, wanted, now(args.now), &mut warnings).await
+        let (reader, user) = (Reader::new(connection.client), args.decision.gates.settings());
+        why::explain_running(&reader, &args.target, wanted, &user, now(args.now), &mut warnings).await
     })?;
     say_warnings(&warnings);
     explanation
@@ -290,7 +286,8 @@ fn run_preview(args: &PreviewArgs) -> Result<(), Failure> {
             })?;
             let namespace = args.cluster.namespace.as_deref();
             let wanted = wanted(namespace, &args.revisions.revisions_namespace, &args.decision);
-            preview::on_cluster(&Reader::new(connection.client), documents, wanted, &mut warnings).await
+            let (reader, user) = (Reader::new(connection.client), args.decision.gates.settings());
+            preview::on_cluster(&reader, documents, wanted, &user, &mut warnings).await
         })?
     };
     say_warnings(&warnings);
@@ -312,7 +309,7 @@ fn run_preview(args: &PreviewArgs) -> Result<(), Failure> {
 fn wanted<'a>(namespace: Option<&'a str>, revisions_namespace: &'a str, decision: &'a DecisionArgs) -> Wanted<'a> {
     let draw = Draw { random: decision.draw, ..Draw::default() };
     let wrap_image = decision.wrap_image.as_deref();
-    Wanted { namespace, revisions_namespace, gates: decision.gates.gates(), wrap_image, draw }
+    Wanted { namespace, revisions_namespace, gates: Gates::default(), wrap_image, draw }
 }
 
 /// Runs what talks to a cluster.
@@ -372,13 +369,16 @@ pub(crate) fn io_reason(error: &io::Error) -> String {
     }
 }
 
-/// An error with its causes, as one line.
+/// An error with its causes, as one line. Many errors say their cause themselves: it is not said twice.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
         source = cause.source();
     }
     text
@@ -426,4 +426,57 @@ fn say_warnings(warnings: &[String]) {
 /// Writes a line to stderr. `eprintln!` would panic when the terminal is gone, and then nobody is there to read it.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(anstream::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+    use std::fmt;
+
+    use pillion_gates::Settings;
+
+    use super::*;
+
+    /// An error that says this, with its cause.
+    #[derive(Debug)]
+    struct Said(&'static str, Option<Box<Said>>);
+
+    impl fmt::Display for Said {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl Error for Said {
+        fn source(&self) -> Option<&(dyn Error + 'static)> {
+            Some(self.1.as_deref()?)
+        }
+    }
+
+    #[test]
+    fn a_cause_that_was_said_already_is_not_said_again() {
+        let refused = || Some(Box::new(Said("connection refused", None)));
+        let client = |text: &'static str| Some(Box::new(Said(text, refused())));
+        let rows = [
+            (Said("cannot list pods", client("client error")), "cannot list pods: client error: connection refused"),
+            (Said("client error", client("client error")), "client error: connection refused"),
+            (Said("a: b: connection refused", client("b")), "a: b: connection refused"),
+        ];
+        for (error, expected) in rows {
+            assert_eq!(chain(&error), expected);
+        }
+    }
+
+    #[test]
+    fn a_gate_that_the_user_switches_off_is_one_that_the_user_sets() {
+        let settings = |flags: &[&str]| {
+            let arguments = ["pillion", "why", "web-0"].into_iter().chain(flags.iter().copied());
+            let matches = args::command(None).try_get_matches_from(arguments).unwrap();
+            let Command::Why(args) = Cli::from_arg_matches(&matches).unwrap().command else { panic!("{flags:?}") };
+            args.decision.gates.settings()
+        };
+        assert_eq!(settings(&[]), Settings::default());
+        let flags = ["--feature-gates=SidecarField=false", "--feature-gates=InPlace=true"];
+        assert_eq!(settings(&flags), "InPlace=true,SidecarField=false".parse().unwrap());
+    }
 }

@@ -104,7 +104,9 @@ async fn manage(args: &ManagerArgs) -> Result<(), Failure> {
 }
 
 async fn config(args: &ManagerArgs, metrics: Metrics) -> Result<Config, Failure> {
-    let connection = connect::config(&ClusterArgs::from(&args.cluster)).await?;
+    // What the API server refuses for now is tried again by whoever asked, at its own pace: of an eviction, 429 is the answer.
+    let mut connection = connect::config(&ClusterArgs::from(&args.cluster)).await?;
+    connection.default_retry = false;
     let usage = rightsizing::usage_source(&args.rightsizing.recommender, &connection)?;
     let history = rightsizing::history_source(&args.rightsizing)?;
     let client = ClientBuilder::try_from(connection)

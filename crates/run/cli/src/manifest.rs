@@ -52,6 +52,17 @@ impl Document {
         format!("{}/{}", self.kind(), self.name())
     }
 
+    /// `metadata.namespace`, if the object names one.
+    pub fn namespace(&self) -> Option<&str> {
+        self.value.pointer("/metadata/namespace").and_then(Value::as_str).filter(|name| !name.is_empty())
+    }
+
+    /// The title with the namespace, if the object names one: an app may be in several of them under one name.
+    pub fn full_title(&self) -> String {
+        let place = self.namespace().map(|name| format!(" in namespace {name}")).unwrap_or_default();
+        format!("{}{place}", self.title())
+    }
+
     /// Where the value at `path` was written; of a missing one, the nearest thing around it that is there.
     pub fn position(&self, path: &field::Path) -> Position {
         let steps = path.segments().iter().map(|segment| match segment {

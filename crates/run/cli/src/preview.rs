@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use pillion_admission::{Offline, Snapshot};
 use pillion_api::sidecarset::SidecarSet;
+use pillion_gates::Settings;
 use pillion_inject::Revisions;
 use pillion_preview::{Input, Preview, RunningPod, Workload};
 use serde_json::Value;
@@ -20,15 +21,16 @@ use crate::offline::{self, Applied, Inputs, Live};
 
 pub(crate) use text::text;
 
-/// Previews SidecarSets on a cluster. Nothing is written.
+/// Previews SidecarSets on a cluster, with the gates that the user sets. Nothing is written.
 pub(crate) async fn on_cluster(
     reader: &Reader,
     documents: Vec<Document>,
     wanted: Wanted<'_>,
+    user: &Settings,
     warnings: &mut Vec<String>,
 ) -> Result<Preview, Failure> {
-    let (revisions_namespace, gates, namespace) = (wanted.revisions_namespace, wanted.gates, wanted.namespace);
-    let mut known = Known::read(reader, wanted).await?;
+    let (revisions_namespace, namespace) = (wanted.revisions_namespace, wanted.namespace);
+    let mut known = Known::read_with(reader, wanted, user).await?;
     warnings.append(&mut known.warnings);
     if let Some(name) = namespace.filter(|name| !known.offline.snapshot.namespaces.contains_key(*name)) {
         return Err(Failure::no(format!("the cluster has no namespace {name:?}")));
@@ -40,7 +42,7 @@ pub(crate) async fn on_cluster(
     }
     let mut whitelist = None;
     if mentions("patchPodMetadata") {
-        whitelist = known::whitelist(reader, revisions_namespace, gates, warnings).await;
+        whitelist = known::whitelist(reader, revisions_namespace, known.offline.gates, warnings).await;
     }
     let live = Live { sets: &known.sets, revisions: &known.revisions, whitelist };
     let Applied { sets, others } = offline::load_applied(documents, &live, warnings).map_err(Failure::No)?;

@@ -226,7 +226,9 @@ fn enabled(gates: Gates) -> Option<String> {
 }
 
 async fn start_manager(engine: &Embedded, gates: Gates, parts: Vec<Part>) -> Result<Manager, String> {
-    let address = WebhookAddress::Service { namespace: NAMESPACE.to_owned(), name: SERVICE.to_owned(), port: 443 };
+    // There is no Service: the webhooks are in this process.
+    let url = format!("https://{SERVICE}.{NAMESPACE}.svc:443");
+    let address = WebhookAddress::Url(url.clone());
     let clock = engine.server().clock();
     let defaults = pillion_manager::Config::new(engine.client(), Arc::new(move || clock.now()), address);
     let rightsizing = pillion_rightsizer::Config {
@@ -236,7 +238,7 @@ async fn start_manager(engine: &Embedded, gates: Gates, parts: Vec<Part>) -> Res
     };
     let config = pillion_manager::Config { gates, parts, rightsizing, ..defaults };
     let manager = Manager::new(config);
-    engine.server().register_webhook(&format!("https://{SERVICE}.{NAMESPACE}.svc:443"), manager.webhooks());
+    engine.server().register_webhook(&url, manager.webhooks());
     manager.start().await.map_err(|error| chain(&error))?;
     manager.register().await.map_err(|error| chain(&error))?;
     Ok(manager)

@@ -20,9 +20,11 @@ pub use text::text;
 pub struct Explanation {
     /// `Kind/name`.
     pub object: String,
-    /// Its namespace, if it is an object of a cluster.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
+    /// Its namespace; that of an object of a manifest which names none is the one of `--namespace`.
+    pub namespace: String,
+    /// Whether the namespace is part of its title for people: a manifest that names none is applied to any.
+    #[serde(skip)]
+    pub is_in_namespace: bool,
     /// What else is to be known of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
@@ -54,19 +56,20 @@ pub struct Derivation {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodDrift {
-    /// The pod.
-    pub pod: String,
+    /// The pod's name.
+    pub name: String,
     /// What it has beside what it would get today.
     #[serde(flatten)]
     pub drift: Drift,
 }
 
 impl Explanation {
-    /// That of a manifest.
-    fn of_manifest(object: String, why: Why) -> Explanation {
+    /// That of an object, without what only a cluster knows.
+    fn new(object: String, namespace: &str, why: Why) -> Explanation {
         Explanation {
             object,
-            namespace: None,
+            namespace: namespace.to_owned(),
+            is_in_namespace: true,
             remarks: Vec::new(),
             why,
             derivations: Vec::new(),
@@ -86,7 +89,12 @@ pub fn explain(inputs: &Inputs, now: Timestamp) -> Result<Vec<Explanation>, Vec<
     for document in &inputs.objects {
         match inputs.offline.why(&document.value, now) {
             Ok(None) => {}
-            Ok(Some(why)) => explanations.push(Explanation::of_manifest(document.title(), why)),
+            Ok(Some(why)) => {
+                let own = document.namespace();
+                let namespace = own.unwrap_or(&inputs.offline.namespace);
+                let explanation = Explanation::new(document.title(), namespace, why);
+                explanations.push(Explanation { is_in_namespace: own.is_some(), ..explanation });
+            }
             Err(error) => errors.push(refusal(document, &error)),
         }
     }
@@ -161,6 +169,24 @@ status: {conditions: [{type: ConfigUnsupported, status: 'True', message: it has 
         let explanations = explain(&inputs(manifest), Timestamp::UNIX_EPOCH).unwrap();
         let text = text(&explanations[0]);
         assert!(text.contains("it targets Rollout/web, which is not supported: it has no scale"), "{text}");
+    }
+
+    #[test]
+    fn objects_of_one_name_in_different_namespaces_are_told_apart() {
+        let pod = |namespace: &str| {
+            format!(
+                "apiVersion: v1\nkind: Pod\nmetadata: {{name: web{namespace}}}\nspec: {{containers: [{{name: app}}]}}\n"
+            )
+        };
+        let manifest = [pod(", namespace: a"), pod(", namespace: b"), pod("")].join("---\n");
+        let explanations = explain(&inputs(&manifest), Timestamp::UNIX_EPOCH).unwrap();
+        let titles: Vec<String> =
+            explanations.iter().filter_map(|it| text(it).lines().next().map(str::to_owned)).collect();
+        assert_eq!(titles, ["Pod/web in namespace a", "Pod/web in namespace b", "Pod/web"]);
+        let json = serde_json::to_value(&explanations).unwrap();
+        let places: Vec<&str> = (0..3_usize).filter_map(|i| json[i]["namespace"].as_str()).collect();
+        assert_eq!(places, ["a", "b", "default"]);
+        assert!(json[0].get("isInNamespace").is_none());
     }
 
     #[test]

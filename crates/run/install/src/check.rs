@@ -2,12 +2,13 @@
 //!
 //! A SidecarSet that is created for a moment must come back with its hash, which only the manager writes. A dry run of a pod that it selects
 //! must come back with its container: calls for pods fail open, so nothing else would show that they arrive. The SidecarSet selects a label
-//! that no other pod has.
+//! that no other pod has. A cluster may refuse the pod, by a policy say: then it cannot be tried, and the installation is fine all the same.
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, PostParams};
+use kube::core::Status;
 use kube::{Client, ResourceExt as _};
 use pillion_api::names;
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ const NAME: &str = "pillion-install-check";
 /// What came of one attempt.
 enum Attempt {
     Done,
-    /// The API server does not do a dry run of pods here.
+    /// It cannot be tried in this cluster.
     Impossible(String),
     Again(String),
 }
@@ -54,27 +55,26 @@ async fn try_both(
     say: Say<'_>,
 ) -> Result<(), Error> {
     clean_up(client).await?;
-    retry(deadline, timeout, options, async || try_set(client, options).await, say).await?;
+    retry(deadline, timeout, options, async || try_set(client, options).await).await?;
     say("a SidecarSet was admitted through the manager");
-    retry(deadline, timeout, options, async || try_pod(client, options).await, say).await?;
-    say("a pod was admitted through the manager");
+    match retry(deadline, timeout, options, async || try_pod(client, options).await).await? {
+        None => say("a pod was admitted through the manager"),
+        Some(why) => say(&format!("pods cannot be checked: {why}")),
+    }
     Ok(())
 }
 
+/// Tries until it is done, or gives why it is impossible.
 async fn retry(
     deadline: Instant,
     timeout: Duration,
     options: &Options,
     attempt: impl AsyncFn() -> Attempt,
-    say: Say<'_>,
-) -> Result<(), Error> {
+) -> Result<Option<String>, Error> {
     loop {
         match attempt().await {
-            Attempt::Done => return Ok(()),
-            Attempt::Impossible(why) => {
-                say(&format!("pods cannot be checked: {why}"));
-                return Ok(());
-            }
+            Attempt::Done => return Ok(None),
+            Attempt::Impossible(why) => return Ok(Some(why)),
             Attempt::Again(why) if Instant::now() >= deadline => {
                 let service = format!("{}/{SERVICE}", options.namespace);
                 return Err(Error::NotAdmitted { seconds: timeout.as_secs(), why, service });
@@ -95,7 +95,7 @@ async fn try_set(client: &Client, options: &Options) -> Attempt {
             Ok(()) => Attempt::Again("a SidecarSet was stored without the manager's defaults".to_owned()),
             Err(error) => Attempt::Again(error.to_string()),
         },
-        Err(error) => Attempt::Again(error.to_string()),
+        Err(error) => Attempt::Again(reason(error)),
     }
 }
 
@@ -114,10 +114,26 @@ async fn try_pod(client: &Client, options: &Options) -> Attempt {
                 Attempt::Again("a pod was admitted without the sidecar that it should have".to_owned())
             }
         }
-        Err(kube::Error::Api(status)) if status.code == 400 && status.message.contains("does not support dry run") => {
-            Attempt::Impossible(status.message)
-        }
-        Err(error) => Attempt::Again(error.to_string()),
+        Err(kube::Error::Api(status)) if is_refused_by_others(&status) => Attempt::Impossible(status.message),
+        Err(error) => Attempt::Again(reason(error)),
+    }
+}
+
+/// Whether the pod does not get through for a reason that has nothing to do with the manager: another webhook that does not support dry runs or
+/// denies it, a policy, a quota, or the rights of whoever installs.
+fn is_refused_by_others(status: &Status) -> bool {
+    let says = |text: &str| status.message.contains(text);
+    let sentences = ["does not support dry run", "denied the request", "denied request"];
+    let is_refusal = matches!(status.code, 403 | 422) || sentences.into_iter().any(says);
+    // Our own webhooks name themselves; the account of a namespace that was just created is there in a moment.
+    is_refusal && !says(".pillion.dev\"") && !says("error looking up service account")
+}
+
+/// What the API server says, and nothing around it.
+fn reason(error: kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message,
+        error => error.to_string(),
     }
 }
 
@@ -130,9 +146,10 @@ fn place() -> Place {
     Place::new(names::V1BETA1, names::SIDECARSET_KIND, None, NAME)
 }
 
-/// A namespace whose pods the manager sees: not its own, and not `kube-system`.
-fn namespace(options: &Options) -> &str {
-    if options.namespace == "default" { &options.revisions_namespace } else { "default" }
+/// A namespace that exists and whose pods the manager sees: not its own, and not `kube-system`.
+pub(crate) fn namespace(options: &Options) -> &str {
+    let is_seen = |name: &&str| *name != options.namespace && *name != "kube-system";
+    ["default", options.revisions_namespace.as_str()].into_iter().find(is_seen).unwrap_or("kube-public")
 }
 
 fn sidecar_set(options: &Options) -> Value {
@@ -170,4 +187,43 @@ fn container(name: &str, options: &Options) -> Value {
             "readOnlyRootFilesystem": true,
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pod_is_tried_in_a_namespace_that_the_manager_sees() {
+        let rows = [
+            ("pillion-system", "kruise-system", "default"),
+            ("kube-system", "kruise-system", "default"),
+            ("default", "kruise-system", "kruise-system"),
+            ("default", "default", "kube-public"),
+            ("default", "kube-system", "kube-public"),
+        ];
+        for (home, revisions, expected) in rows {
+            let options =
+                Options { namespace: home.to_owned(), revisions_namespace: revisions.to_owned(), ..Options::default() };
+            assert_eq!(namespace(&options), expected, "{home} {revisions}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_by_somebody_else_is_told_from_one_by_the_manager() {
+        let rows = [
+            (400, "admission webhook \"a.example.com\" does not support dry run", true),
+            (400, "admission webhook \"validate.kyverno.svc-fail\" denied the request: no pods in default", true),
+            (403, "admission webhook \"validation.gatekeeper.sh\" denied the request: no pods in default", true),
+            (422, "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'a' with binding 'a' denied request: no", true),
+            (403, "pods is forbidden: User \"a\" cannot create resource \"pods\" in API group \"\"", true),
+            (403, "admission webhook \"pods.pillion.dev\" denied the request: a SidecarSet is wrong", false),
+            (403, "pods \"a\" is forbidden: error looking up service account a/default: not found", false),
+            (500, "Internal error occurred: failed calling webhook \"a.example.com\"", false),
+            (404, "namespaces \"a\" not found", false),
+        ];
+        for (code, message, expected) in rows {
+            assert_eq!(is_refused_by_others(&Status::failure(message, "").with_code(code)), expected, "{message}");
+        }
+    }
 }

@@ -24,7 +24,7 @@ pub async fn install(client: &Client, options: &Options, timeout: Duration, say:
     let wanted = manifests(options);
     let used_as_they_are = check_what_is_there(client, options, &wanted).await?;
     // Whatever refuses comes before anything is deleted.
-    take_over::vpa_has_stopped(client, options).await?;
+    take_over::vpa_has_stopped(client, options, say).await?;
     take_over::kruise(client, options, say).await?;
     take_over::vpa(client, options, say).await?;
     for manifest in &wanted {

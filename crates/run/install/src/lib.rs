@@ -19,7 +19,7 @@
 //!
 //! # Invariants
 //! - One description: what is printed, applied and in the chart is made by [`manifests`].
-//! - An object of somebody else is never overwritten or deleted; it is reported before anything is changed.
+//! - An object of somebody else is never overwritten or deleted; it is reported before anything is changed. A namespace in which one is stays.
 //! - The manager's own fields (webhooks, conversion) are not in the manifests, so that applying them again does not interrupt it.
 //! - Without the manager SidecarSets can be read and edited: they are stored in one version before the conversion webhook goes.
 //! - Installing twice changes nothing, and whatever was interrupted is completed by the next run.
@@ -31,6 +31,7 @@ mod error;
 mod install;
 mod manifests;
 mod migrate;
+mod namespaces;
 mod objects;
 mod options;
 mod ready;
@@ -44,7 +45,7 @@ pub use install::install;
 pub use manifests::{
     CERTIFICATE_SECRET, CONFIGURATION, HEALTH_PORT, MANAGER, REPLICAS, SERVICE, manifests, own_flags, removal,
 };
-pub use options::{Certificates, IMAGE, Options};
+pub use options::{Certificates, IMAGE, KUBELETS, Options, SHUTDOWN_DELAY, SHUTDOWN_DELAY_FLAG, SHUTDOWN_GRACE};
 pub use pillion_manager::{NAMESPACE, Part, Peer};
 pub use ready::is_available;
 pub use rights::{Right, rights};

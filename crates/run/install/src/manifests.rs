@@ -29,6 +29,10 @@ pub const HEALTH_PORT: u16 = 8080;
 /// Finds the pods that serve webhooks.
 pub const REPLICAS: &str = "app.kubernetes.io/name=pillion,app.kubernetes.io/component=manager";
 
+/// The label of everything that is installed, and of its pods.
+pub(crate) const NAME_LABEL: &str = "app.kubernetes.io/name";
+/// The label that says what something is a part of.
+pub(crate) const COMPONENT_LABEL: &str = "app.kubernetes.io/component";
 /// The value of `app.kubernetes.io/managed-by` on everything that is installed.
 pub(crate) const OURS: &str = "pillion";
 /// Finds everything that is installed.
@@ -37,12 +41,17 @@ pub(crate) const SELECTOR: &str = "app.kubernetes.io/name=pillion,app.kubernetes
 /// Finds every pod that is installed, except one that removes the others.
 pub(crate) const PODS: &str = "app.kubernetes.io/name=pillion,app.kubernetes.io/component!=removal";
 
+/// The component of the manager's namespace, of its pods and of what is around them.
+pub(crate) const HOME: &str = "manager";
 /// The component of the revisions' namespace, which outlives an installation.
 pub(crate) const REVISIONS: &str = "revisions";
+/// The label of the manager's namespace by which pods have to keep to a Pod Security Standard, and its value.
+pub(crate) const POD_SECURITY: &str = "pod-security.kubernetes.io/enforce";
+pub(crate) const POD_SECURITY_LEVEL: &str = "restricted";
 
 /// The objects of an installation, in the order in which they are applied.
 pub fn manifests(options: &Options) -> Vec<Value> {
-    let options = options.clone().with_what_gates_need();
+    let options = options.clone().with_what_flags_need();
     let programs = programs(&options);
     let mut objects = definitions::objects(&options);
     objects.extend(access::objects(&options, &programs));
@@ -84,8 +93,8 @@ fn metadata(name: &str, namespace: Option<&str>, component: &str) -> Value {
         metadata["namespace"] = json!(namespace);
     }
     metadata["labels"] = json!({
-        "app.kubernetes.io/name": "pillion",
-        "app.kubernetes.io/component": component,
+        NAME_LABEL: "pillion",
+        COMPONENT_LABEL: component,
         MANAGED_BY: OURS,
     });
     metadata
@@ -93,13 +102,13 @@ fn metadata(name: &str, namespace: Option<&str>, component: &str) -> Value {
 
 /// The labels by which the pods of a component are found.
 fn pod_labels(component: &str) -> Value {
-    json!({"app.kubernetes.io/name": "pillion", "app.kubernetes.io/component": component})
+    json!({NAME_LABEL: "pillion", COMPONENT_LABEL: component})
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::Certificates;
+    use crate::options::{Certificates, KUBELETS};
 
     fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> Vec<&'a Value> {
         objects.iter().filter(|object| object["kind"] == kind && object["metadata"]["name"] == name).collect()
@@ -158,6 +167,46 @@ mod tests {
         };
         assert!(!args(&off).to_string().contains("--wrap-image"));
         assert!(args(&on).as_array().unwrap().contains(&json!(format!("--wrap-image={}", Options::default().image))));
+    }
+
+    #[test]
+    fn what_kubelets_measure_can_be_read_only_where_usage_comes_from_them() {
+        let of = |separate: bool, flags: &[&str]| {
+            let manager_args = flags.iter().map(|flag| (*flag).to_owned()).collect();
+            let objects = manifests(&Options { manager_args, separate, ..Options::default() });
+            let reads = |object: &&Value| object["rules"].to_string().contains("\"nodes");
+            objects.iter().filter(reads).map(|role| role["metadata"]["name"].clone()).collect::<Vec<_>>()
+        };
+        for separate in [false, true] {
+            assert!(of(separate, &[]).is_empty());
+            assert!(of(separate, &["--usage-source=metrics-api"]).is_empty());
+            assert_eq!(of(separate, &["--log-level=debug", KUBELETS]), ["pillion-recommender-kubelets"]);
+        }
+        let options =
+            Options { controllers: vec![Part::Webhook], manager_args: vec![KUBELETS.to_owned()], ..Options::default() };
+        assert!(find(&manifests(&options), "ClusterRole", "pillion-recommender-kubelets").is_empty());
+    }
+
+    #[test]
+    fn a_replica_has_the_time_to_end_that_its_flags_say() {
+        let grace = |flags: &[&str]| {
+            let manager_args = flags.iter().map(|flag| (*flag).to_owned()).collect();
+            let objects = manifests(&Options { manager_args, ..Options::default() });
+            let pod = &find(&objects, "Deployment", MANAGER)[0]["spec"]["template"]["spec"];
+            pod["terminationGracePeriodSeconds"].clone()
+        };
+        assert_eq!(grace(&[]), 30);
+        assert_eq!(grace(&["--log-level=debug", "--shutdown-delay=60"]), 85);
+        assert_eq!(grace(&["--shutdown-delay=0"]), 25);
+    }
+
+    #[test]
+    fn whoever_removes_a_release_may_empty_our_configurations_and_no_others() {
+        let objects = removal(&Options::default());
+        let rules = find(&objects, "ClusterRole", "pillion-removal")[0]["rules"].as_array().unwrap();
+        let rule = rules.iter().find(|rule| rule["apiGroups"] == json!(["admissionregistration.k8s.io"])).unwrap();
+        assert_eq!(rule["resourceNames"], json!([CONFIGURATION]));
+        assert_eq!(rule["verbs"], json!(["get", "patch"]));
     }
 
     #[test]

@@ -32,14 +32,19 @@ pub struct Options {
     /// Whether the gate `SidecarField` is on, and with it the right to write the phase of pods. [`manifests`](crate::manifests) sets it as
     /// `feature_gates` says, where that can be read.
     pub sidecar_field: bool,
+    /// Whether usage comes from kubelets, and with it the right to read what they measure. [`manifests`](crate::manifests) sets it where
+    /// `manager_args` have [`KUBELETS`].
+    pub kubelets: bool,
     /// Whether each part runs in a Deployment of its own, with an account that has its rights only. The webhooks keep the names of the manager.
     pub separate: bool,
 }
 
 impl Options {
-    /// The same with what the feature gates need: rights, and the image with `pillion-wrap`, which is the manager's own unless another is given.
+    /// The same with what feature gates and flags need: rights, and the image with `pillion-wrap`, which is the manager's own unless another is
+    /// given.
     #[must_use]
-    pub(crate) fn with_what_gates_need(mut self) -> Options {
+    pub(crate) fn with_what_flags_need(mut self) -> Options {
+        self.kubelets |= self.manager_args.iter().any(|argument| argument == KUBELETS);
         // The chart has an expression in its place.
         if let Ok(settings) = self.feature_gates.parse::<Settings>() {
             self.sidecar_field = Gates::default().with(&settings).is_enabled(Gate::SidecarField);
@@ -50,6 +55,12 @@ impl Options {
             self.wrap_image.clone_from(&self.image);
         }
         self
+    }
+
+    /// How long a replica still serves webhooks after it was asked to end, in seconds.
+    pub(crate) fn shutdown_delay(&self) -> u64 {
+        let given = self.manager_args.iter().find_map(|argument| argument.strip_prefix(SHUTDOWN_DELAY_FLAG));
+        given.and_then(|seconds| seconds.parse().ok()).unwrap_or(SHUTDOWN_DELAY)
     }
 
     /// Whether the objects of `peer` are to be served instead of it.
@@ -73,6 +84,7 @@ impl Default for Options {
             wrap_image: String::new(),
             manager_args: Vec::new(),
             sidecar_field: false,
+            kubelets: false,
             separate: false,
         }
     }
@@ -80,6 +92,15 @@ impl Default for Options {
 
 /// The default image of the manager.
 pub const IMAGE: &str = concat!("pillion.dev/pillion:", env!("CARGO_PKG_VERSION"));
+
+/// The flag of the manager by which usage comes from kubelets.
+pub const KUBELETS: &str = "--usage-source=kubelets";
+/// The flag of the manager that says how long it still serves webhooks after it was asked to end. Its value, in seconds, follows.
+pub const SHUTDOWN_DELAY_FLAG: &str = "--shutdown-delay=";
+/// The same without the flag.
+pub const SHUTDOWN_DELAY: u64 = 5;
+/// How many seconds a replica may then take to answer what it was asked and to store what it knows: 20 at most, and some to spare.
+pub const SHUTDOWN_GRACE: u64 = 25;
 
 /// Where the certificates of the webhooks come from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,14 +17,17 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::manifests::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER, REVISIONS};
-use crate::objects::{Manager, Place, Say, TICK, installed, manager_of};
-use crate::{check, migrate, ready};
+use crate::manifests::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER};
+use crate::objects::{FIELD_MANAGER, Manager, Place, Say, TICK, installed, manager_of};
+use crate::{check, migrate, namespaces, ready};
 
 const LEASES: &str = "coordination.k8s.io/v1";
+const ADMISSION: &str = "admissionregistration.k8s.io/v1";
+const CONFIGURATIONS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
 
 /// Removes an installation. With `all`, SidecarSets and VerticalPodAutoscalers, their revisions, checkpoints and definitions go too; otherwise
-/// they stay, readable and editable without the manager. Definitions of somebody else stay with what they define.
+/// they stay, readable and editable without the manager. Definitions of somebody else stay with what they define, and namespaces with what
+/// somebody else has in them.
 ///
 /// What is not there needs no removal: an uninstallation that was interrupted is completed by the next one.
 ///
@@ -50,7 +53,7 @@ pub async fn uninstall(client: &Client, all: bool, timeout: Duration, say: Say<'
     let accounts = installed.iter().filter(|place| place.is("ServiceAccount"));
     let homes: BTreeSet<&str> = accounts.filter_map(|account| account.namespace.as_deref()).collect();
     for home in homes {
-        stopped(client, home, timeout).await?;
+        stopped(client, home, timeout, async || Ok(())).await?;
         // The manager made these itself.
         Place::new("v1", "Secret", Some(home), CERTIFICATE_SECRET).delete(client, say).await?;
         for controller in Part::ALL {
@@ -64,17 +67,30 @@ pub async fn uninstall(client: &Client, all: bool, timeout: Duration, say: Say<'
     if let Some(definition) = &definition {
         migrate::without_webhook(client, definition, say).await?;
     }
-    let mut kept = Vec::new();
-    // The account that says where the manager was goes after what is found by it, and namespaces go last.
+    let (mut kept, mut last) = (Vec::new(), Vec::new());
+    // The account that says where the manager was goes after what is found by it, and namespaces go when they are empty.
     for place in installed.iter().rev() {
-        if place.is("CustomResourceDefinition") || holds_revisions(client, place).await? {
+        if place.is("CustomResourceDefinition") {
             kept.push(place);
+        } else if place.is("Namespace") {
+            last.push(place);
         } else {
             place.delete(client, say).await?;
         }
     }
-    for place in installed.iter().filter(|place| place.is("Namespace") && !kept.contains(place)) {
-        place.is_gone(client, timeout).await?;
+    let mut going = Vec::new();
+    for namespace in last {
+        if namespaces::holds_revisions(client, namespace).await? {
+            if !all {
+                say(&format!("{namespace} stays, with the revisions of SidecarSets"));
+            }
+            kept.push(namespace);
+        } else if namespaces::delete_or_leave(client, namespace, say).await? {
+            going.push(namespace);
+        }
+    }
+    for namespace in going {
+        namespace.is_gone(client, timeout).await?;
     }
     if all {
         remove_what_users_have(client, &kept, timeout, say).await?;
@@ -82,43 +98,72 @@ pub async fn uninstall(client: &Client, all: bool, timeout: Duration, say: Say<'
     Ok(())
 }
 
-/// What must happen before a Helm release is deleted: SidecarSets are stored in one version, the manager is stopped, and conversion needs no
-/// webhook.
+/// What must happen before a Helm release is deleted: nothing is sent to the manager's webhooks any more, SidecarSets are stored in one version,
+/// the manager is stopped, and conversion needs no webhook.
 ///
 /// # Errors
 /// The API server refuses, or the manager does not stop in time.
 pub async fn prepare(client: &Client, namespace: &str, timeout: Duration, say: Say<'_>) -> Result<(), Error> {
-    let Some(definition) = migrate::definition(client).await? else { return Ok(()) };
-    migrate::to_storage_version(client, &definition, say).await?;
+    // First of all nobody waits for the manager any more. As long as it leads it registers itself again, so that this is done until it is gone.
+    unregister(client).await?;
+    let definition = migrate::definition(client).await?;
+    if let Some(definition) = &definition {
+        migrate::to_storage_version(client, definition, say).await?;
+    }
     let manager = Place::new("apps/v1", "Deployment", Some(namespace), MANAGER);
     if manager.get(client).await?.is_some() {
         let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
         let what = Error::api(format!("stop {manager}"));
         manager.api(client).patch_scale(MANAGER, &PatchParams::default(), &none).await.map_err(what)?;
-        stopped(client, namespace, timeout).await?;
+        stopped(client, namespace, timeout, async || unregister(client).await).await?;
         say("the manager is stopped");
     }
-    migrate::without_webhook(client, &definition, say).await
+    unregister(client).await?;
+    say("no webhook of the manager is registered");
+    match &definition {
+        Some(definition) => migrate::without_webhook(client, definition, say).await,
+        None => Ok(()),
+    }
+}
+
+/// Takes the manager's webhooks out of its configurations, which are Helm's to delete.
+async fn unregister(client: &Client) -> Result<(), Error> {
+    for kind in CONFIGURATIONS {
+        let place = Place::new(ADMISSION, kind, None, CONFIGURATION);
+        let Some(live) = place.get(client).await? else { continue };
+        if live.data["webhooks"].as_array().is_none_or(Vec::is_empty) {
+            continue;
+        }
+        let merge = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let patched = place.api(client).patch(&place.name, &merge, &Patch::Merge(json!({"webhooks": []}))).await;
+        patched.map_err(Error::api(format!("take the webhooks out of {place}")))?;
+    }
+    Ok(())
 }
 
 fn is_configuration(place: &Place) -> bool {
-    place.is("MutatingWebhookConfiguration") || place.is("ValidatingWebhookConfiguration")
+    CONFIGURATIONS.iter().any(|kind| place.is(kind))
 }
 
 /// Helm keeps a record of what it has installed.
 async fn refuse_a_release_of_helm(client: &Client) -> Result<(), Error> {
-    let kind = "MutatingWebhookConfiguration";
-    let configuration = Place::new("admissionregistration.k8s.io/v1", kind, None, CONFIGURATION);
+    let configuration = Place::new(ADMISSION, CONFIGURATIONS[0], None, CONFIGURATION);
     match configuration.get(client).await?.as_ref().map(manager_of) {
         Some(Manager::Helm(release)) => Err(Error::Helm { release }),
         _ => Ok(()),
     }
 }
 
-/// Waits until no replica of the manager runs: one that does sets the conversion webhook again.
-async fn stopped(client: &Client, namespace: &str, timeout: Duration) -> Result<(), Error> {
+/// Waits until no replica of the manager runs: one that does sets the conversion webhook again. Until then `meanwhile` is done again and again.
+async fn stopped(
+    client: &Client,
+    namespace: &str,
+    timeout: Duration,
+    meanwhile: impl AsyncFn() -> Result<(), Error>,
+) -> Result<(), Error> {
     let deadline = Instant::now() + timeout;
     loop {
+        meanwhile().await?;
         let pods = ready::pods(client, namespace).await?;
         let Some(pod) = pods.first() else { return Ok(()) };
         if Instant::now() >= deadline {
@@ -127,15 +172,6 @@ async fn stopped(client: &Client, namespace: &str, timeout: Duration) -> Result<
         }
         tokio::time::sleep(TICK).await;
     }
-}
-
-/// Whether a namespace was made for revisions.
-async fn holds_revisions(client: &Client, place: &Place) -> Result<bool, Error> {
-    if !place.is("Namespace") {
-        return Ok(false);
-    }
-    let labels = place.get(client).await?.and_then(|live| live.metadata.labels).unwrap_or_default();
-    Ok(labels.get("app.kubernetes.io/component").is_some_and(|component| component == REVISIONS))
 }
 
 /// The ConfigMaps in which the places of partitions are counted. In a namespace that is not ours they do not go with it.
@@ -213,8 +249,9 @@ async fn remove_what_users_have(
         say("the definition of SidecarSet is not part of the installation: it stays, and its SidecarSets with it");
     }
     for place in kept.iter().filter(|place| place.is("Namespace")) {
-        place.delete(client, say).await?;
-        place.is_gone(client, timeout).await?;
+        if namespaces::delete_or_leave(client, place, say).await? {
+            place.is_gone(client, timeout).await?;
+        }
     }
     Ok(())
 }

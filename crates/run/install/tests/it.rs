@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
 use pillion_embedded::{Config, Embedded};
-use pillion_install::{Error, Options, Part, install, manifests, uninstall};
+use pillion_install::{Error, Options, Part, install, manifests, prepare, uninstall};
 use pillion_manager::{Manager, WebhookAddress};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -355,6 +356,129 @@ async fn uninstalling_all_takes_what_the_manager_has_written_outside_of_its_own_
 }
 
 const ADMISSION: &str = "admissionregistration.k8s.io/v1";
+const CONFIGURATIONS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
+
+#[tokio::test(start_paused = true)]
+async fn revisions_in_the_managers_namespace_stay_until_everything_is_uninstalled() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client();
+    let before: Vec<String> = cluster.everything().await.into_keys().collect();
+    let manager = cluster.manager();
+    let options = Options { revisions_namespace: "pillion-system".to_owned(), ..Options::default() };
+    cluster.install(&options).await.unwrap();
+    let labels = json!({"kruise.io/sidecarset-name": "mesh"});
+    let revision = json!({
+        "apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": {},
+        "metadata": {"name": "mesh-1", "namespace": "pillion-system", "labels": labels},
+    });
+    create(&client, revision).await;
+    manager.abort();
+    cluster.uninstall(false).await.unwrap();
+    let left = cluster.everything().await;
+    assert!(left.contains_key("ControllerRevision pillion-system mesh-1"), "{left:?}");
+    let stays = "namespace/pillion-system stays, with the revisions of SidecarSets";
+    assert!(cluster.said().iter().any(|line| line == stays), "{:?}", cluster.said());
+
+    cluster.uninstall(true).await.unwrap();
+    assert_eq!(cluster.everything().await.into_keys().collect::<Vec<_>>(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_in_which_somebody_else_has_something_stays_without_our_labels() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client();
+    // As it is where the output of `pillion install --print` was applied over a namespace that was there before.
+    let home = manifests(&Options::default()).into_iter().find(|object| object["metadata"]["name"] == "pillion-system");
+    create(&client, home.unwrap()).await;
+    let orders = json!({"name": "orders", "namespace": "pillion-system"});
+    create(&client, json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": orders})).await;
+    let manager = cluster.manager();
+    cluster.install(&Options::default()).await.unwrap();
+    manager.abort();
+    for _ in 0..2 {
+        cluster.uninstall(true).await.unwrap();
+        let left = cluster.everything().await;
+        assert!(left.contains_key("ConfigMap pillion-system orders"), "{left:?}");
+        let home = kind(&client, "v1", "Namespace").0.get("pillion-system").await.unwrap();
+        let is_ours = |label: &String| label.starts_with("app.kubernetes.io/") || label.starts_with("pod-security");
+        assert!(!home.labels().keys().any(is_ours), "{:?}", home.labels());
+    }
+    let stays = "namespace/pillion-system stays, without the labels of the installation: it has configmap/orders";
+    assert_eq!(cluster.said().iter().filter(|line| *line == stays).count(), 1, "{:?}", cluster.said());
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_somebody_else_refuses_pods_the_installation_is_fine_and_says_why_they_are_not_checked() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client();
+    let pods = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
+    let validation = json!({"expression": "request.namespace != 'default'", "message": "no pods in default"});
+    let object = |kind: &str, spec: Value| json!({"apiVersion": ADMISSION, "kind": kind, "metadata": {"name": "no-pods"}, "spec": spec});
+    let spec = json!({"matchConstraints": {"resourceRules": [pods]}, "validations": [validation]});
+    create(&client, object("ValidatingAdmissionPolicy", spec)).await;
+    let spec = json!({"policyName": "no-pods", "validationActions": ["Deny"]});
+    create(&client, object("ValidatingAdmissionPolicyBinding", spec)).await;
+    let manager = cluster.manager();
+    cluster.install(&Options::default()).await.unwrap();
+    manager.abort();
+    let said = cluster.said();
+    let (pod, others) = said.split_last().unwrap();
+    assert_eq!(others.last().unwrap(), "a SidecarSet was admitted through the manager");
+    assert!(pod.starts_with("pods cannot be checked: pods \"pillion-install-check\" is forbidden: "), "{pod}");
+    assert!(pod.ends_with("denied request: no pods in default"), "{pod}");
+}
+
+async fn set_finalizers(pods: &Api<Pod>, finalizers: Value) {
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
+    for pod in pods.list(&ListParams::default()).await.unwrap() {
+        pods.patch(&pod.name_any(), &PatchParams::default(), &patch).await.unwrap();
+    }
+}
+
+/// What the replica that leads does to a registration that somebody has emptied, until it ends. Gives how often it did so.
+async fn leader(client: &Client) -> JoinHandle<u32> {
+    let configurations = CONFIGURATIONS.map(|name| kind(client, ADMISSION, name).0);
+    let mut wanted = Vec::new();
+    for configuration in &configurations {
+        wanted.push(configuration.get("pillion").await.unwrap().data["webhooks"].take());
+    }
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "pillion-system");
+    set_finalizers(&pods, json!(["example.com/ends-in-three-seconds"])).await;
+    tokio::spawn(async move {
+        let mut written = 0;
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            for (configuration, wanted) in configurations.iter().zip(&wanted) {
+                let live = configuration.get("pillion").await.unwrap();
+                if live.data["webhooks"].as_array().is_none_or(Vec::is_empty) {
+                    let again = Patch::Merge(json!({"webhooks": wanted}));
+                    configuration.patch("pillion", &PatchParams::default(), &again).await.unwrap();
+                    written += 1;
+                }
+            }
+        }
+        set_finalizers(&pods, Value::Null).await;
+        written
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn before_a_release_of_helm_is_deleted_nothing_is_sent_to_its_webhooks_any_more() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client();
+    let manager = cluster.manager();
+    cluster.install(&Options::default()).await.unwrap();
+    let leader = leader(&client).await;
+    prepare(&client, "pillion-system", TIMEOUT, &|_| {}).await.unwrap();
+    assert!(leader.await.unwrap() > 0, "the manager has registered its webhooks again");
+    manager.abort();
+    for name in CONFIGURATIONS {
+        let live = kind(&client, ADMISSION, name).0.get("pillion").await.unwrap();
+        assert!(live.data["webhooks"].as_array().is_none_or(Vec::is_empty), "{name}: {:?}", live.data);
+    }
+    let created = sets(&client, "v1beta1").create(&PostParams::default(), &set("v1beta1", "mesh")).await.unwrap();
+    assert!(!created.annotations().contains_key("kruise.io/sidecarset-hash"), "{created:?}");
+}
 
 #[tokio::test(start_paused = true)]
 async fn a_vertical_pod_autoscaler_is_taken_over_once_it_has_stopped_and_its_definition_stays_as_it_is() {
@@ -460,11 +584,72 @@ async fn a_vertical_pod_autoscaler_that_a_chart_has_installed_is_taken_over_once
     assert_eq!(configurations, ["MutatingWebhookConfiguration  other", "MutatingWebhookConfiguration  pillion"]);
 }
 
+fn leases_of_the_autoscaler(client: &Client) -> Api<DynamicObject> {
+    let resource = kind(client, "coordination.k8s.io/v1", "Lease").1;
+    Api::namespaced_with(client.clone(), "kube-system", &resource)
+}
+
+/// An updater that was just scaled down: a Deployment without replicas, and a Lease that is valid by every clock.
+async fn stopped_updater(client: &Client) {
+    let labels = json!({"app": "vpa-updater"});
+    let container = json!({"name": "updater", "image": "registry.k8s.io/autoscaling/vpa-updater:1.5.1"});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "vpa-updater", "namespace": "kube-system"},
+        "spec": {
+            "replicas": 0, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    });
+    create(client, deployment).await;
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "vpa-updater", "namespace": "kube-system"},
+        "spec": {"holderIdentity": "updater-1", "leaseDurationSeconds": 15, "renewTime": "2999-01-01T00:00:00.000000Z"},
+    });
+    create(client, lease).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vertical_pod_autoscaler_that_was_just_stopped_is_taken_over_once_its_lease_is_not_renewed() {
+    let cluster = Cluster::start().await;
+    stopped_updater(&cluster.client()).await;
+    let manager = cluster.manager();
+    cluster.install(&Options { take_over: "vpa".to_owned(), ..Options::default() }).await.unwrap();
+    manager.abort();
+    let said = cluster.said();
+    assert_eq!(said[0], "waiting 15 s to see whether a VerticalPodAutoscaler runs", "{said:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vertical_pod_autoscaler_that_renews_its_lease_is_not_taken_over_whoever_runs_it() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client();
+    stopped_updater(&client).await;
+    let running = tokio::spawn(async move {
+        for second in 0_u64.. {
+            let time = format!("2020-01-01T01:{:02}:{:02}.000000Z", second / 60, second % 60);
+            let renewed = Patch::Merge(json!({"spec": {"renewTime": time}}));
+            let leases = leases_of_the_autoscaler(&client);
+            leases.patch("vpa-updater", &PatchParams::default(), &renewed).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    });
+    let before: Vec<String> = cluster.everything().await.into_keys().collect();
+    let options = Options { take_over: "vpa".to_owned(), ..Options::default() };
+    let error = cluster.install(&options).await.unwrap_err().to_string();
+    running.abort();
+    let expected = "nothing was changed: vpa-updater of the VerticalPodAutoscaler project still runs: \"updater-1\" renews Lease \
+                    kube-system/vpa-updater";
+    assert!(error.starts_with(expected), "{error}");
+    assert!(!error.contains("--replicas=0"), "that was done: {error}");
+    assert_eq!(cluster.everything().await.into_keys().collect::<Vec<_>>(), before);
+}
+
 /// The traces of an OpenKruise: the definition, its Lease, and its webhook configuration.
 async fn kruise(client: &Client) {
     let object = |object: Value| serde_json::from_value::<DynamicObject>(object).unwrap();
     let post = PostParams::default();
-    let definition = pillion_api::sidecarset::crd::sidecarset(&pillion_api::sidecarset::crd::Conversion::None);
+    let definition = pillion_api::sidecarset::crd::sidecarset();
     kind(client, "apiextensions.k8s.io/v1", "CustomResourceDefinition")
         .0
         .create(&post, &object(definition))

@@ -1,12 +1,16 @@
 //! How much the webhooks take on at once. What is too much is refused, with a reason, instead of waiting for ever.
+//!
+//! Room is asked for in one order: for the bytes, for a review or a conversion, for what the bytes are decoded to. Nobody who has one of them
+//! waits for one that comes earlier, so two requests never wait for each other.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use futures::StreamExt as _;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes of requests that are held at the same time.
 const BYTES: usize = 160 * 1024 * 1024;
@@ -14,6 +18,12 @@ const BYTES: usize = 160 * 1024 * 1024;
 const REVIEWS: usize = 512;
 /// Conversions that run at the same time: each may hold every SidecarSet of the cluster.
 const CONVERSIONS: usize = 2;
+/// Memory that decoded texts take at the same time, by their [`weight`](crate::weight::weight), and the most that one of them may take. A pod of
+/// 3 MiB, which is as large as the API server takes them, weighs this much only if it consists of lists of nothing.
+pub(crate) const DECODED: usize = 256 * 1024 * 1024;
+/// What weighs no more than this, as most reviews do, is decoded without asking for room: all reviews together are then 128 MiB at most, and none
+/// of them has to wait for heavy ones.
+const LIGHT: usize = 256 * 1024;
 /// How long to wait for room. The API server waits three seconds for a pod.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a body may take to arrive.
@@ -21,45 +31,62 @@ const LONGEST_BODY: Duration = Duration::from_secs(15);
 
 /// What there is room for.
 pub(crate) struct Budget {
-    bytes: Semaphore,
-    reviews: Semaphore,
-    conversions: Semaphore,
+    bytes: Arc<Semaphore>,
+    reviews: Arc<Semaphore>,
+    conversions: Arc<Semaphore>,
+    pub(crate) decoding: Decoding,
 }
 
 impl Default for Budget {
     fn default() -> Budget {
+        let room = |size| Arc::new(Semaphore::new(size));
         Budget {
-            bytes: Semaphore::new(BYTES),
-            reviews: Semaphore::new(REVIEWS),
-            conversions: Semaphore::new(CONVERSIONS),
+            bytes: room(BYTES),
+            reviews: room(REVIEWS),
+            conversions: room(CONVERSIONS),
+            decoding: Decoding(room(DECODED)),
         }
     }
 }
 
+/// Room that is given back when this is dropped.
+pub(crate) type Room = OwnedSemaphorePermit;
+
 /// A body, and the room that it takes.
 #[derive(Debug)]
-pub(crate) struct Held<'a> {
+pub(crate) struct Held {
     pub(crate) bytes: Bytes,
-    _room: Option<SemaphorePermit<'a>>,
+    _room: Option<Room>,
 }
 
 /// Why a request is not answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refused {
-    #[error("the body is larger than {limit} bytes")]
+    #[error("this is larger than {limit} bytes")]
     TooLarge { limit: usize },
+    #[error("decoding this would take up to {weight} bytes of memory, more than {limit}: it has very many values")]
+    TooHeavy { weight: usize, limit: usize },
     #[error("the body did not arrive")]
     Incomplete,
+    #[error("{0}")]
+    Malformed(String),
+    #[error("the manager's caches are not synced yet")]
+    NotSynced,
     #[error("the manager has too much to do; try again, and look at its CPU limit and its number of replicas")]
     Overloaded,
+    #[error("{0}")]
+    Failed(String),
 }
 
 impl Refused {
     pub(crate) fn into_response(self) -> Response {
         let status = match self {
-            Refused::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Refused::TooLarge { .. } | Refused::TooHeavy { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Refused::Incomplete => StatusCode::REQUEST_TIMEOUT,
+            Refused::Malformed(_) => StatusCode::BAD_REQUEST,
+            Refused::NotSynced => StatusCode::SERVICE_UNAVAILABLE,
             Refused::Overloaded => StatusCode::TOO_MANY_REQUESTS,
+            Refused::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
         };
         let mut response = (status, self.to_string()).into_response();
         if self == Refused::Overloaded {
@@ -71,7 +98,7 @@ impl Refused {
 
 impl Budget {
     /// Reads a body of at most `limit` bytes. Only what has arrived takes room, so that clients who send slowly hold little.
-    pub(crate) async fn read(&self, headers: &HeaderMap, body: Body, limit: usize) -> Result<Held<'_>, Refused> {
+    pub(crate) async fn read(&self, headers: &HeaderMap, body: Body, limit: usize) -> Result<Held, Refused> {
         let announced =
             headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         if announced.is_some_and(|length| usize::try_from(length).map_or(true, |length| length > limit)) {
@@ -81,9 +108,9 @@ impl Budget {
         read.unwrap_or(Err(Refused::Incomplete))
     }
 
-    async fn collect(&self, body: Body, limit: usize) -> Result<Held<'_>, Refused> {
+    async fn collect(&self, body: Body, limit: usize) -> Result<Held, Refused> {
         let mut chunks = body.into_data_stream();
-        let mut room: Option<SemaphorePermit<'_>> = None;
+        let mut room: Option<Room> = None;
         let mut first = Bytes::new();
         let mut all = Vec::new();
         let mut length = 0;
@@ -113,20 +140,34 @@ impl Budget {
     }
 
     /// Room for one review.
-    pub(crate) async fn review(&self) -> Result<SemaphorePermit<'_>, Refused> {
+    pub(crate) async fn review(&self) -> Result<Room, Refused> {
         wait(&self.reviews, 1).await
     }
 
     /// Room for one conversion.
-    pub(crate) async fn conversion(&self) -> Result<SemaphorePermit<'_>, Refused> {
+    pub(crate) async fn conversion(&self) -> Result<Room, Refused> {
         wait(&self.conversions, 1).await
     }
 }
 
-async fn wait(room: &Semaphore, size: usize) -> Result<SemaphorePermit<'_>, Refused> {
+/// Room for what is decoded.
+#[derive(Clone)]
+pub(crate) struct Decoding(Arc<Semaphore>);
+
+impl Decoding {
+    /// Room for what a text of this weight is decoded to; `None` if it needs none.
+    pub(crate) async fn room(&self, weight: usize) -> Result<Option<Room>, Refused> {
+        if weight > DECODED {
+            return Err(Refused::TooHeavy { weight, limit: DECODED });
+        }
+        if weight <= LIGHT { Ok(None) } else { wait(&self.0, weight).await.map(Some) }
+    }
+}
+
+async fn wait(room: &Arc<Semaphore>, size: usize) -> Result<Room, Refused> {
     let size = u32::try_from(size).map_err(|_| Refused::Overloaded)?;
-    match tokio::time::timeout(PATIENCE, room.acquire_many(size)).await {
-        Ok(Ok(permit)) => Ok(permit),
+    match tokio::time::timeout(PATIENCE, Arc::clone(room).acquire_many_owned(size)).await {
+        Ok(Ok(room)) => Ok(room),
         _ => Err(Refused::Overloaded),
     }
 }
@@ -190,5 +231,24 @@ mod tests {
         assert_eq!((response.status().as_u16(), &response.headers()["retry-after"]), (429, &"1".parse().unwrap()));
         drop(all);
         budget.read(&HeaderMap::new(), chunks(&[1]), 10).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn heavy_texts_are_decoded_one_after_the_other_and_hold_no_light_one_up() {
+        let decoding = Budget::default().decoding;
+        let heavy = decoding.room(DECODED - LIGHT).await.unwrap();
+        assert!(heavy.is_some());
+        assert_eq!(decoding.room(DECODED / 2).await.unwrap_err(), Refused::Overloaded);
+        assert!(decoding.room(LIGHT).await.unwrap().is_none());
+        drop(heavy);
+        assert!(decoding.room(DECODED).await.unwrap().is_some());
+        assert_eq!(decoding.0.available_permits(), DECODED);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_too_heavy_to_be_ever_decoded_is_refused_at_once() {
+        let refused = Budget::default().decoding.room(DECODED + 1).await.unwrap_err();
+        insta::assert_snapshot!(refused.to_string(), @"decoding this would take up to 268435457 bytes of memory, more than 268435456: it has very many values");
+        assert_eq!(refused.into_response().status().as_u16(), 413);
     }
 }

@@ -70,7 +70,8 @@ impl Keeper {
 
     async fn renew_own(&mut self, inner: &Inner, lifetime: SignedDuration) -> Result<Duration, Error> {
         let config = &inner.config;
-        let (authorities, until) = share(config, self.authorities.take(), lifetime).await?;
+        let shared = share(config, self.authorities.clone(), lifetime).await;
+        let (authorities, until) = shared.or_else(|error| self.known((config.now)(), error))?;
         let authorities = self.authorities.insert(authorities);
         let bundle = authorities.bundle();
         let now = (config.now)();
@@ -101,6 +102,15 @@ impl Keeper {
         }
         let left = look_again.duration_since((config.now)());
         Ok(Duration::try_from(left).unwrap_or_default().max(Duration::from_millis(100)))
+    }
+
+    /// The authorities that this replica knows, while the Secret cannot be read or written: what is served must not expire meanwhile.
+    fn known(&self, now: Timestamp, error: Error) -> Result<(Authorities, Timestamp), Error> {
+        let known = self.authorities.clone().filter(|known| now < known.current.not_after);
+        let Some(known) = known else { return Err(error) };
+        tracing::warn!(%error, cause = error.cause(), "going on with the authority of the webhooks' certificates that is known");
+        let retry = SignedDuration::try_from(RETRY).unwrap_or_default();
+        Ok((known, now.saturating_add(retry).unwrap_or(now)))
     }
 }
 

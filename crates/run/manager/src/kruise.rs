@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::core::{ApiResource, DynamicObject};
@@ -89,7 +89,9 @@ impl Kruise {
 
     /// How it stands now.
     pub fn standing(&self, now: Timestamp) -> Standing {
-        let is_running = self.lease.is_some_and(|(renewed, duration)| now < renewed + duration);
+        let is_running = self.lease.is_some_and(|(renewed, duration)| {
+            SignedDuration::try_from(duration).is_ok_and(|duration| now.duration_since(renewed) < duration)
+        });
         match (is_running, self.configurations.is_empty()) {
             (true, _) => Standing::Serving,
             (false, true) => Standing::Absent,
@@ -178,6 +180,7 @@ mod tests {
             ("sidecarsets", None, Standing::Stopped),
             ("clonesets", fresh, Standing::Serving),
             ("clonesets", old, Standing::Absent),
+            ("clonesets", Some("9999-12-30T22:00:00.000000Z"), Standing::Serving),
             ("*", None, Standing::Stopped),
         ];
         for (resource, renewed, expected) in rows {

@@ -86,6 +86,7 @@ mod peer;
 mod pending;
 mod places;
 mod pods;
+mod question;
 mod reference;
 mod registration;
 mod repair;
@@ -105,6 +106,7 @@ mod wait;
 mod watched;
 mod watches;
 mod webhook;
+mod weight;
 
 pub use config::{Certificates, Config, NAMESPACE, Now, WebhookAddress, conversion_service};
 pub use error::Error;

@@ -286,7 +286,7 @@ impl Metrics {
         self.inner.certificate_expiry.set(at);
     }
 
-    /// `None` for a set that is gone.
+    /// `None` for a set without missed pods, which has no series.
     pub(crate) fn missed(&self, sidecarset: &str, pods: Option<usize>) {
         let labels = SetLabels { sidecarset: sidecarset.to_owned() };
         match pods {
@@ -297,6 +297,18 @@ impl Metrics {
         }
     }
 
+    /// A set is gone, and with it what was done to its pods.
+    pub(crate) fn no_evictions(&self, sidecarset: &str) {
+        for outcome in [Eviction::Evicted, Eviction::Blocked, Eviction::Failed] {
+            self.inner.evictions.remove(&EvictionLabels { sidecarset: sidecarset.to_owned(), outcome });
+        }
+    }
+
+    /// This process does not lead repairs any more.
+    pub(crate) fn no_missed(&self) {
+        self.inner.missed_pods.clear();
+    }
+
     pub(crate) fn evicted(&self, sidecarset: &str, outcome: Eviction) {
         let labels = EvictionLabels { sidecarset: sidecarset.to_owned(), outcome };
         self.inner.evictions.get_or_create(&labels).inc();
@@ -304,6 +316,11 @@ impl Metrics {
 
     /// `None` for a set that is gone. One without pods has no series: a large cluster has many of them, and each would take several.
     pub(crate) fn rollout(&self, sidecarset: &str, pods: Option<&RolloutPods>) {
+        if pods.is_none() {
+            for outcome in [PodWrite::Written, PodWrite::Conflict, PodWrite::Refused, PodWrite::Failed] {
+                self.inner.pod_writes.remove(&PodWriteLabels { sidecarset: sidecarset.to_owned(), outcome });
+            }
+        }
         let pods = pods.filter(|pods| pods.matched > 0 || pods.is_blocked);
         let counted = |pods: &RolloutPods| {
             [
@@ -387,6 +404,29 @@ mod tests {
         metrics.rollout("mesh", Some(&RolloutPods { matched: 1, ..RolloutPods::default() }));
         metrics.changed_pod("mesh", PodWrite::Written);
         metrics
+    }
+
+    #[test]
+    fn a_set_that_is_gone_leaves_no_series() {
+        let metrics = filled();
+        for outcome in [PodWrite::Conflict, PodWrite::Refused, PodWrite::Failed] {
+            metrics.changed_pod("mesh", outcome);
+        }
+        metrics.evicted("mesh", Eviction::Blocked);
+        metrics.evicted("mesh", Eviction::Failed);
+        metrics.missed("mesh", None);
+        metrics.no_evictions("mesh");
+        metrics.rollout("mesh", None);
+        assert!(!metrics.text().contains("mesh"), "{}", metrics.text());
+    }
+
+    #[test]
+    fn what_was_done_to_a_set_is_still_counted_when_its_last_pod_is_gone() {
+        let metrics = filled();
+        metrics.rollout("mesh", Some(&RolloutPods::default()));
+        let text = metrics.text();
+        assert!(text.contains("pillion_rollout_pod_writes_total{sidecarset=\"mesh\""), "{text}");
+        assert!(!text.contains("pillion_rollout_pods{"), "{text}");
     }
 
     #[test]

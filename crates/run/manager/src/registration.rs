@@ -11,7 +11,7 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject};
 use pillion_api::names;
 use pillion_api::sidecarset::SidecarSet;
-use pillion_api::sidecarset::crd::{self, Conversion};
+use pillion_api::sidecarset::crd;
 use pillion_api::{probe_marker, vpa};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -169,7 +169,7 @@ fn sidecarsets(name: &str, address: &WebhookAddress, path: &str, bundle: &str) -
 pub(crate) async fn install_definition(config: &Config) -> Result<(), Error> {
     let live = live_definition(config).await?;
     let conversion = live.and_then(|live| serde_json::to_value(live.spec.conversion).ok());
-    let mut definition = crd::sidecarset(&Conversion::None);
+    let mut definition = crd::sidecarset();
     if let Some(conversion) = conversion.filter(|conversion| conversion["strategy"] == "Webhook") {
         definition["spec"]["conversion"] = conversion;
     }
@@ -198,7 +198,7 @@ pub(crate) async fn live_definition(config: &Config) -> Result<Option<CustomReso
 pub(crate) async fn register_conversion(config: &Config, bundle: &str) -> Result<bool, Error> {
     let conversion = conversion(&config.address, bundle);
     let mut definition = if config.installs_definition {
-        crd::sidecarset(&Conversion::None)
+        crd::sidecarset()
     } else {
         json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
             "metadata": {"name": definition_name()}, "spec": {}})
@@ -413,7 +413,7 @@ mod tests {
         let validating = validating(&address(), "PEM", BOTH);
         assert_eq!(validating["webhooks"].as_array().unwrap().len(), 2);
         serde_json::from_value::<ValidatingWebhookConfiguration>(validating).unwrap();
-        let mut definition = crd::sidecarset(&Conversion::None);
+        let mut definition = crd::sidecarset();
         definition["spec"]["conversion"] = conversion(&address(), "PEM");
         let definition: CustomResourceDefinition = serde_json::from_value(definition).unwrap();
         assert_eq!(definition.spec.conversion.unwrap().strategy, "Webhook");

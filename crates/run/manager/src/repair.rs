@@ -45,6 +45,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 const BATCH: usize = 10_000;
 /// How many pods are named in a status, and how many get an event at once.
 const NAMED: usize = 10;
+/// How many pods of a set are tried to be evicted before the other sets have their turn.
+const ATTEMPTS: usize = 10;
 /// What could not be written is tried again after this time.
 const RETRY: Duration = Duration::from_secs(10);
 
@@ -80,6 +82,13 @@ struct Reported {
     message: String,
     /// How many pods are not evicted because evicting had no effect.
     in_vain: usize,
+}
+
+impl Drop for Repair<'_> {
+    /// Another replica may lead now, and its numbers are the ones that count.
+    fn drop(&mut self) {
+        self.inner.config.metrics.no_missed();
+    }
 }
 
 impl Repair<'_> {
@@ -148,6 +157,7 @@ impl Repair<'_> {
         for name in touched {
             let Some(set) = view.snapshot.catalog.get(&name) else {
                 self.inner.config.metrics.missed(&name, None);
+                self.inner.config.metrics.no_evictions(&name);
                 self.evictions.remove(&name);
                 self.reported.remove(&name);
                 continue;
@@ -205,14 +215,14 @@ impl Repair<'_> {
     }
 
     /// Evicts the pods that may be evicted now. Returns when to look again.
-    async fn evict(&mut self, set: &SidecarSet, pods: &[Candidate], next: Next) -> Option<Timestamp> {
+    async fn evict(&mut self, set: &SidecarSet, pods: &[Candidate], mut next: Next) -> Option<Timestamp> {
         let config = &self.inner.config;
         let evictions = self.evictions.entry(set.name().to_owned()).or_default();
-        let mut again = next.again;
-        if !next.evict.is_empty() && !self.answering.has_settled(config).await {
+        if next.evict.is_some() && !self.answering.has_settled(config).await {
             return (config.now)().checked_add(SETTLING).ok();
         }
-        for pod in next.evict.iter().filter_map(|i| pods.get(*i)) {
+        for _ in 0..ATTEMPTS {
+            let Some(pod) = next.evict.and_then(|i| pods.get(i)) else { return next.again };
             let api: Api<Pod> = Api::namespaced(config.client.clone(), &pod.namespace);
             let this_one = Preconditions { uid: Some(pod.uid.to_string()), resource_version: None };
             let delete = DeleteParams { preconditions: Some(this_one), ..DeleteParams::default() };
@@ -226,23 +236,24 @@ impl Repair<'_> {
                     self.recorder.normal(&pod_reference(pod), "EvictedForSidecars", text);
                     config.metrics.evicted(set.name(), Eviction::Evicted);
                     evictions.evicted(pod, pods, now);
-                    continue;
                 }
                 // It is gone, or another pod has its name.
-                Err(kube::Error::Api(answer)) if answer.is_not_found() || answer.is_conflict() => continue,
+                Err(kube::Error::Api(answer)) if answer.is_not_found() || answer.is_conflict() => {
+                    evictions.blocked(pod, now);
+                }
                 Err(kube::Error::Api(answer)) if answer.code == 429 => {
                     config.metrics.evicted(set.name(), Eviction::Blocked);
+                    evictions.blocked(pod, now);
                 }
                 Err(error) => {
                     tracing::warn!(pod = %pod.name, namespace = %pod.namespace, %error, "a pod could not be evicted");
                     config.metrics.evicted(set.name(), Eviction::Failed);
+                    evictions.blocked(pod, now);
                 }
             }
-            evictions.blocked(pod, now);
-            // The decision knows when a pod that could not be evicted is tried again.
-            again = [again, evictions.next(set, pods, now).again].into_iter().flatten().min();
+            next = evictions.next(set, pods, now);
         }
-        again
+        if next.evict.is_some() { Some((config.now)()) } else { next.again }
     }
 }
 

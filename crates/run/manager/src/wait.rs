@@ -47,15 +47,20 @@ pub(crate) async fn until_alone(inner: &Inner) {
 
 /// Looks for an OpenKruise that comes later, until dropped. While there is one this replica stands by.
 pub(crate) async fn look_on(inner: &Inner) {
+    let mut failed: Option<Instant> = None;
     loop {
         tokio::time::sleep(LOOK_ON).await;
         let found = match obstacle(inner).await {
             Ok(found) => found,
             Err(error) => {
-                tracing::debug!(%error, "cannot read whether OpenKruise serves SidecarSets");
+                if failed.is_none_or(|at| at.elapsed() >= REMIND) {
+                    tracing::warn!(%error, "cannot read whether OpenKruise serves SidecarSets");
+                    failed = Some(Instant::now());
+                }
                 continue;
             }
         };
+        failed = None;
         match &found {
             Some(obstacle) if inner.waiting.borrow().as_ref() != Some(obstacle) => {
                 tracing::warn!("standing by, and leaving SidecarSets and their pods alone: {obstacle}");

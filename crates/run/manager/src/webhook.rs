@@ -8,21 +8,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use pillion_api::sidecarset::conversion_review::convert_review;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::budget::{Budget, Held, Refused};
+use crate::budget::{Budget, DECODED, Decoding, Held, Refused, Room};
 use crate::metrics::Outcome;
 use crate::paths::{
     CONVERT, MUTATE_AUTOSCALER, MUTATE_POD, MUTATE_SIDECARSET, VALIDATE_AUTOSCALER, VALIDATE_SIDECARSET,
 };
+use crate::question::Question;
 use crate::review::{Answer, Request};
 use crate::state::Inner;
+use crate::weight::weight;
 
 /// The API server takes objects of 3 MiB; a review may have one before and one after the change.
 const LARGEST_REVIEW: usize = 8 * 1024 * 1024;
@@ -30,8 +33,11 @@ const LARGEST_REVIEW: usize = 8 * 1024 * 1024;
 /// A list of SidecarSets is converted in one review, of at most 10,000 objects: the API server reads its store in pages of that size.
 const LARGEST_CONVERSION: usize = 128 * 1024 * 1024;
 
-/// A conversion of more than this is left to another thread.
+/// A conversion of more than this is left to another thread. One of less is decoded to ten megabytes at most.
 const QUICK_CONVERSION: usize = 64 * 1024;
+
+/// SidecarSets and autoscalers are decoded into types, changed, and compared as JSON: that takes the memory of JSON twice.
+const TYPED: usize = 2;
 
 /// How long a review waits for the first view of the cluster. The API server waits three seconds for a pod.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
@@ -56,141 +62,141 @@ pub(crate) fn router(inner: Arc<Inner>) -> Router {
 
 async fn mutate_pod(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {
     let inner = &webhooks.inner;
-    let read =
-        |body: &Bytes| Request::read_new_pod(body, inner.views.borrow().snapshot.catalog.transferred_variables());
-    webhooks.review(MUTATE_POD, &headers, body, read, async |request| pod::mutate(inner, request).await).await
+    webhooks.review(MUTATE_POD, &headers, body, async |question| pod::mutate(inner, question).await).await
 }
 
 async fn mutate_sidecarset(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {
     let inner = &webhooks.inner;
-    webhooks
-        .review(MUTATE_SIDECARSET, &headers, body, Request::read, async |request| sidecarset::mutate(inner, &request))
-        .await
+    webhooks.review_typed(MUTATE_SIDECARSET, &headers, body, async |request| sidecarset::mutate(inner, &request)).await
 }
 
 async fn validate_sidecarset(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {
     let inner = &webhooks.inner;
     webhooks
-        .review(VALIDATE_SIDECARSET, &headers, body, Request::read, async |request| {
-            sidecarset::validate(inner, &request).await
-        })
+        .review_typed(VALIDATE_SIDECARSET, &headers, body, async |request| sidecarset::validate(inner, &request).await)
         .await
 }
 
 async fn mutate_autoscaler(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {
-    webhooks
-        .review(MUTATE_AUTOSCALER, &headers, body, Request::read, async |request| autoscaler::mutate(&request))
-        .await
+    webhooks.review_typed(MUTATE_AUTOSCALER, &headers, body, async |request| autoscaler::mutate(&request)).await
 }
 
 async fn validate_autoscaler(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {
     let gates = webhooks.inner.config.gates;
     webhooks
-        .review(VALIDATE_AUTOSCALER, &headers, body, Request::read, async |request| {
-            autoscaler::validate(&request, gates.into())
-        })
+        .review_typed(VALIDATE_AUTOSCALER, &headers, body, async |request| autoscaler::validate(&request, gates.into()))
         .await
 }
 
 impl Webhooks {
+    /// Has a question answered that is decoded into types.
+    async fn review_typed(
+        &self,
+        webhook: &'static str,
+        headers: &HeaderMap,
+        body: Body,
+        decide: impl AsyncFnOnce(Request) -> Answer,
+    ) -> Response {
+        let answer = async move |question: Question| -> Result<(String, Answer), Refused> {
+            let decoded = question.decode(TYPED, Request::read).await?;
+            let uid = decoded.request.uid.clone();
+            Ok((uid, decide(decoded.request).await))
+        };
+        self.review(webhook, headers, body, answer).await
+    }
+
     /// Reads the question, has it answered, and writes the answer.
     async fn review(
         &self,
         webhook: &'static str,
         headers: &HeaderMap,
         body: Body,
-        read: impl FnOnce(&Bytes) -> Result<Request, String>,
-        decide: impl AsyncFnOnce(Request) -> Answer,
+        decide: impl AsyncFnOnce(Question) -> Result<(String, Answer), Refused>,
     ) -> Response {
         let metrics = &self.inner.config.metrics;
         let body = match self.budget.read(headers, body, LARGEST_REVIEW).await {
             Ok(body) => body,
             Err(refused) => {
-                metrics.reviewed(webhook, outcome(refused), Duration::ZERO);
+                metrics.reviewed(webhook, outcome(&refused), Duration::ZERO);
                 return refused.into_response();
             }
         };
         let start = Instant::now();
-        let (outcome, response) = self.answer(&body, read, decide).await;
+        let (outcome, response) = match self.answer(body, decide).await {
+            Ok((outcome, review)) => (outcome, json(review)),
+            Err(refused) => (outcome(&refused), refused.into_response()),
+        };
         metrics.reviewed(webhook, outcome, start.elapsed());
         response
     }
 
     async fn answer(
         &self,
-        body: &Held<'_>,
-        read: impl FnOnce(&Bytes) -> Result<Request, String>,
-        decide: impl AsyncFnOnce(Request) -> Answer,
-    ) -> (Outcome, Response) {
-        let _room = match self.budget.review().await {
-            Ok(room) => room,
-            Err(refused) => return (outcome(refused), refused.into_response()),
-        };
-        let request = match read(&body.bytes) {
-            Ok(request) => request,
-            Err(reason) => return (Outcome::Malformed, (StatusCode::BAD_REQUEST, reason).into_response()),
-        };
+        body: Held,
+        decide: impl AsyncFnOnce(Question) -> Result<(String, Answer), Refused>,
+    ) -> Result<(Outcome, Vec<u8>), Refused> {
+        let question = Question::new(&self.budget, body).await?;
         // Without a view nothing can be decided. It takes a moment after a start.
         let is_filled = self.inner.views.borrow().is_filled;
         if !is_filled && tokio::time::timeout(LONGEST_WAIT, self.inner.filled()).await.is_err() {
-            let reason = "the manager's caches are not synced yet";
-            return (Outcome::Shed, (StatusCode::SERVICE_UNAVAILABLE, reason).into_response());
+            return Err(Refused::NotSynced);
         }
-        let uid = request.uid.clone();
-        let answer = decide(request).await;
+        let (uid, answer) = decide(question).await?;
         let outcome = match &answer {
             answer if !answer.is_allowed() => Outcome::Denied,
             answer if answer.patch.0.is_empty() => Outcome::Allowed,
             _ => Outcome::Changed,
         };
-        match answer.into_review(&uid) {
-            Ok(review) => (outcome, json(review)),
-            Err(error) => (outcome, (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response()),
-        }
+        let review = answer.into_review(&uid).map_err(|error| Refused::Failed(error.to_string()))?;
+        Ok((outcome, review))
     }
 
     /// Converts the objects of a review.
-    async fn convert(&self, headers: &HeaderMap, body: Body) -> Result<Response, Refused> {
+    async fn convert(&self, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Refused> {
         let body = self.budget.read(headers, body, LARGEST_CONVERSION).await?;
-        let _room = self.budget.conversion().await?;
+        let room = self.budget.conversion().await?;
         let converted = if body.bytes.len() <= QUICK_CONVERSION {
-            convert_review(&body.bytes)
+            convert_review(&body.bytes, |_| Ok(()))
         } else {
-            let bytes = body.bytes.clone();
-            match tokio::task::spawn_blocking(move || convert_review(&bytes)).await {
-                Ok(converted) => converted,
-                Err(error) => return Ok((StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response()),
-            }
+            let (decoding, runtime) = (self.budget.decoding.clone(), Handle::current());
+            let convert = move || {
+                // What was given to the review is its own until it is converted: the thread goes on when nobody waits for it any more.
+                let (body, _room) = (body, room);
+                convert_review(&body.bytes, |object| {
+                    hold(object, &decoding, &runtime).map_err(|refused| refused.to_string())
+                })
+            };
+            tokio::task::spawn_blocking(convert).await.map_err(|error| Refused::Failed(error.to_string()))?
         };
-        Ok(match converted {
-            Ok(review) => json(review),
-            Err(error) => {
-                (StatusCode::BAD_REQUEST, format!("the body is not a ConversionReview: {error}")).into_response()
-            }
-        })
+        converted.map_err(|error| Refused::Malformed(format!("the body is not a ConversionReview: {error}")))
     }
+}
+
+/// Room for an object that is to be converted, which may be as large and as heavy as that of a review. It waits in a thread of its own.
+fn hold(object: &str, decoding: &Decoding, runtime: &Handle) -> Result<Option<Room>, Refused> {
+    if object.len() > LARGEST_REVIEW {
+        return Err(Refused::TooLarge { limit: LARGEST_REVIEW });
+    }
+    runtime.block_on(decoding.room(weight(object.as_bytes(), DECODED)))
 }
 
 async fn convert(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {
-    let response = webhooks.convert(&headers, body).await;
-    let metrics = &webhooks.inner.config.metrics;
-    match response {
-        Ok(response) => {
-            let outcome = if response.status().is_success() { Outcome::Changed } else { Outcome::Malformed };
-            metrics.converted(outcome);
-            response
-        }
-        Err(refused) => {
-            metrics.converted(outcome(refused));
-            refused.into_response()
-        }
-    }
+    let (outcome, response) = match webhooks.convert(&headers, body).await {
+        Ok(review) => (Outcome::Changed, json(review)),
+        Err(refused) => (outcome(&refused), refused.into_response()),
+    };
+    webhooks.inner.config.metrics.converted(outcome);
+    response
 }
 
-fn outcome(refused: Refused) -> Outcome {
+fn outcome(refused: &Refused) -> Outcome {
     match refused {
-        Refused::TooLarge { .. } | Refused::Incomplete => Outcome::Malformed,
-        Refused::Overloaded => Outcome::Shed,
+        Refused::NotSynced | Refused::Overloaded => Outcome::Shed,
+        Refused::TooLarge { .. }
+        | Refused::TooHeavy { .. }
+        | Refused::Incomplete
+        | Refused::Malformed(_)
+        | Refused::Failed(_) => Outcome::Malformed,
     }
 }
 

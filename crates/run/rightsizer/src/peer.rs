@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -229,9 +229,9 @@ impl Peer {
 fn is_held(lease: &Lease, now: Timestamp) -> bool {
     let Some(spec) = &lease.spec else { return false };
     let is_named = spec.holder_identity.as_ref().is_some_and(|holder| !holder.is_empty());
-    let seconds = u64::try_from(spec.lease_duration_seconds.unwrap_or(LEASE_SECONDS)).unwrap_or_default();
+    let lasts = SignedDuration::from_secs(i64::from(spec.lease_duration_seconds.unwrap_or(LEASE_SECONDS)));
     let renewed = spec.renew_time.as_ref().map(|time| time.0);
-    is_named && renewed.is_some_and(|renewed| now < renewed + Duration::from_secs(seconds))
+    is_named && renewed.is_some_and(|renewed| now.duration_since(renewed) < lasts)
 }
 
 fn deployments(client: Client) -> Api<DynamicObject> {

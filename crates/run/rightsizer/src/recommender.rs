@@ -98,6 +98,13 @@ struct Recommender<'a> {
     compared: Option<Timestamp>,
 }
 
+impl Drop for Recommender<'_> {
+    /// Another replica may lead now, and its numbers are the ones that count.
+    fn drop(&mut self) {
+        self.config.metrics.holds(0, 0, 0);
+    }
+}
+
 impl<'a> Recommender<'a> {
     fn new(cluster: &'a Cluster, config: &'a Config) -> Recommender<'a> {
         let kubelets = match &config.usage {

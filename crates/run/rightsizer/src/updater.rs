@@ -85,6 +85,13 @@ struct Updater<'a> {
 /// The pods of a workload, and their namespace: a SidecarSet is injected into pods of many, and budgets and LimitRanges are those of each.
 type PodsKey = (Arc<Workload>, String);
 
+impl Drop for Updater<'_> {
+    /// Another replica may lead now, and its numbers are the ones that count.
+    fn drop(&mut self) {
+        self.config.metrics.stopped(0);
+    }
+}
+
 impl Updater<'_> {
     /// Looks at every autoscaler once. A pass takes one interval at most: what is recommended, the mode and the Lease of the admission
     /// controller are looked at again before it goes on.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use bytes::Bytes;
 use hyper::Method;
-use pillion_api::sidecarset::crd::{self, Conversion};
+use pillion_api::sidecarset::crd;
 use pillion_api::sidecarset::{self, InjectRevision, SidecarSet, revision};
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ const CLIENTS: usize = 16;
 /// Puts SidecarSets and their older revisions into a server. The first sets pin the oldest one.
 pub(crate) async fn fill(target: &Target, sets: usize, older: usize, pinned: usize) -> anyhow::Result<()> {
     let mut connection = target.connect().await?;
-    let definition = Bytes::from(crd::sidecarset(&Conversion::None).to_string());
+    let definition = Bytes::from(crd::sidecarset().to_string());
     connection.ask(&Method::POST, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await?;
     let namespace = Bytes::from(json!({"metadata": {"name": "kruise-system"}}).to_string());
     connection.ask(&Method::POST, "/api/v1/namespaces", &namespace).await?;

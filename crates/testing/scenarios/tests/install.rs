@@ -82,7 +82,7 @@ fn the_chart_renders_what_install_prints() -> anyhow::Result<()> {
                 "--set",
                 "takeOver=kruise",
                 "--set",
-                "extraArgs={--usage-source=kubelets,--log-level=debug}",
+                "extraArgs={--usage-source=kubelets,--shutdown-delay=60}",
             ],
             Options {
                 replicas: 3,
@@ -91,7 +91,7 @@ fn the_chart_renders_what_install_prints() -> anyhow::Result<()> {
                 feature_gates: "AllAlpha=true".to_owned(),
                 log_format: "json".to_owned(),
                 take_over: "kruise".to_owned(),
-                manager_args: vec!["--usage-source=kubelets".to_owned(), "--log-level=debug".to_owned()],
+                manager_args: vec!["--usage-source=kubelets".to_owned(), "--shutdown-delay=60".to_owned()],
                 ..default
             },
         ),

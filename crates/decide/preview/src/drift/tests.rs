@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use pillion_admission::Snapshot;
 use pillion_api::sidecarset::SidecarSet;
 use pillion_inject::Catalog;
+use pillion_kinds::pod::apply_service_account;
 use pillion_testkit::{mk_container, mk_set};
 
 use super::*;
@@ -48,8 +49,8 @@ fn created(offline: &Offline) -> Value {
     apply_defaults(&mut pod);
     apply_service_account(&mut pod, &json!({}), "abcde");
     let (asked, _) = offline.pod(&pod).unwrap().unwrap();
-    json_patch::patch(&mut pod, &offline.decide(&asked, Some(at())).outcome.unwrap()).unwrap();
-    finish(&mut pod, offline);
+    offline.apply(&mut pod, &offline.decide(&asked, Some(at())).outcome.unwrap()).unwrap();
+    finish(&mut pod);
     pod["status"] = json!({"phase": "Running"});
     pod
 }
@@ -205,6 +206,17 @@ fn a_pod_that_would_be_refused_is_compared_with_nothing() {
     );
     let drift = of(&pod, &offline([strict]));
     assert!(drift.denied.as_deref().unwrap().contains("calculation result is negative"), "{drift:?}");
+    assert_eq!(states(&drift), ["mesh: a new pod would be refused"]);
+}
+
+#[test]
+fn a_pod_that_a_limit_range_would_refuse_is_compared_with_nothing() {
+    let mut offline = offline([mesh("envoy:1")]);
+    let pod = created(&offline);
+    let range = json!({"spec": {"limits": [{"type": "Pod", "max": {"cpu": "2"}}]}});
+    offline.limit_ranges = BTreeMap::from([("default".to_owned(), vec![range])]);
+    let drift = of(&pod, &offline);
+    assert_eq!(drift.denied.as_deref(), Some("LimitRange: maximum cpu usage per Pod is 2, but limit is 3"));
     assert_eq!(states(&drift), ["mesh: a new pod would be refused"]);
 }
 

@@ -131,6 +131,28 @@ fn a_sidecar_beyond_a_limit_range_is_a_refusal() {
 }
 
 #[test]
+fn the_token_of_a_stored_pod_is_no_difference() {
+    let app = json!({"name": "app", "image": "app:1", "volumeMounts": [
+        {"name": "data", "mountPath": "/data"},
+        {"name": "kube-api-access-x", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "readOnly": true},
+    ]});
+    let stored = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0", "namespace": "shop", "labels": {"app": "web"}},
+        "spec": {
+            "containers": [app], "serviceAccountName": "default", "serviceAccount": "default",
+            "volumes": [{"name": "data", "emptyDir": {}}, {"name": "kube-api-access-x", "projected": {}}],
+        },
+    });
+    let mut sharing = proxy("envoy:1");
+    sharing["shareVolumePolicy"] = json!({"type": "enabled"});
+    let now = offline([mesh(json!({"containers": [proxy("envoy:1")]}))]);
+    let then = offline([mesh(json!({"containers": [sharing]}))]);
+    let preview = of(&now, &then, &[Workload::of(stored).unwrap()]);
+    assert_eq!(lines(&preview), ["shop/Pod/web-0: Changed proxy volumeMounts[data].mountPath: + /data"]);
+    assert_eq!(preview.workloads[0].pod, []);
+}
+
+#[test]
 fn the_defaults_of_a_limit_range_count_for_sidecars() {
     let range = json!({"spec": {"limits": [{"type": "Container", "defaultRequest": {"memory": "64Mi"}}]}});
     let with_range = |sets: Vec<SidecarSet>| Offline {

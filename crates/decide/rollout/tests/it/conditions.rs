@@ -32,6 +32,12 @@ fn a_rollout_says_how_far_it_is() {
 }
 
 #[test]
+fn one_pod_is_ready_and_several_are() {
+    let said = conditions(&rolling(1, json!({})).settle());
+    assert!(said.contains("Available True EnoughPodsReady: 1 of 1 pod is ready"), "{said}");
+}
+
+#[test]
 fn a_pause_and_pods_that_must_be_recreated_block() {
     let mut fleet = rolling(2, json!({"paused": true}));
     insta::assert_snapshot!(conditions(&fleet.round()), @"

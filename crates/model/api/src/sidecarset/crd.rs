@@ -1,6 +1,5 @@
 //! The `CustomResourceDefinition` of SidecarSet, with both versions.
 
-use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
 use crate::names;
@@ -11,47 +10,13 @@ mod generate;
 #[cfg(feature = "schemas")]
 pub use generate::versions;
 
-/// How the API server turns one version into the other.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Conversion {
-    /// Only the version's name changes. Enough where nobody writes `spec.namespace` or `spec.customVersion`.
-    None,
-    /// By [`convert_review`](super::conversion_review::convert_review), behind a Service.
-    Webhook {
-        /// Namespace of the Service.
-        namespace: String,
-        /// Name of the Service.
-        service: String,
-        /// Path of the endpoint, such as `/convert`.
-        path: String,
-        /// Certificates, in PEM, that the endpoint's certificate is checked against.
-        ca_bundle: ByteString,
-    },
-}
-
-impl Conversion {
-    fn to_json(&self) -> Value {
-        match self {
-            Conversion::None => json!({"strategy": "None"}),
-            Conversion::Webhook { namespace, service, path, ca_bundle } => json!({
-                "strategy": "Webhook",
-                "webhook": {
-                    "clientConfig": {
-                        "service": {"namespace": namespace, "name": service, "path": path},
-                        "caBundle": ca_bundle,
-                    },
-                    "conversionReviewVersions": ["v1"],
-                },
-            }),
-        }
-    }
-}
-
 /// The `CustomResourceDefinition` to apply.
 ///
 /// Containers and volumes keep fields that this schema does not know, at every level, so a cluster that is newer than
 /// Pillion loses nothing.
-pub fn sidecarset(conversion: &Conversion) -> Value {
+///
+/// It says nothing about conversion: the manager registers its webhook there, and applying this must not take that back.
+pub fn sidecarset() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -65,7 +30,6 @@ pub fn sidecarset(conversion: &Conversion) -> Value {
                 "singular": "sidecarset",
             },
             "scope": "Cluster",
-            "conversion": conversion.to_json(),
             "versions": versions(),
         },
     })
@@ -87,7 +51,7 @@ mod tests {
     use super::*;
 
     fn schema_of(version: usize) -> Value {
-        sidecarset(&Conversion::None)["spec"]["versions"][version]["schema"]["openAPIV3Schema"].clone()
+        sidecarset()["spec"]["versions"][version]["schema"]["openAPIV3Schema"].clone()
     }
 
     /// Calls `check` with every schema and its path.
@@ -174,7 +138,7 @@ mod tests {
 
     #[test]
     fn the_definition_is_small_enough_for_the_annotation_of_kubectl_apply() {
-        let size = sidecarset(&Conversion::None).to_string().len();
+        let size = sidecarset().to_string().len();
         assert!(size < 220 * 1024, "{size} bytes");
     }
 
@@ -210,34 +174,6 @@ mod tests {
                 "max"
               ],
               "description": "How the target containers' resources become one number: `sum` or `max`."
-            }
-            "#);
-    }
-
-    #[test]
-    fn the_conversion_webhook_is_behind_a_service() {
-        let conversion = Conversion::Webhook {
-            namespace: "pillion-system".into(),
-            service: "pillion-webhook".into(),
-            path: "/convert".into(),
-            ca_bundle: ByteString(b"PEM".to_vec()),
-        };
-        insta::assert_json_snapshot!(sidecarset(&conversion)["spec"]["conversion"], @r#"
-            {
-              "strategy": "Webhook",
-              "webhook": {
-                "clientConfig": {
-                  "service": {
-                    "namespace": "pillion-system",
-                    "name": "pillion-webhook",
-                    "path": "/convert"
-                  },
-                  "caBundle": "UEVN"
-                },
-                "conversionReviewVersions": [
-                  "v1"
-                ]
-              }
             }
             "#);
     }

@@ -8,6 +8,13 @@ use strsim::osa_distance;
 use super::shape::{Kind, Shape};
 use super::version::shape_of;
 use crate::field::Path;
+use crate::names;
+
+/// Fields that only the other version has: the version that does not, the field, and what there is in its place.
+const OF_THE_OTHER_VERSION: [(&str, &str, &str); 2] = [
+    (names::V1BETA1, "spec.namespace", "v1beta1 has namespaceSelector instead"),
+    (names::V1ALPHA1, "spec.customVersion", "v1alpha1 has the label apps.kruise.io/sidecarset-custom-version instead"),
+];
 
 /// A field that the API does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,12 +23,18 @@ pub struct UnknownField {
     pub path: Path,
     /// The field that was probably meant.
     pub suggestion: Option<&'static str>,
+    /// What this version has in its place, if it is a field of the other version.
+    pub instead: Option<&'static str>,
 }
 
 impl fmt::Display for UnknownField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "unknown field \"{}\"", self.path)?;
-        self.suggestion.map_or(Ok(()), |name| write!(f, ": did you mean \"{name}\"?"))
+        match (self.instead, self.suggestion) {
+            (Some(instead), _) => write!(f, ": {instead}"),
+            (None, Some(name)) => write!(f, ": did you mean \"{name}\"?"),
+            (None, None) => Ok(()),
+        }
     }
 }
 
@@ -40,6 +53,12 @@ pub fn unknown_fields(object: &Value) -> Vec<UnknownField> {
     if let Ok(shape) = shape_of(object) {
         collect(&Kind::Object(shape), object, &Path::root(), &mut unknown);
     }
+    for field in &mut unknown {
+        let path = field.path.to_string();
+        let found =
+            OF_THE_OTHER_VERSION.iter().find(|(version, own, _)| object["apiVersion"] == *version && path == *own);
+        field.instead = found.map(|(_, _, instead)| *instead);
+    }
     unknown
 }
 
@@ -47,9 +66,11 @@ fn collect(kind: &Kind, value: &Value, path: &Path, unknown: &mut Vec<UnknownFie
     match (kind, value) {
         (Kind::Object(shape), Value::Object(fields)) => {
             for (name, value) in fields {
-                match shape.field(name) {
-                    Some(field) => collect(&field.kind, value, &path.child(name), unknown),
-                    None => unknown.push(UnknownField { path: path.child(name), suggestion: nearest(shape, name) }),
+                let path = path.child(name);
+                if let Some(field) = shape.field(name) {
+                    collect(&field.kind, value, &path, unknown);
+                } else {
+                    unknown.push(UnknownField { path, suggestion: nearest(shape, name), instead: None });
                 }
             }
         }
@@ -117,11 +138,11 @@ mod tests {
         let spec = json!({"namespace": "shop", "customVersion": "v1"});
         insta::assert_snapshot!(warnings(V1ALPHA1, &spec), @r#"
             unknown field "metadata.nmae": did you mean "name"?
-            unknown field "spec.customVersion"
+            unknown field "spec.customVersion": v1alpha1 has the label apps.kruise.io/sidecarset-custom-version instead
             "#);
         insta::assert_snapshot!(warnings(V1BETA1, &spec), @r#"
             unknown field "metadata.nmae": did you mean "name"?
-            unknown field "spec.namespace"
+            unknown field "spec.namespace": v1beta1 has namespaceSelector instead
             "#);
     }
 }

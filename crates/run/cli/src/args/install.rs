@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use pillion_gates::{GateError, Settings};
 use pillion_install::{Certificates, IMAGE, NAMESPACE, Options, Part, Peer};
+use pillion_kinds::format::{Complaints, dns_label, dns_subdomain};
 
 /// Which cluster a command talks to, where it does not look into one namespace.
 #[derive(Clone, Debug, Default, Args)]
@@ -22,19 +23,22 @@ pub struct ToClusterArgs {
 #[derive(Debug, Args)]
 pub struct InstallArgs {
     /// Print the manifests instead of applying them; this needs no cluster
+    ///
+    /// Namespaces are among them. Where one exists already, applying them puts labels on it: app.kubernetes.io/managed-by,
+    /// by which uninstall finds it, and on the manager's namespace the enforcement of the Pod Security Standard restricted.
     #[arg(long)]
     pub print: bool,
     /// The namespace of the manager, created if it is missing
-    #[arg(short, long, value_name = "NAME", default_value = NAMESPACE)]
+    #[arg(short, long, value_name = "NAME", default_value = NAMESPACE, value_parser = namespace)]
     namespace: String,
     /// The namespace of the revisions of SidecarSets, created if it is missing
-    #[arg(long, value_name = "NAME", default_value_t = Options::default().revisions_namespace)]
+    #[arg(long, value_name = "NAME", default_value_t = Options::default().revisions_namespace, value_parser = namespace)]
     revisions_namespace: String,
     /// The image of the manager
-    #[arg(long, value_name = "IMAGE", default_value = IMAGE)]
+    #[arg(long, value_name = "IMAGE", default_value = IMAGE, value_parser = image)]
     image: String,
     /// How many replicas the manager has: all serve webhooks, one leads the controllers
-    #[arg(long, value_name = "NUMBER", default_value_t = Options::default().replicas)]
+    #[arg(long, value_name = "NUMBER", default_value_t = Options::default().replicas, value_parser = clap::value_parser!(u32).range(1..))]
     replicas: u32,
     /// The parts of the manager that run, webhook among them; each has rights of its own
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values_t = Part::INSTALLED)]
@@ -45,7 +49,7 @@ pub struct InstallArgs {
     /// A Secret in the manager's namespace with tls.crt, tls.key and ca.crt, as cert-manager writes it
     ///
     /// Without it the manager makes, shares and renews its certificates itself.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = object_name)]
     certificate_secret: Option<String>,
     /// Features of the manager to switch on or off: a comma-separated list of NAME=true or NAME=false
     #[arg(long, value_name = "GATES", default_value = "", hide_default_value = true, value_parser = gates)]
@@ -53,7 +57,7 @@ pub struct InstallArgs {
     /// The image with pillion-wrap, which runs the commands of pods whose sidecars have the mode Strict [default: the manager's image]
     ///
     /// It has an effect where the feature gate SidecarField is on.
-    #[arg(long, value_name = "IMAGE", default_value = "", hide_default_value = true)]
+    #[arg(long, value_name = "IMAGE", default_value = "", hide_default_value = true, value_parser = image_or_none)]
     wrap_image: String,
     /// How the manager writes its log
     #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
@@ -78,10 +82,10 @@ pub struct InstallArgs {
     #[arg(short, long, value_name = "FILE", requires = "agent", help_heading = "Agent")]
     pub filename: Option<PathBuf>,
     /// The namespace of the pods that get the agent
-    #[arg(long, value_name = "NAME", default_value = "default", requires = "agent", help_heading = "Agent")]
+    #[arg(long, value_name = "NAME", default_value = "default", value_parser = namespace, requires = "agent", help_heading = "Agent")]
     pub agent_namespace: String,
     /// The image with pillion-agent
-    #[arg(long, value_name = "IMAGE", default_value = IMAGE, requires = "agent", help_heading = "Agent")]
+    #[arg(long, value_name = "IMAGE", default_value = IMAGE, value_parser = image, requires = "agent", help_heading = "Agent")]
     pub agent_image: String,
     /// The user that the agent runs as, where that is the user of the process that it signals
     ///
@@ -122,6 +126,35 @@ fn gates(text: &str) -> Result<String, GateError> {
     text.parse::<Settings>().map(|_| text.to_owned())
 }
 
+fn namespace(text: &str) -> Result<String, String> {
+    valid(text, dns_label(text))
+}
+
+/// The name of most objects.
+fn object_name(text: &str) -> Result<String, String> {
+    valid(text, dns_subdomain(text))
+}
+
+/// What the API server would say, before anything is changed.
+fn valid(text: &str, complaints: Complaints) -> Result<String, String> {
+    if complaints.is_empty() { Ok(text.to_owned()) } else { Err(complaints.join("; ")) }
+}
+
+/// Whoever pulls it decides what the name of an image is; none of them accepts these.
+fn image(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Err("write an image, such as registry.example.com/pillion:0.1.0".to_owned());
+    }
+    image_or_none(text)
+}
+
+fn image_or_none(text: &str) -> Result<String, String> {
+    if text.contains(char::is_whitespace) {
+        return Err("the name of an image has no spaces in it".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// `pillion uninstall`
 #[derive(Debug, Args)]
 pub struct UninstallArgs {
@@ -135,7 +168,7 @@ pub struct UninstallArgs {
     #[arg(long, conflicts_with = "all")]
     pub prepare: bool,
     /// The namespace of the manager that --prepare stops
-    #[arg(short, long, value_name = "NAME", default_value = NAMESPACE, requires = "prepare")]
+    #[arg(short, long, value_name = "NAME", default_value = NAMESPACE, value_parser = namespace, requires = "prepare")]
     pub namespace: String,
     /// How many seconds each thing that is deleted may take until it is gone
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]

@@ -15,7 +15,7 @@ use pillion_api::names;
 use pillion_api::sidecarset::validation::Whitelist;
 use pillion_api::sidecarset::{self, SidecarSet};
 use pillion_api::vpa::{self, VerticalPodAutoscaler};
-use pillion_gates::{Gate, Gates};
+use pillion_gates::{Gate, Gates, Settings};
 use pillion_inject::{Accounts, Catalog, Namespace, Revisions};
 use pillion_manager::NAMESPACE;
 use pillion_note::Draw;
@@ -47,6 +47,7 @@ pub(crate) struct Wanted<'a> {
     /// Only this namespace; all of them without it.
     pub(crate) namespace: Option<&'a str>,
     pub(crate) revisions_namespace: &'a str,
+    /// The gates where neither the manager nor the user says otherwise.
     pub(crate) gates: Gates,
     pub(crate) wrap_image: Option<&'a str>,
     pub(crate) draw: Draw,
@@ -55,6 +56,11 @@ pub(crate) struct Wanted<'a> {
 impl Known {
     /// Reads what admission needs. A cluster that does not serve SidecarSets has none.
     pub(crate) async fn read(reader: &Reader, wanted: Wanted<'_>) -> Result<Known, ReadError> {
+        Known::read_with(reader, wanted, &Settings::default()).await
+    }
+
+    /// As [`Known::read`], with the gates that the user sets.
+    pub(crate) async fn read_with(reader: &Reader, wanted: Wanted<'_>, user: &Settings) -> Result<Known, ReadError> {
         let mut warnings = Vec::new();
         let (sets, autoscalers, (namespaces, unread), limit_ranges, webhooks, (gates, sidecar_means)) = futures::try_join!(
             sets(reader),
@@ -62,7 +68,7 @@ impl Known {
             namespaces(reader, wanted.namespace),
             limit_ranges(reader, wanted.namespace),
             async { Ok(webhook_selectors(reader).await) },
-            async { Ok(marking(reader, wanted.gates, wanted.wrap_image).await) },
+            async { Ok(marking(reader, wanted.gates, user, wanted.wrap_image).await) },
         )?;
         warnings.extend(unread.map(|error| format!("{error}; its labels are taken to be none but its name")));
         if sets.is_none() {

@@ -3,11 +3,12 @@
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::core::ApiResource;
-use kube::discovery::{ApiGroup, Discovery};
+use kube::discovery::{Discovery, Scope};
+use pillion_api::names;
 use pillion_kinds::resource::{self, Resource};
 use serde_json::Value;
 
-use super::read::{Parts, ReadError, Reader, api_resource, qualified};
+use super::read::{Parts, ReadError, Reader, api_resource};
 use crate::{Failure, chain};
 
 /// The kinds that have a pod template, and pods.
@@ -75,13 +76,8 @@ pub(crate) async fn find(reader: &Reader, namespace: &str, target: &[String]) ->
         None => ApiResource::erase::<Pod>(&()),
         Some(kind) => match built_in(kind) {
             Some(resource) if WITH_PODS.contains(&resource.plural) => api_resource(resource),
-            Some(resource) => {
-                let kind = resource.kind;
-                return Err(Failure::misuse(format!(
-                    "a {kind} has no pod template: name a pod, or the workload that makes its pods"
-                )));
-            }
-            None => custom(reader, kind).await?,
+            Some(resource) => return Err(without_template(resource.kind)),
+            None => custom(reader, kind, name).await?,
         },
     };
     match reader.get(&resource, Some(namespace), name).await? {
@@ -90,8 +86,12 @@ pub(crate) async fn find(reader: &Reader, namespace: &str, target: &[String]) ->
     }
 }
 
-/// A custom resource of the cluster, such as a CloneSet.
-async fn custom(reader: &Reader, kind: &str) -> Result<ApiResource, Failure> {
+fn without_template(kind: &str) -> Failure {
+    Failure::misuse(format!("a {kind} has no pod template: name a pod, or the workload that makes its pods"))
+}
+
+/// A custom resource of the cluster, such as a CloneSet. `name` is that of the object.
+async fn custom(reader: &Reader, kind: &str, name: &str) -> Result<ApiResource, Failure> {
     let wanted = kind.to_lowercase();
     let discovered = Discovery::new(reader.client()).run().await;
     let discovered = discovered
@@ -102,9 +102,23 @@ async fn custom(reader: &Reader, kind: &str) -> Result<ApiResource, Failure> {
             .into_iter()
             .any(|name| *name == wanted || format!("{name}.{}", resource.group) == wanted)
     };
-    let all = discovered.groups().flat_map(ApiGroup::recommended_resources);
-    if let Some((resource, _)) = all.into_iter().find(|(resource, _)| is_named(resource)) {
-        return Ok(resource);
+    // A group prefers one version, and may serve a kind in another alone: CloneSet in v1alpha1 beside SidecarSet in v1beta1.
+    let all = discovered.groups_alphabetical().into_iter().flat_map(|group| {
+        let preferred = group.recommended_resources().into_iter();
+        preferred.chain(group.resources_by_stability())
+    });
+    if let Some((resource, capabilities)) = all.into_iter().find(|(resource, _)| is_named(resource)) {
+        return match capabilities.scope {
+            Scope::Cluster if resource.group == names::GROUP && resource.kind == names::SIDECARSET_KIND => {
+                Err(Failure::misuse(format!(
+                    "a SidecarSet has no pod template: `pillion rollout status {name}` shows how it is doing, and `pillion preview -f FILE` \
+                     what a change of it would do"
+                )))
+            }
+            // What makes pods is in a namespace, as its pods are.
+            Scope::Cluster => Err(without_template(&resource.kind)),
+            Scope::Namespaced => Ok(resource),
+        };
     }
     let with_pods = resource::all().iter().filter(|resource| WITH_PODS.contains(&resource.plural));
     let known: Vec<&str> = with_pods
@@ -121,7 +135,9 @@ async fn custom(reader: &Reader, kind: &str) -> Result<ApiResource, Failure> {
 
 /// That the object is not there, and what may have been meant. Whatever cannot be read says nothing.
 async fn not_found(reader: &Reader, resource: &ApiResource, namespace: &str, name: &str, is_bare: bool) -> String {
-    let message = format!("{} {name:?} is not in namespace {namespace:?}", qualified(resource));
+    let kind = resource.kind.to_lowercase();
+    let kind = if resource.group.is_empty() { kind } else { format!("{kind}.{}", resource.group) };
+    let message = format!("{kind} {name:?} is not in namespace {namespace:?}");
     let name_of = |object: Value| object["metadata"]["name"].as_str().map(str::to_owned);
     let of = |namespace: Value| namespace["metadata"]["namespace"].as_str().map(str::to_owned);
     let same_name = ListParams::default().fields(&format!("metadata.name={name}"));

@@ -18,7 +18,7 @@ fn documents(objects: &[Value]) -> Vec<Document> {
 }
 
 async fn of(cluster: &TestCluster, namespace: Option<&str>, objects: &[Value]) -> Result<Preview, Failure> {
-    on_cluster(&cluster.reader(), documents(objects), wanted(namespace), &mut Vec::new()).await
+    on_cluster(&cluster.reader(), documents(objects), wanted(namespace), &Settings::default(), &mut Vec::new()).await
 }
 
 fn names(preview: &Preview) -> Vec<String> {
@@ -138,11 +138,13 @@ async fn running_pods_are_compared_without_what_was_injected_into_them() {
     cluster.create(PODS, pod("bare")).await;
     let same = of(&cluster, None, &[sidecarset("mesh", json!([proxy("envoy:1.30")]))]).await.ok().unwrap();
     assert_eq!((names(&same), same.sidecar_sets[0].change, same.pods.up_to_date), (Vec::new(), None, 1));
+    assert!(text(&same).contains("\n  1 has what the SidecarSets inject\n"), "{}", text(&same));
     let mut gone = sidecarset("mesh", json!([proxy("envoy:1.30")]));
     gone["spec"]["selector"]["matchLabels"] = json!({"app": "other"});
     let gone = of(&cluster, None, &[gone]).await.ok().unwrap();
     assert_eq!(gone.workloads[0].containers[0].change, pillion_preview::Change::Removed);
     assert_eq!(gone.pods.recreate[0].reasons, ["mesh no longer matches it: its sidecars stay until then"]);
+    assert!(text(&gone).contains("\n  1 keeps what it has until it is recreated:\n"), "{}", text(&gone));
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +219,8 @@ async fn what_is_no_sidecarset_is_not_previewed() {
     assert_eq!((status, said.as_str()), (2, "there is no SidecarSet in these manifests"));
     let mut warnings = Vec::new();
     let both = documents(&[config_map, sidecarset("mesh", json!([proxy("envoy:1.30")]))]);
-    let preview = on_cluster(&cluster.reader(), both, wanted(None), &mut warnings).await.ok().unwrap();
+    let preview =
+        on_cluster(&cluster.reader(), both, wanted(None), &Settings::default(), &mut warnings).await.ok().unwrap();
     assert!(
         warnings[0].starts_with("1 other object in these manifests: only SidecarSets are previewed"),
         "{warnings:?}"
@@ -236,7 +239,8 @@ async fn a_cluster_that_has_no_sidecarsets_yet_can_be_previewed() {
     cluster.create(DEPLOYMENTS, workload("web", 1)).await;
     let mut warnings = Vec::new();
     let sets = documents(&[sidecarset("mesh", json!([proxy("envoy:1.30")]))]);
-    let preview = on_cluster(&cluster.reader(), sets, wanted(None), &mut warnings).await.ok().unwrap();
+    let preview =
+        on_cluster(&cluster.reader(), sets, wanted(None), &Settings::default(), &mut warnings).await.ok().unwrap();
     assert_eq!(names(&preview), ["default/Deployment/web x1"]);
     assert_eq!(warnings.len(), 2, "{warnings:?}");
 }
@@ -253,7 +257,8 @@ async fn a_missing_right_is_named() {
     let cluster = TestCluster::managed().await;
     let reader = cluster.reader_without(&["/deployments"]);
     let sets = documents(&[sidecarset("mesh", json!([proxy("envoy:1.30")]))]);
-    let (status, said) = message(on_cluster(&reader, sets, wanted(None), &mut Vec::new()).await.err().unwrap());
+    let (status, said) =
+        message(on_cluster(&reader, sets, wanted(None), &Settings::default(), &mut Vec::new()).await.err().unwrap());
     assert_eq!(status, 1);
     assert!(
         said.starts_with(

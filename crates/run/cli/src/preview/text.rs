@@ -123,9 +123,12 @@ fn push_pods(text: &mut String, preview: &Preview) {
         return;
     }
     text.push_str("\n  RUNNING PODS\n");
-    let _ = writeln!(text, "  {} have what the SidecarSets inject", pods.up_to_date);
+    let have = if pods.up_to_date == 1 { "has" } else { "have" };
+    let _ = writeln!(text, "  {} {have} what the SidecarSets inject", pods.up_to_date);
     push_updates(text, "could be updated in place", &pods.in_place);
-    push_updates(text, "keep what they have until they are recreated", &pods.recreate);
+    let is_one = pods.recreate.len() == 1;
+    let keep = if is_one { "keeps what it has until it is" } else { "keep what they have until they are" };
+    push_updates(text, &format!("{keep} recreated"), &pods.recreate);
 }
 
 fn push_updates(text: &mut String, what: &str, pods: &[PodUpdate]) {

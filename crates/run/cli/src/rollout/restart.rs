@@ -66,14 +66,16 @@ impl Recreation {
         self.first.evict.is_empty() && self.first.unavailable == 0
     }
 
-    /// Evicts, and returns when as many pods are ready as before.
+    /// Evicts with `once`, which repeats no request by itself, and returns when as many pods are ready as before.
     pub(crate) async fn run(
         self,
         reader: &Reader,
+        once: &Client,
         timeout: Option<Duration>,
         say: &dyn Fn(&str),
     ) -> Result<(), Failure> {
         let mut waits = String::new();
+        let mut said = BTreeSet::new();
         let work = async {
             let (mut done, all) = (0, self.first.left);
             loop {
@@ -84,7 +86,7 @@ impl Recreation {
                 }
                 waits = format!("{} missing or not ready", is_or_are(next.unavailable));
                 for pod in &next.evict {
-                    match evict(&reader.client(), pod).await? {
+                    match evict(once, pod).await? {
                         Evicted::Yes => {
                             done += 1;
                             say(&format!("evicted {}/{} ({done} of {all})", pod.namespace, pod.name));
@@ -92,10 +94,11 @@ impl Recreation {
                         Evicted::Unknown => {}
                         Evicted::NotNow(reason) => {
                             let reason = format!("{}/{}: {reason}", pod.namespace, pod.name);
-                            if reason != waits {
+                            waits.clone_from(&reason);
+                            if !said.contains(&reason) {
                                 say(&format!("waiting: {reason}"));
+                                said.insert(reason);
                             }
-                            waits = reason;
                         }
                     }
                 }

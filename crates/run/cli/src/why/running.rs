@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use kube::api::ListParams;
 use pillion_admission::{AutoscalerVerdict, Offline, OfflineError, Why};
 use pillion_api::vpa;
+use pillion_gates::Settings;
 use pillion_lifecycle::marks::modes_of;
 use pillion_preview::{before_injection, drift};
 use pillion_rightsize::{LimitRanges, PodView};
@@ -17,17 +18,18 @@ use crate::cluster::read::{Parts, Reader};
 use crate::cluster::target;
 use crate::recommend::explain;
 
-/// Explains the object that `target` names. Warnings are what the user should know beside it.
+/// Explains the object that `target` names, with the gates that the user sets. Warnings are what the user should know beside it.
 pub(crate) async fn explain_running(
     reader: &Reader,
     target: &[String],
     wanted: Wanted<'_>,
+    user: &Settings,
     now: Timestamp,
     warnings: &mut Vec<String>,
 ) -> Result<Explanation, Failure> {
     let namespace = wanted.namespace.unwrap_or("default").to_owned();
     let object = target::find(reader, &namespace, target).await?;
-    let known = Known::read(reader, wanted).await?;
+    let known = Known::read_with(reader, wanted, user).await?;
     warnings.extend(known.warnings);
     let (kind, name) = (text(&object, "/kind"), text(&object, "/metadata/name"));
     let title = format!("{kind}/{name}");
@@ -38,7 +40,7 @@ pub(crate) async fn explain_running(
     let why = why.ok_or_else(|| {
         Failure::misuse(format!("{title} has no pod template: name a pod, or the workload that makes its pods"))
     })?;
-    let mut explanation = Explanation { namespace: Some(namespace), ..Explanation::of_manifest(title.clone(), why) };
+    let mut explanation = Explanation::new(title.clone(), &namespace, why);
     explanation.derivations = derivations(reader, &known.offline, &explanation.why, &asked).await?;
     if is_pod {
         explanation.remarks = remarks(&object);
@@ -47,7 +49,7 @@ pub(crate) async fn explain_running(
         let mut pods = Vec::new();
         for pod in pods_of(reader, &object).await? {
             let drift = drift(&pod, &known.offline, now).map_err(malformed)?;
-            pods.push(PodDrift { pod: text(&pod, "/metadata/name"), drift });
+            pods.push(PodDrift { name: text(&pod, "/metadata/name"), drift });
         }
         explanation.pods = Some(pods);
     }

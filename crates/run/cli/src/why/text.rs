@@ -11,9 +11,11 @@ use crate::render::table;
 
 /// The explanation as text.
 pub fn text(explanation: &Explanation) -> String {
-    let place =
-        explanation.namespace.as_ref().map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
-    let mut text = format!("{}{place}\n", explanation.object);
+    let mut text = explanation.object.clone();
+    if explanation.is_in_namespace {
+        let _ = write!(text, " in namespace {}", explanation.namespace);
+    }
+    text.push('\n');
     for remark in &explanation.remarks {
         let _ = writeln!(text, "  {remark}");
     }
@@ -28,7 +30,7 @@ pub fn text(explanation: &Explanation) -> String {
         push_drift(&mut text, drift);
     }
     if let Some(pods) = &explanation.pods {
-        push_pods(&mut text, pods, explanation.namespace.as_deref().unwrap_or("default"));
+        push_pods(&mut text, pods, &explanation.namespace);
     }
     text
 }
@@ -77,7 +79,8 @@ fn push_why(text: &mut String, why: &Why) {
 fn push_drift(text: &mut String, drift: &Drift) {
     text.push_str("\n  WHAT THE POD HAS, AND WHAT IT WOULD GET TODAY\n");
     if drift.sidecar_sets.is_empty() && drift.is_empty() {
-        text.push_str("  it has no sidecars, and would get none\n");
+        // Sidecars that the pod's author has marked are no SidecarSet's.
+        text.push_str("  no SidecarSet has injected anything, and none would\n");
         return;
     }
     if !drift.sidecar_sets.is_empty() {
@@ -118,10 +121,10 @@ fn push_pods(text: &mut String, pods: &[PodDrift], namespace: &str) {
         return;
     }
     text.push('\n');
-    let rows = pods.iter().map(|pod| vec![pod.pod.clone(), state(&pod.drift)]);
+    let rows = pods.iter().map(|pod| vec![pod.name.clone(), state(&pod.drift)]);
     text.push_str(&table(&["POD", "STATE"], rows));
     if let Some(pod) = pods.iter().find(|pod| !pod.drift.is_empty()) {
-        let _ = writeln!(text, "\n  `pillion why {} -n {namespace}` shows what differs", pod.pod);
+        let _ = writeln!(text, "\n  `pillion why {} -n {namespace}` shows what differs", pod.name);
     }
 }
 

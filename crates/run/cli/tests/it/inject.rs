@@ -209,6 +209,30 @@ fn a_pod_that_would_be_refused_is_reported_and_nothing_is_printed() {
 }
 
 #[test]
+fn a_pod_that_a_limit_range_refuses_is_reported_and_nothing_is_printed() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/preview");
+    let (apps, new) = (format!("{example}/apps.yaml"), format!("{example}/new.yaml"));
+    let refusal = "LimitRange: maximum cpu usage per Pod is 1, but limit is 1200m";
+    let shown = Folder::new().run(&["inject", "-f", &apps, "-f", &new, NOW]);
+    assert!(shown.starts_with("exit 1\n--- stderr\nerror: ") && shown.lines().count() == 3, "{shown}");
+    assert!(shown.ends_with(&format!(": StatefulSet/notebook in namespace lab: {refusal}\n")), "{shown}");
+    let shown = Folder::new().run(&["why", "-f", &apps, "-f", &new, NOW]);
+    assert!(shown.contains(&format!("\n  REFUSED: {refusal}\n")), "{shown}");
+}
+
+#[test]
+fn objects_of_one_name_in_two_namespaces_have_titles_of_their_own() {
+    let place = |namespace: &str| format!("  name: web\n  namespace: {namespace}\n");
+    let pods = ["a", "b"].map(|namespace| pod("web", "web", "1").replace("  name: web\n", &place(namespace)));
+    let folder = Folder::with(&[("set.yaml", SET), ("pods.yaml", &pods.join("---\n"))]);
+    let shown = folder.run(&["inject", "-f", ".", NOW, "-o", "diff"]);
+    for namespace in ["a", "b"] {
+        let title = format!("Pod/web in namespace {namespace}");
+        assert!(shown.contains(&format!("--- {title}\n+++ {title} (injected)\n")), "{shown}");
+    }
+}
+
+#[test]
 fn everything_that_is_wrong_is_reported_with_its_place() {
     let set = SET.replace("cpu*50% - 50m", "cpu*cpu").replace("    image: envoy:1.30\n", "");
     let folder = Folder::with(&[("set.yaml", &set), ("twice.yaml", &format!("{SET}---\n{SET}"))]);

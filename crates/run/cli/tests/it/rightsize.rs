@@ -1,6 +1,7 @@
 //! The example of `examples/rightsize`.
 
 use std::path::Path;
+use std::process::Command;
 
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::ResourceExt as _;
@@ -15,7 +16,8 @@ fn the_app_and_its_native_sidecar_are_resized_in_place_and_the_plain_init_contai
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/rightsize");
     let mut up = place.up(&["--plain", example]);
     let line = up.line_with("export KUBECONFIG=");
-    let (runtime, client) = client(Path::new(line.split_once('=').unwrap().1));
+    let kubeconfig = line.split_once('=').unwrap().1;
+    let (runtime, client) = client(Path::new(kubeconfig));
     let pods: Api<Pod> = Api::default_namespaced(client);
     let pod = || runtime.block_on(pods.list(&ListParams::default())).unwrap().items.into_iter().next();
     let first = until("a pod", pod);
@@ -30,6 +32,10 @@ fn the_app_and_its_native_sidecar_are_resized_in_place_and_the_plain_init_contai
     let setup = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten()).find(|one| one.name == "setup");
     let requests = setup.and_then(|setup| setup.resources.clone()?.requests).unwrap();
     assert_eq!((requests["cpu"].0.as_str(), requests["memory"].0.as_str()), ("5m", "8Mi"));
+    let arguments = ["why", "deployment/web", "--kubeconfig", kubeconfig];
+    let why = Command::new(env!("CARGO_BIN_EXE_pillion")).args(arguments).output().unwrap();
+    let why = String::from_utf8(why.stdout).unwrap();
+    assert!(why.contains("\n  web/cache: ") && !why.contains("\n  web/setup: "), "{why}");
     up.signal(Signal::SIGINT);
     up.end();
 }

@@ -238,6 +238,21 @@ fn the_quickstart_ends_by_itself_and_leaves_nothing() {
 }
 
 #[test]
+fn sidecar_sets_of_the_older_version_are_converted() {
+    let place = Place::new();
+    let set = "{apiVersion: apps.kruise.io/v1alpha1, kind: SidecarSet, metadata: {name: older}, spec: {namespace: default, \
+               selector: {matchLabels: {app: work}}, initContainers: [{name: proxy, image: proxy, restartPolicy: Always, \
+               command: [sh, -c, 'trap \"exit 0\" TERM; while :; do sleep 1 & wait $!; done']}]}}";
+    let job = "{apiVersion: batch/v1, kind: Job, metadata: {name: work}, spec: {template: {metadata: {labels: {app: work}}, \
+               spec: {restartPolicy: Never, containers: [{name: main, image: work, command: ['true']}]}}}}";
+    place.write("older.yaml", &format!("{set}\n---\n{job}\n"));
+    let (status, stdout, stderr) = place.up(&["older.yaml", "--until-done"]).end();
+    assert_eq!(status, Some(0), "{stdout}\n{stderr}");
+    assert!(stdout.contains("injects proxy (native)") && stdout.contains("proxy done · main done"), "{stdout}");
+    assert_eq!(stderr, "");
+}
+
+#[test]
 fn a_job_that_fails_is_reported_by_the_exit_status() {
     let place = Place::new();
     place.write(

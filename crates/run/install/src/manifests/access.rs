@@ -28,7 +28,7 @@ pub(super) fn objects(options: &Options, programs: &[Program]) -> Vec<Value> {
             Part::Lifecycle if options.sidecar_field => lifecycle(&to),
             // Without the gate it does nothing, and may do nothing.
             Part::Lifecycle => Vec::new(),
-            Part::Recommender => recommender(&to),
+            Part::Recommender => recommender(options, &to),
             Part::Updater => updater(&to),
             Part::Agents => agents(&to),
         });
@@ -54,11 +54,10 @@ fn every_part(options: &Options, accounts: &[&str]) -> Vec<Value> {
         named(rule("apiextensions.k8s.io", &["customresourcedefinitions"], &READ), &definition),
         named(rule("admissionregistration.k8s.io", &["mutatingwebhookconfigurations"], &["get"]), KRUISE_MUTATING),
         named(rule("admissionregistration.k8s.io", &["validatingwebhookconfigurations"], &["get"]), KRUISE_VALIDATING),
-    ];
-    let revisions = [
-        rule("apps", &["controllerrevisions"], &READ),
+        // In any namespace: an OpenKruise may be installed elsewhere than where the revisions are.
         named(rule("coordination.k8s.io", &["leases"], &["get"]), KRUISE_LEASE),
     ];
+    let revisions = [rule("apps", &["controllerrevisions"], &READ)];
     let mut objects = to.grant("pillion-manager", None, &cluster);
     objects.extend(to.grant("pillion-revisions", Some(&options.revisions_namespace), &revisions));
     objects
@@ -175,7 +174,7 @@ fn peer(part: PeerPart) -> Value {
     named(rule("coordination.k8s.io", &["leases"], &["get"]), part.lease())
 }
 
-fn recommender(to: &Grantee<'_>) -> Vec<Value> {
+fn recommender(options: &Options, to: &Grantee<'_>) -> Vec<Value> {
     let mut rules = rightsizing();
     rules.extend([
         rule(names::AUTOSCALING_GROUP, &["verticalpodautoscalers/status"], &STATUS),
@@ -193,11 +192,13 @@ fn recommender(to: &Grantee<'_>) -> Vec<Value> {
         rule("", &["events"], &["list", "watch"]),
         // Whether a SidecarSet that is a target exists.
         rule(names::GROUP, &["sidecarsets"], &["get"]),
-        // Usage straight from kubelets, for --usage-source=kubelets.
-        rule("", &["nodes"], &["list"]),
-        rule("", &["nodes/metrics"], &["get"]),
     ]);
     let mut objects = to.grant("pillion-recommender", None, &rules);
+    if options.kubelets {
+        // Whoever may read the metrics of a node reads those of all its pods.
+        let nodes = [rule("", &["nodes"], &["list"]), rule("", &["nodes/metrics"], &["get"])];
+        objects.extend(to.grant("pillion-recommender-kubelets", None, &nodes));
+    }
     let lease = [peer(PeerPart::Recommender)];
     objects.extend(to.grant("pillion-recommender-peer", Some(admission_lease::NAMESPACE), &lease));
     objects

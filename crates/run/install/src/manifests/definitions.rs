@@ -1,12 +1,12 @@
 //! Namespaces, the CustomResourceDefinition, and the configurations in which the manager registers its webhooks.
 
 use pillion_api::probe_marker;
-use pillion_api::sidecarset::crd::{self, Conversion};
+use pillion_api::sidecarset::crd;
 use pillion_api::vpa;
 use pillion_manager::Part;
 use serde_json::{Value, json};
 
-use super::{CONFIGURATION, REVISIONS, metadata};
+use super::{CONFIGURATION, HOME, POD_SECURITY, POD_SECURITY_LEVEL, REVISIONS, metadata};
 use crate::options::Options;
 
 pub(super) fn objects(options: &Options) -> Vec<Value> {
@@ -40,8 +40,8 @@ pub(super) fn objects(options: &Options) -> Vec<Value> {
 
 /// The manager needs nothing that the strictest Pod Security Standard forbids, and nothing else is in its namespace.
 fn home(namespace: &str) -> Value {
-    let mut metadata = metadata(namespace, None, "manager");
-    metadata["labels"]["pod-security.kubernetes.io/enforce"] = json!("restricted");
+    let mut metadata = metadata(namespace, None, HOME);
+    metadata["labels"][POD_SECURITY] = json!(POD_SECURITY_LEVEL);
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
 }
 
@@ -56,13 +56,9 @@ fn autoscaler_definitions() -> [Value; 2] {
     })
 }
 
-/// The definition without a conversion: the manager sets that to its webhook, and applying this again must not take it back.
 fn definition() -> Value {
-    let mut definition = crd::sidecarset(&Conversion::None);
+    let mut definition = crd::sidecarset();
     let name = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     definition["metadata"] = metadata(&name, None, "webhook");
-    if let Some(spec) = definition["spec"].as_object_mut() {
-        spec.shift_remove("conversion");
-    }
     definition
 }

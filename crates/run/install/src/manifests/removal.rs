@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::access::{Grantee, named, rule};
 use super::workload::{container_security_context, pod_security_context};
-use super::{MANAGER, metadata};
+use super::{CONFIGURATION, MANAGER, metadata};
 use crate::options::Options;
 
 const NAME: &str = "pillion-removal";
@@ -17,6 +17,15 @@ pub(super) fn objects(options: &Options) -> Vec<Value> {
         rule(names::GROUP, &["sidecarsets"], &["list", "update"]),
         named(rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get", "patch"]), &definition),
         named(rule("apiextensions.k8s.io", &["customresourcedefinitions/status"], &["patch"]), &definition),
+        // Emptied while the manager stops.
+        named(
+            rule(
+                "admissionregistration.k8s.io",
+                &["mutatingwebhookconfigurations", "validatingwebhookconfigurations"],
+                &["get", "patch"],
+            ),
+            CONFIGURATION,
+        ),
     ];
     let namespaced = [
         named(rule("apps", &["deployments"], &["get"]), MANAGER),

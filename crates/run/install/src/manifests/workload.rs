@@ -4,7 +4,7 @@ use pillion_manager::{Part, conversion_service};
 use serde_json::{Value, json};
 
 use super::{HEALTH_PORT, Program, SERVICE, metadata, pod_labels};
-use crate::options::{Certificates, Options};
+use crate::options::{Certificates, Options, SHUTDOWN_GRACE};
 
 const WEBHOOK_PORT: u16 = 9443;
 const CERTIFICATES_FOLDER: &str = "/etc/pillion/certificates";
@@ -74,7 +74,7 @@ fn deployment(program: &Program, options: &Options) -> Value {
     let mut pod = json!({
         "serviceAccountName": program.name,
         "securityContext": pod_security_context(),
-        "terminationGracePeriodSeconds": 30,
+        "terminationGracePeriodSeconds": options.shutdown_delay().saturating_add(SHUTDOWN_GRACE),
         "topologySpreadConstraints": spread(program),
         "containers": [container(program, options)],
     });

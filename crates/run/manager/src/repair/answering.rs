@@ -17,6 +17,8 @@ pub(super) const SETTLING: Duration = Duration::from_secs(5);
 pub(super) struct Answering {
     /// Since when a replica has been found behind the Service.
     since: Option<Instant>,
+    /// Whether the log says that there is none.
+    is_logged: bool,
 }
 
 impl Answering {
@@ -27,10 +29,18 @@ impl Answering {
         let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={name}"));
         match slices.list(&of_service).await {
             Ok(found) if found.iter().any(has_ready_endpoint) => {
+                self.is_logged = false;
                 self.since.get_or_insert_with(Instant::now).elapsed() >= SETTLING
             }
             Ok(_) => {
                 self.since = None;
+                if !std::mem::replace(&mut self.is_logged, true) {
+                    tracing::warn!(
+                        namespace,
+                        service = name,
+                        "no replica is ready behind the Service of the webhooks: nothing is evicted"
+                    );
+                }
                 false
             }
             Err(error) => {

@@ -45,10 +45,11 @@ impl Request {
 
     /// The same question with everything that an answer may depend on, which has these variables.
     pub(crate) fn with_variables(self, transferred: &Names) -> Result<Request, String> {
-        match &self.left_out {
-            Some(left_out) if left_out.is_needed(&self, transferred) => Request::read(&left_out.body),
-            _ => Ok(self),
-        }
+        let needed = self.left_out.as_ref().filter(|left_out| left_out.is_needed(&self, transferred));
+        let Some(body) = needed.map(|left_out| left_out.body.clone()) else { return Ok(self) };
+        // There is room for one of them.
+        drop(self);
+        Request::read(&body)
     }
 }
 

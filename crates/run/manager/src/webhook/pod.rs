@@ -3,8 +3,10 @@
 mod places;
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use jiff::Timestamp;
 use pillion_admission::{Decision, Snapshot, admit_tersely};
 use pillion_api::field::{Error, Path};
@@ -15,17 +17,40 @@ use pillion_lifecycle::marks::has_own_marks;
 use pillion_note::{Denied, Draw, Note, Reason, Severity};
 use serde_json::Value;
 
+use crate::budget::Refused;
 use crate::cluster::View;
+use crate::question::{Decoded, Question};
 use crate::review::{Answer, Request};
 use crate::state::Inner;
 
 /// Answers for a pod, with the view that has every SidecarSet that came before it.
-pub(crate) async fn mutate(inner: &Inner, request: Request) -> Answer {
-    if !request.is("CREATE") {
-        return Answer::default();
+pub(crate) async fn mutate(inner: &Inner, question: Question) -> Result<(String, Answer), Refused> {
+    let mut decoded = decode(inner, &question).await?;
+    let uid = decoded.request.uid.clone();
+    if !decoded.request.is("CREATE") {
+        return Ok((uid, Answer::default()));
     }
-    let namespace = request.namespace.as_deref().unwrap_or("default").to_owned();
-    let mut view = inner.pending.view(&inner.views, &namespace).await;
+    let namespace = decoded.request.namespace.as_deref().unwrap_or("default").to_owned();
+    let mut awaited = pin!(inner.pending.view(&inner.views, &namespace));
+    let view = if let Some(view) = awaited.as_mut().now_or_never() {
+        view
+    } else {
+        // A pod that waits is text: it leaves the room for decoded ones to those that can be decided.
+        drop(decoded);
+        let view = awaited.await;
+        decoded = decode(inner, &question).await?;
+        view
+    };
+    let answer = admit(inner, decoded.request, &namespace, view).await;
+    Ok((uid, answer))
+}
+
+async fn decode(inner: &Inner, question: &Question) -> Result<Decoded, Refused> {
+    let transferred = Arc::clone(inner.views.borrow().snapshot.catalog.transferred_variables());
+    question.decode(1, move |body| Request::read_new_pod(body, &transferred)).await
+}
+
+async fn admit(inner: &Inner, request: Request, namespace: &str, mut view: Arc<View>) -> Answer {
     if !inner.is_alone() {
         // Somebody else injects the SidecarSets; marks and autoscalers are still ours.
         let snapshot = Snapshot { catalog: Catalog::default(), ..view.snapshot.clone() };
@@ -35,7 +60,7 @@ pub(crate) async fn mutate(inner: &Inner, request: Request) -> Answer {
         Ok(request) => request,
         Err(reason) => return Answer::bad_request(reason),
     };
-    let autoscalers = inner.rightsizing.of_pod(&namespace, &request.object).await;
+    let autoscalers = inner.rightsizing.of_pod(namespace, &request.object).await;
     let (id, is_dry_run) = (request.uid.clone(), request.is_dry_run());
     let pod = match read(request, &view, autoscalers.as_ref().is_some_and(|(_, workload)| workload.is_some())) {
         Ok(Some(pod)) => pod,

@@ -35,7 +35,7 @@ async fn the_older_version_is_converted_defaulted_and_injected() {
 async fn sets_that_are_stored_in_the_older_version_are_listed_with_the_help_of_the_manager() {
     let cluster = Cluster::new().await;
     // An earlier installation stored v1alpha1.
-    let mut definition = pillion_api::sidecarset::crd::sidecarset(&pillion_api::sidecarset::crd::Conversion::None);
+    let mut definition = pillion_api::sidecarset::crd::sidecarset();
     for version in definition["spec"]["versions"].as_array_mut().unwrap() {
         version["storage"] = json!(version["name"] == "v1alpha1");
     }

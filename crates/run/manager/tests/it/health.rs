@@ -8,9 +8,10 @@ use axum::extract::Request;
 use axum::http::{Method, Response, StatusCode};
 use axum::middleware::Next;
 use axum::response::IntoResponse as _;
+use jiff::SignedDuration;
 use kube::Client;
 use kube::client::Body;
-use pillion_manager::{Config, Manager};
+use pillion_manager::{Certificates, Config, Manager};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -122,6 +123,33 @@ async fn a_manager_stays_ready_while_the_api_server_is_down_and_has_a_minute_whe
     answer.store(AS_IT_SHOULD, Ordering::Relaxed);
     sleep(Duration::from_mins(2)).await;
     assert_eq!(readyz(&manager).await, ready);
+}
+
+#[tokio::test(start_paused = true)]
+async fn certificates_are_renewed_while_the_secret_of_their_authority_cannot_be_read() {
+    let cluster = Cluster::new().await;
+    let is_refused = Arc::new(AtomicBool::new(false));
+    let refuse = {
+        let is_refused = Arc::clone(&is_refused);
+        move |request: Request, next: Next| {
+            let is_refused = request.uri().path().contains("/secrets") && is_refused.load(Ordering::Relaxed);
+            async move { if is_refused { StatusCode::FORBIDDEN.into_response() } else { next.run(request).await } }
+        }
+    };
+    let client = Client::new(cluster.server.router().layer(axum::middleware::from_fn(refuse)), "default");
+    let certificates = Certificates::SelfSigned { lifetime: SignedDuration::from_hours(1) };
+    let manager = cluster.manage(Config { client, certificates, ..cluster.config() }).await;
+    tokio::spawn({
+        let manager = manager.clone();
+        async move { manager.run().await }
+    });
+    sleep(Duration::from_mins(1)).await;
+    is_refused.store(true, Ordering::Relaxed);
+    sleep(Duration::from_hours(3)).await;
+    let metrics = asked(&manager, "/metrics").await.1;
+    let mut lines = metrics.lines();
+    let expiry = lines.find_map(|line| line.strip_prefix("pillion_certificate_expiry_timestamp_seconds ")).unwrap();
+    assert!(expiry.parse::<i64>().unwrap() > cluster.server.clock().now().as_second(), "{expiry}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -52,6 +52,94 @@ async fn more_reviews_than_are_decided_at_once_are_shed_with_a_reason() {
     assert!(metrics.contains(r#"{webhook="/mutate-pod",outcome="Shed"} 520"#), "{metrics}");
 }
 
+/// A review of a new pod in this namespace whose container has these fields.
+fn review_of(namespace: &str, fields: &str) -> String {
+    let pod = format!(r#"{{"metadata":{{"name":"web"}},"spec":{{"containers":[{{"name":"app",{fields}}}]}}}}"#);
+    format!(r#"{{"request":{{"uid":"1","operation":"CREATE","namespace":"{namespace}","object":{pod}}}}}"#)
+}
+
+/// A field with a list of many such items.
+fn list(name: &str, item: &str, count: usize) -> String {
+    format!(r#""{name}":[{}]"#, vec![item; count].join(","))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_review_that_would_take_too_much_memory_is_refused_with_a_reason() {
+    let (_cluster, manager) = Cluster::managed().await;
+    let webhooks = manager.webhooks();
+    let body = review_of("default", &list("x", "0", 2_000_000));
+    for path in ["/mutate-pod", "/mutate-sidecarset", "/validate-sidecarset"] {
+        let (status, answer) = ask(&webhooks, "POST", path, body.clone()).await;
+        assert_eq!(status, 413, "{path}: {answer}");
+        assert!(answer.ends_with("more than 268435456: it has very many values"), "{path}: {answer}");
+    }
+    let (_, metrics) = ask(&manager.health(), "GET", "/metrics", Body::empty()).await;
+    assert!(metrics.contains(r#"{webhook="/mutate-pod",outcome="Malformed"} 1"#), "{metrics}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_pods_are_admitted_whatever_is_in_their_texts() {
+    let (_cluster, manager) = Cluster::managed().await;
+    let webhooks = manager.webhooks();
+    let table = r#"1,{\"a\":[2,3]},\n"#.repeat(200_000);
+    let variable = r#"{"name":"A_VARIABLE","valueFrom":{"configMapKeyRef":{"name":"some","key":"one"}}}"#;
+    for fields in [
+        format!(r#""env":[{{"name":"TABLE","value":"{table}"}}]"#),
+        list("env", variable, 30_000),
+        // As large as the API server takes a pod, and all of it nothing.
+        list("args", r#""""#, 1_000_000),
+    ] {
+        let body = review_of("default", &fields);
+        let length = body.len();
+        let (status, answer) = ask(&webhooks, "POST", "/mutate-pod", body).await;
+        assert!(status == 200 && answer.contains(r#""allowed":true"#), "{fields:.40} of {length}: {status} {answer}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn heavy_pods_that_wait_for_their_namespace_leave_the_room_to_others() {
+    let (_cluster, manager) = Cluster::managed().await;
+    let webhooks = manager.webhooks();
+    // There is room for two of them at a time. Would they keep it for the second that they wait, the others would be shed.
+    let body = review_of("nowhere", &list("args", r#""""#, 500_000));
+    let answers = futures::future::join_all((0..6).map(|_| ask(&webhooks, "POST", "/mutate-pod", body.clone()))).await;
+    let statuses: Vec<u16> = answers.iter().map(|(status, _)| *status).collect();
+    assert_eq!(statuses, [200; 6], "{answers:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_is_too_heavy_to_be_converted_is_named() {
+    let (_cluster, manager) = Cluster::managed().await;
+    let webhooks = manager.webhooks();
+    let set = |name: &str, field: &str| {
+        let version = "apps.kruise.io/v1alpha1";
+        format!(r#"{{"apiVersion":"{version}","kind":"SidecarSet","metadata":{{"name":"{name}"}},{field}}}"#)
+    };
+    let convert = async |objects: &[String]| {
+        let (wanted, objects) = ("apps.kruise.io/v1beta1", objects.join(","));
+        let body = format!(r#"{{"request":{{"uid":"1","desiredAPIVersion":"{wanted}","objects":[{objects}]}}}}"#);
+        let (status, answer) = ask(&webhooks, "POST", "/convert", body).await;
+        assert_eq!(status, 200, "{answer}");
+        answer
+    };
+    let message = |answer: &str| {
+        let answer: Value = serde_json::from_str(answer).unwrap();
+        assert_eq!(answer["response"]["convertedObjects"], json!([]));
+        answer["response"]["result"]["message"].as_str().unwrap().to_owned()
+    };
+    let light = set("light", r#""spec":{}"#);
+    let message_of_heavy = message(&convert(&[light.clone(), set("heavy", &list("x", "0", 2_000_000))]).await);
+    let expected = r#"SidecarSet "heavy": decoding this would take up to "#;
+    assert!(message_of_heavy.starts_with(expected), "{message_of_heavy}");
+    let long = set("long", &format!(r#""x":"{}""#, "x".repeat(8 << 20)));
+    assert_eq!(message(&convert(&[light, long]).await), r#"SidecarSet "long": this is larger than 8388608 bytes"#);
+
+    // Together they are too heavy, but they are decoded one after the other.
+    let answer = convert(&vec![set("medium", &list("x", "0", 100_000)); 14]).await;
+    assert_eq!(answer.matches(r#"{"name":"medium"}"#).count(), 14);
+    assert!(answer.ends_with(r#""result":{"status":"Success"}}}"#), "{answer:.200}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn no_body_makes_a_webhook_fall() {
     let (_cluster, manager) = Cluster::managed().await;

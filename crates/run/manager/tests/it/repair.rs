@@ -70,18 +70,18 @@ async fn missed_pods_are_reported_until_they_are_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn missed_pods_are_evicted_at_the_given_rate_but_bare_ones_are_not() {
+async fn missed_pods_are_evicted_at_the_given_rate_but_bare_ones_and_those_of_jobs_are_not() {
     let repair = json!({"repair": {"policy": "Evict", "maxPerMinute": 2}});
-    let pods: Vec<Value> = (0..5).map(|i| owned(&format!("web-{i}"))).chain([pod("bare")]).collect();
+    let mut of_job = owned("of-job");
+    of_job["metadata"]["ownerReferences"][0]["kind"] = json!("Job");
+    let pods: Vec<Value> = (0..5).map(|i| owned(&format!("web-{i}"))).chain([pod("bare"), of_job]).collect();
     let cluster = missed(repair, &pods).await;
     let left = async || cluster.get(PODS).await["items"].as_array().unwrap().len();
-    assert_eq!(left().await, 4);
-    sleep(Duration::from_secs(65)).await;
-    assert_eq!(left().await, 2);
+    assert_eq!(left().await, 6);
+    sleep(Duration::from_secs(31)).await;
+    assert_eq!(left().await, 5);
     sleep(Duration::from_mins(5)).await;
-    let pods = cluster.get(PODS).await;
-    assert_eq!(pods["items"][0]["metadata"]["name"], "bare");
-    assert_eq!(pods["items"].as_array().unwrap().len(), 1);
+    assert_eq!(pod_names(&cluster).await, ["bare", "of-job"]);
 }
 
 /// Creates a pod while the webhook is down.
@@ -132,6 +132,24 @@ async fn every_outage_is_repaired_but_what_had_no_effect_is_not_repeated() {
     sleep(Duration::from_secs(5)).await;
     assert_eq!(pod_names(&cluster).await, ["replaced-first", "replaced-second", "replaced-third"]);
     assert_eq!(cluster.get(MESH).await["status"]["missedPods"], 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_leads_no_more_reports_no_missed_pods() {
+    let (cluster, manager) = Cluster::managed().await;
+    cluster.create(SIDECARSETS, sidecarset("mesh", json!({}))).await.object();
+    let running = tokio::spawn({
+        let manager = manager.clone();
+        async move { manager.run().await }
+    });
+    create_missed(&cluster, &manager, "missed").await;
+    sleep(Duration::from_secs(5)).await;
+    let metrics = asked(&manager, "/metrics").await.1;
+    assert!(metrics.contains("pillion_missed_pods{sidecarset=\"mesh\"} 1"), "{metrics}");
+    running.abort();
+    assert!(running.await.is_err_and(|error| error.is_cancelled()));
+    let metrics = asked(&manager, "/metrics").await.1;
+    assert!(!metrics.contains("pillion_missed_pods{"), "{metrics}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
-use pillion_api::sidecarset::crd::{self, Conversion};
-use pillion_api::sidecarset::{self, hash, hash_without_image, revision};
+use pillion_api::sidecarset::{self, crd, hash, hash_without_image, revision};
 use pillion_manager::{Config, Manager, Part, Peer, WebhookAddress};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -58,7 +57,7 @@ async fn kruise_with(rollout: Rollout) -> Cluster {
     let cluster = Cluster::new().await;
     cluster.namespace("kruise-system", json!({})).await;
     let service = json!({"namespace": "kruise-system", "name": "kruise-webhook-service", "path": "/convert"});
-    let mut definition = crd::sidecarset(&Conversion::None);
+    let mut definition = crd::sidecarset();
     definition["spec"]["conversion"] = json!({
         "strategy": "Webhook", "webhook": {"clientConfig": {"service": service}, "conversionReviewVersions": ["v1", "v1beta1"]},
     });
@@ -344,7 +343,7 @@ async fn an_open_kruise_that_is_installed_later_gets_its_objects_and_they_come_b
     for namespace in ["kruise-system", "pillion-system"] {
         cluster.namespace(namespace, json!({})).await;
     }
-    cluster.create(DEFINITIONS, crd::sidecarset(&Conversion::None)).await.object();
+    cluster.create(DEFINITIONS, crd::sidecarset()).await.object();
     let (manager, writes, running) = manage(&cluster, &[]);
     sleep(Duration::from_secs(10)).await;
     let mut strict = crate::sidecarset("mesh", json!({"injectionStrategy": {"failurePolicy": "Fail"}}));

@@ -5,7 +5,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Client;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use pillion_api::names;
-use pillion_api::sidecarset::crd::{self, Conversion};
+use pillion_api::sidecarset::crd;
 use serde_json::{Value, json};
 
 use crate::{Namespace, wait};
@@ -17,7 +17,7 @@ pub async fn the_api_server_takes_our_definition_of_sidecarset(namespace: &Names
     let _mine = namespace.cluster().alone().await;
     let definitions = definitions(namespace.client());
     let apply = PatchParams::apply("scenarios").force();
-    definitions.patch(NAME, &apply, &Patch::Apply(crd::sidecarset(&Conversion::None))).await?;
+    definitions.patch(NAME, &apply, &Patch::Apply(crd::sidecarset())).await?;
     let condition = |definition: &CustomResourceDefinition, name: &str| {
         let conditions = definition.status.iter().flat_map(|status| status.conditions.iter().flatten());
         conditions.into_iter().any(|condition| condition.type_ == name && condition.status == "True")

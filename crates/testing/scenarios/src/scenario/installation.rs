@@ -27,6 +27,7 @@ use crate::{Namespace, wait};
 use commands::{helm, kubectl, pillion, pillion_prints};
 
 pub(super) const HOME: &str = "pillion-system";
+const DEFINITIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../deploy/crds");
 const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../deploy/helm/pillion");
 
 /// Two replicas, every kind of workload is injected, the account may do what it must and nothing else, and no trace is left.
@@ -50,12 +51,15 @@ pub async fn pillion_installs_and_uninstalls(namespace: &Namespace) -> anyhow::R
         !said.contains("created") && !said.contains("configured"),
         "a second installation changed something: {said}"
     );
+    // Definitions that are applied by themselves leave the conversion that the manager has registered.
+    kubectl(&["apply", "--server-side", "--filename", DEFINITIONS]).await?;
 
     comes_back_with_sets_of_an_older_version(namespace).await?;
     pillion(&["uninstall"]).await?;
     stays_usable(namespace).await?;
 
-    pillion(&["install", "--separate", "--feature-gates=SidecarField=true"]).await?;
+    let kubelets = "--manager-arg=--usage-source=kubelets";
+    pillion(&["install", "--separate", "--feature-gates=SidecarField=true", kubelets]).await?;
     access::of_parts_is_what_each_needs(&namespace.client()).await?;
     every_part_leads_with_its_own_account(namespace).await?;
     keeps_the_lease_of_admission(namespace).await?;

@@ -13,7 +13,7 @@ use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, 
 use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Pod};
 use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
-use pillion_api::sidecarset::crd::{self, Conversion};
+use pillion_api::sidecarset::crd;
 use pillion_manager::{Config, Manager, Part, WebhookAddress};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -185,7 +185,7 @@ async fn clean_up(namespace: &Namespace, home: &str) -> anyhow::Result<()> {
     Api::<ValidatingWebhookConfiguration>::all(client()).delete("pillion", &delete).await?;
     let apply = PatchParams::apply("pillion").force();
     custom_resources::definitions(client())
-        .patch(custom_resources::NAME, &apply, &Patch::Apply(crd::sidecarset(&Conversion::None)))
+        .patch(custom_resources::NAME, &apply, &Patch::Apply(crd::sidecarset()))
         .await?;
     custom_resources::delete(namespace).await?;
     Api::<KubeNamespace>::all(client()).delete(home, &delete).await?;

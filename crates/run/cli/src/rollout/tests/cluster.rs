@@ -272,8 +272,9 @@ async fn a_restart_replaces_every_pod_within_the_limits() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
+    let once = cluster.engine.client();
     tokio::select! {
-        outcome = recreation.run(&cluster.reader, Some(Duration::from_mins(10)), &say) => outcome.ok().unwrap(),
+        outcome = recreation.run(&cluster.reader, &once, Some(Duration::from_mins(10)), &say) => outcome.ok().unwrap(),
         () = fewest => {}
     }
     let after = uids().await;
@@ -295,11 +296,13 @@ async fn a_disruption_budget_holds_a_restart_up() {
     let recreation = Recreation::read(&cluster.reader, &cluster.found().await).await.ok().unwrap();
     let said = RefCell::new(Vec::new());
     let say = |line: &str| said.borrow_mut().push(line.to_owned());
-    let outcome = recreation.run(&cluster.reader, Some(Duration::from_mins(1)), &say).await;
+    let outcome = recreation.run(&cluster.reader, &cluster.engine.client(), Some(Duration::from_mins(1)), &say).await;
     let (code, failure) = message(outcome.unwrap_err());
     assert_eq!(code, 1);
     assert!(failure.contains("disruption budget"), "{failure}");
-    assert!(said.into_inner().iter().all(|line| line.starts_with("waiting: default/web-")), "the pods stay");
+    let said = said.into_inner();
+    assert!(said.iter().all(|line| line.starts_with("waiting: default/web-")), "the pods stay: {said:?}");
+    assert!(said.len() <= 2, "each pod is named once: {said:?}");
     assert_eq!(cluster.pods().await.len(), 2);
 }
 

@@ -12,7 +12,8 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 async fn explain(cluster: &TestCluster, namespace: &str, target: &[&str]) -> Result<Explanation, Failure> {
     let target: Vec<String> = target.iter().map(|part| (*part).to_owned()).collect();
     let now = "2026-02-02T00:00:00Z".parse().unwrap();
-    explain_running(&cluster.reader(), &target, wanted(Some(namespace)), now, &mut Vec::new()).await
+    explain_running(&cluster.reader(), &target, wanted(Some(namespace)), &Settings::default(), now, &mut Vec::new())
+        .await
 }
 
 async fn shown(cluster: &TestCluster, target: &[&str]) -> String {
@@ -125,7 +126,7 @@ async fn the_sidecars_of_a_deleted_set_are_left_over_and_an_opted_out_pod_has_no
       containers: app
 
       WHAT THE POD HAS, AND WHAT IT WOULD GET TODAY
-      it has no sidecars, and would get none
+      no SidecarSet has injected anything, and none would
     "#);
     cluster.delete(&format!("{SIDECARSETS}/mesh")).await;
     assert_snapshot!(shown(&cluster, &["web-0"]).await, @r#"
@@ -231,9 +232,63 @@ async fn jobs_are_explained_with_their_pods_those_of_cron_jobs_too() {
         let explanation = explain(&cluster, "default", &[target]).await.ok().unwrap();
         assert!(explanation.why.sidecar_sets[0].matched, "{target}");
         let pods: Vec<(String, bool)> =
-            explanation.pods.unwrap().into_iter().map(|pod| (pod.pod, pod.drift.is_empty())).collect();
+            explanation.pods.unwrap().into_iter().map(|pod| (pod.name, pod.drift.is_empty())).collect();
         assert_eq!(pods, [("nightly-1-x".to_owned(), true)], "{target}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_gets_the_name_of_each_pod_of_a_workload_beside_what_differs() {
+    let cluster = TestCluster::managed().await;
+    let replica_set = cluster.create("/apis/apps/v1/namespaces/default/replicasets", workload("web", 1)).await;
+    cluster.create(PODS, pod_of("web-a", &replica_set)).await;
+    let mut set = sidecarset("mesh", json!([proxy("envoy:1.30")]));
+    set["spec"]["imagePullSecrets"] = json!([{"name": "registry"}]);
+    cluster.create(SIDECARSETS, set).await;
+    let explanation = explain(&cluster, "default", &["rs/web"]).await.ok().unwrap();
+    let json = serde_json::to_value(&explanation).unwrap();
+    let of_pod = &json["pods"][0];
+    assert_eq!((&of_pod["name"], &of_pod["sidecarSets"][0]["state"]), (&json!("web-a"), &json!("Missing")));
+    assert_eq!(of_pod["pod"][0]["path"], "imagePullSecrets[registry]", "{of_pod:#}");
+    assert_eq!((&json["object"], &json["namespace"]), (&json!("ReplicaSet/web"), &json!("default")));
+}
+
+/// The definition of a kind in one version that lets everything through.
+fn definition(group: &str, version: &str, kind: &str, scope: &str) -> Value {
+    let singular = kind.to_lowercase();
+    let plural = format!("{singular}s");
+    let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {
+            "group": group, "scope": scope,
+            "names": {"plural": plural, "singular": singular, "kind": kind, "listKind": format!("{kind}List")},
+            "versions": [{"name": version, "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
+        },
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_custom_workload_is_found_in_whatever_version_it_is_served() {
+    const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let cluster = TestCluster::managed().await;
+    cluster.create(SIDECARSETS, sidecarset("mesh", json!([proxy("envoy:1.30")]))).await;
+    // The group prefers v1beta1, in which SidecarSets are.
+    cluster.create(DEFINITIONS, definition("apps.kruise.io", "v1alpha1", "CloneSet", "Namespaced")).await;
+    let mut clones = workload("web", 1);
+    (clones["apiVersion"], clones["kind"]) = (json!("apps.kruise.io/v1alpha1"), json!("CloneSet"));
+    let clones = cluster.create("/apis/apps.kruise.io/v1alpha1/namespaces/default/clonesets", clones).await;
+    cluster.create(PODS, pod_of("web-x", &clones)).await;
+    for target in ["cloneset/web", "clonesets.apps.kruise.io/web"] {
+        let explanation = explain(&cluster, "default", &[target]).await.ok().unwrap();
+        assert_eq!(explanation.object, "CloneSet/web");
+        assert!(explanation.why.sidecar_sets[0].matched, "{target}");
+        assert_eq!(explanation.pods.unwrap()[0].name, "web-x", "{target}");
+    }
+    cluster.create(DEFINITIONS, definition("example.com", "v1", "Fleet", "Cluster")).await;
+    let said = "a Fleet has no pod template: name a pod, or the workload that makes its pods";
+    assert_eq!(error(&cluster, &["fleet/all"]).await, (2, said.to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -280,21 +335,28 @@ async fn mistakes_are_answered_with_what_may_have_been_meant() {
     cluster.namespace("shop").await;
     cluster.create("/api/v1/namespaces/shop/pods", pod("cart-0")).await;
     let rows = [
-        (vec!["web"], 1, r#"pods "web" is not in namespace "default"; did you mean deployment/web?"#),
+        (vec!["web"], 1, r#"pod "web" is not in namespace "default"; did you mean deployment/web?"#),
         (
             vec!["web-5d8f9c7b6-x2k4q"],
             1,
-            r#"pods "web-5d8f9c7b6-x2k4q" is not in namespace "default"; did you mean "web-5d8f9c7b6-x2k4p"?"#,
+            r#"pod "web-5d8f9c7b6-x2k4q" is not in namespace "default"; did you mean "web-5d8f9c7b6-x2k4p"?"#,
         ),
         (
             vec!["cart-0"],
             1,
-            r#"pods "cart-0" is not in namespace "default"; there is one in namespace "shop": add -n shop"#,
+            r#"pod "cart-0" is not in namespace "default"; there is one in namespace "shop": add -n shop"#,
         ),
-        (vec!["deploy/wbe"], 1, r#"deployments.apps "wbe" is not in namespace "default"; did you mean "web"?"#),
-        (vec!["deployments/zzz"], 1, r#"deployments.apps "zzz" is not in namespace "default""#),
+        (vec!["deploy/wbe"], 1, r#"deployment.apps "wbe" is not in namespace "default"; did you mean "web"?"#),
+        (vec!["deployments/zzz"], 1, r#"deployment.apps "zzz" is not in namespace "default""#),
         (vec!["deplyo/web"], 2, r#"the cluster has no resource "deplyo"; did you mean "deploy"?"#),
         (vec!["svc/web"], 2, "a Service has no pod template: name a pod, or the workload that makes its pods"),
+        (vec!["ns/shop"], 2, "a Namespace has no pod template: name a pod, or the workload that makes its pods"),
+        (
+            vec!["sidecarset/mesh"],
+            2,
+            "a SidecarSet has no pod template: `pillion rollout status mesh` shows how it is doing, and `pillion preview -f FILE` what a change \
+             of it would do",
+        ),
         (vec!["deploy/"], 2, r#""deploy/" has no name: write KIND/NAME"#),
         (vec!["a/b", "c"], 2, r#""a/b" and "c": one object at a time, as KIND/NAME or KIND NAME"#),
     ];
@@ -311,12 +373,17 @@ async fn a_missing_right_is_named_and_one_that_is_not_needed_is_not_missed() {
     let now = "2026-02-02T00:00:00Z".parse().unwrap();
     let target = ["web-0".to_owned()];
     let reader = cluster.reader_without(&["/sidecarsets"]);
-    let refused = explain_running(&reader, &target, wanted(Some("default")), now, &mut Vec::new()).await;
+    let refused =
+        explain_running(&reader, &target, wanted(Some("default")), &Settings::default(), now, &mut Vec::new()).await;
     assert_snapshot!(message(refused.err().unwrap()).1, @r#"cannot list sidecarsets.apps.kruise.io at the cluster scope: the right to list sidecarsets.apps.kruise.io is missing: sidecarsets is forbidden: User "jane" cannot list resource "sidecarsets""#);
     let forbidden = &["/mutatingwebhookconfigurations", "/controllerrevisions", "/configmaps", "/namespaces/default"];
     let mut warnings = Vec::new();
     let reader = cluster.reader_without(forbidden);
-    assert!(explain_running(&reader, &target, wanted(Some("default")), now, &mut warnings).await.is_ok());
+    assert!(
+        explain_running(&reader, &target, wanted(Some("default")), &Settings::default(), now, &mut warnings)
+            .await
+            .is_ok()
+    );
     let [namespace, webhooks] = &warnings[..] else { panic!("{warnings:?}") };
     assert!(namespace.ends_with("its labels are taken to be none but its name"), "{namespace}");
     assert!(
@@ -331,8 +398,15 @@ async fn a_cluster_without_sidecarsets_says_so() {
     cluster.create(PODS, pod("web-0")).await;
     let mut warnings = Vec::new();
     let now = "2026-02-02T00:00:00Z".parse().unwrap();
-    let explained =
-        explain_running(&cluster.reader(), &["web-0".to_owned()], wanted(Some("default")), now, &mut warnings).await;
+    let explained = explain_running(
+        &cluster.reader(),
+        &["web-0".to_owned()],
+        wanted(Some("default")),
+        &Settings::default(),
+        now,
+        &mut warnings,
+    )
+    .await;
     assert_eq!(why::text(&explained.ok().unwrap()).lines().nth(1), Some("  there are no SidecarSets"));
     assert_eq!(warnings[0], "this cluster does not serve SidecarSets: their CustomResourceDefinition is not installed");
 }
@@ -357,6 +431,7 @@ async fn where_the_node_honours_the_field_marks_are_explained_with_it() {
     assert!(shown.contains(has), "{shown}");
     assert!(!shown.contains("the feature gate SidecarField is off"), "{shown}");
     assert!(shown.contains("mode field"), "{shown}");
+    assert!(shown.ends_with("\n  no SidecarSet has injected anything, and none would\n"), "{shown}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -49,8 +49,6 @@ const NEEDED: &[Right] = &[
     ("patch", "verticalpodautoscalers.autoscaling.k8s.io/status", "default", "any"),
     ("create", "verticalpodautoscalercheckpoints.autoscaling.k8s.io", "default", ""),
     ("patch", "pods/resize", "default", "any"),
-    ("list", "nodes", "", ""),
-    ("get", "nodes/metrics", "", "any"),
     ("patch", "mutatingwebhookconfigurations.admissionregistration.k8s.io", "", "pillion"),
     ("patch", "validatingwebhookconfigurations.admissionregistration.k8s.io", "", "pillion"),
     ("patch", "customresourcedefinitions.apiextensions.k8s.io", "", "sidecarsets.apps.kruise.io"),
@@ -62,6 +60,7 @@ const NEEDED: &[Right] = &[
         "kruise-validating-webhook-configuration",
     ),
     ("get", "leases.coordination.k8s.io", "kruise-system", "kruise-manager"),
+    ("get", "leases.coordination.k8s.io", "default", "kruise-manager"),
 ];
 
 const REFUSED: &[Right] = &[
@@ -110,6 +109,9 @@ const REFUSED: &[Right] = &[
     ("escalate", "clusterroles.rbac.authorization.k8s.io", "", "pillion-webhook"),
     ("bind", "clusterroles.rbac.authorization.k8s.io", "", "cluster-admin"),
     ("impersonate", "users", "", "any"),
+    // Without --usage-source=kubelets.
+    ("list", "nodes", "", ""),
+    ("get", "nodes/metrics", "", "any"),
     ("get", "nodes/proxy", "", "any"),
     ("patch", "nodes", "", "any"),
     ("patch", "namespaces", "", "any"),
@@ -141,13 +143,12 @@ const ELSEWHERE: &[&str] = &[
     "events: list,watch",
     "horizontalpodautoscalers.autoscaling: list",
     "jobs.batch: get,list,watch",
+    "leases.coordination.k8s.io kruise-manager: get",
     "limitranges: get,list,watch",
     "mutatingwebhookconfigurations.admissionregistration.k8s.io kruise-mutating-webhook-configuration: get",
     "mutatingwebhookconfigurations.admissionregistration.k8s.io pillion: get,list,watch,patch,update",
     "mutatingwebhookconfigurations.admissionregistration.k8s.io vpa-webhook-config: get",
     "namespaces: get,list,watch",
-    "nodes/metrics: get",
-    "nodes: list",
     "pods.metrics.k8s.io: get,list",
     "pods/eviction: create",
     "pods/resize: patch",
@@ -239,6 +240,7 @@ const OF_PARTS: &[(&str, &[Right])] = &[
         "pillion-recommender",
         &[
             ("create", "verticalpodautoscalercheckpoints.autoscaling.k8s.io", "default", ""),
+            // With --usage-source=kubelets.
             ("get", "nodes/metrics", "", "any"),
         ],
     ),
