@@ -9,10 +9,20 @@ use pillion_rollout::{PodView, Text};
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 /// A pod that a PodDisruptionBudget protects is tried again after this time.
 const BLOCKED: SignedDuration = SignedDuration::from_secs(10);
-/// Its controller replaces a pod, but counts it as a failure: the Job may fail, and does its work again if it does not.
-const JOB: &str = "Job";
+/// By how much an eviction may be late so that the next one is not late, too.
+const LATE: SignedDuration = SignedDuration::from_secs(2);
 /// How many pods are evicted in a minute if the set does not say.
 const MAX_PER_MINUTE: i32 = 10;
+
+/// Whether pods of this kind of controller may be evicted: a bare pod has none, and for a Job an evicted pod is a failure, and work to be done
+/// again.
+pub fn is_evictable(pod: &PodView) -> bool {
+    pod.owner.as_ref().is_some_and(|owner| replaces(&owner.kind))
+}
+
+fn replaces(kind: &str) -> bool {
+    kind != "Job"
+}
 
 /// A missed pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +50,7 @@ impl Candidate {
 
     /// The controller that replaces it if it is evicted.
     fn controller(&self) -> Option<Controller> {
-        let (kind, name) = self.owner.clone().filter(|(kind, _)| **kind != *JOB)?;
+        let (kind, name) = self.owner.clone().filter(|(kind, _)| replaces(kind))?;
         Some((self.namespace.clone(), kind, name))
     }
 }
@@ -62,8 +72,9 @@ pub struct Next {
 /// The evictions of one set so far.
 #[derive(Debug, Default)]
 pub struct Evictions {
-    /// When the last pod was evicted.
-    last: Option<Timestamp>,
+    /// When the next pod may be evicted, and the time between two evictions.
+    due: Option<Timestamp>,
+    gap: SignedDuration,
     /// The missed pods that a controller had when the first of them was evicted, by UID. What comes in their place and is missed again shows
     /// that evicting has no effect. Forgotten as soon as the controller has a new pod with the sidecars.
     evicted: HashMap<Controller, HashSet<Text>>,
@@ -104,9 +115,9 @@ impl Evictions {
             }
         }
         let limit = repair.and_then(|repair| repair.max_per_minute).unwrap_or(MAX_PER_MINUTE).max(1);
-        let room = self.last.and_then(|last| last.checked_add(MINUTE / limit).ok());
+        self.gap = MINUTE / limit;
         if let Some((at, i)) = first {
-            let at = at.max(room.unwrap_or(Timestamp::MIN));
+            let at = at.max(self.due.unwrap_or(Timestamp::MIN));
             if at <= now {
                 next.evict = Some(i);
             } else {
@@ -118,7 +129,9 @@ impl Evictions {
 
     /// A pod of these was evicted.
     pub fn evicted(&mut self, pod: &Candidate, missed: &[Candidate], now: Timestamp) {
-        self.last = Some(now);
+        // Who asks a moment late catches up.
+        let start = self.due.filter(|due| now.duration_since(*due) <= LATE).unwrap_or(now);
+        self.due = start.checked_add(self.gap).ok();
         // It is missed until it is seen to end.
         self.blocked(pod, now);
         if let Some(controller) = pod.controller() {
@@ -201,6 +214,18 @@ mod tests {
         assert_eq!(step(&mut evictions, &set, &missed[1..], 129).evict, None);
         assert_eq!(step(&mut evictions, &set, &missed[1..], 130).evict, Some(0));
         assert_eq!(step(&mut evictions, &set, &missed[2..], 130).again, Some(at(160)));
+    }
+
+    #[test]
+    fn a_high_rate_is_kept_by_one_who_asks_every_second() {
+        let missed: Vec<Candidate> = (0..100).map(|i| pod(&i.to_string())).collect();
+        let (set, mut evictions, mut evicted) = (set("Evict", 300), Evictions::default(), 0);
+        for second in 0..10 {
+            while step(&mut evictions, &set, &missed[evicted..], second).evict.is_some() {
+                evicted += 1;
+            }
+        }
+        assert_eq!(evicted, 46, "five a second, after the first one");
     }
 
     #[test]

@@ -42,5 +42,5 @@
 mod evictions;
 mod missed;
 
-pub use evictions::{Candidate, Evictions, Next};
+pub use evictions::{Candidate, Evictions, Next, is_evictable};
 pub use missed::missed_by;

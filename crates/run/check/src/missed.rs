@@ -4,15 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_admission::Snapshot;
 use pillion_api::pod::Pod;
-use pillion_repair::missed_by;
+use pillion_repair::{is_evictable, missed_by};
 use pillion_rollout::{PodView, Texts};
 use serde_json::Value;
 
 /// As many names as a person reads.
 const NAMES: usize = 10;
-
-/// Its controller replaces a pod, but counts it as a failure: such pods are not evicted.
-const JOB: &str = "Job";
 
 /// The pods that lack the sidecars of one SidecarSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,7 +40,7 @@ impl MissedPods {
         if excluded_namespaces.contains(&*pod.namespace) {
             return;
         }
-        let is_evictable = pod.owner.as_ref().is_some_and(|owner| &*owner.kind != JOB);
+        let is_evictable = is_evictable(&pod);
         for set in missed_by(&pod, &snapshot.namespace(&pod.namespace), &snapshot.catalog) {
             let missed = self.by_set.entry(set.name.to_string()).or_default();
             missed.count += 1;

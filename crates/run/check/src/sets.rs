@@ -69,9 +69,11 @@ fn remedy(set: &SidecarSet, missed: Option<&Missed>) -> &'static str {
         missed.map_or((true, true), |missed| (missed.count > missed.not_evicted, missed.not_evicted > 0));
     match (policy == Some(&RepairPolicy::Evict), evicted, not_evicted) {
         (true, true, true) => {
-            "the manager evicts them within their budgets, but neither bare pods nor pods of Jobs: recreate those"
+            "the controller repair evicts them within their budgets, but neither bare pods nor pods of Jobs: recreate those"
         }
-        (true, true, false) => "the manager evicts them within their budgets",
+        (true, true, false) => {
+            "the controller repair evicts them within their budgets; if they stay, events of the SidecarSet say why"
+        }
         (true, false, _) => "recreate the pods: bare pods and pods of Jobs are never evicted",
         (false, true, _) => "recreate the pods, or set spec.injectionStrategy.repair.policy to Evict",
         (false, false, _) => "recreate the pods",
@@ -198,11 +200,15 @@ mod tests {
         let rows = [
             (json!({}), (2, 0), "recreate the pods, or set spec.injectionStrategy.repair.policy to Evict"),
             (json!({}), (2, 2), "recreate the pods"),
-            (evict.clone(), (2, 0), "the manager evicts them within their budgets"),
+            (
+                evict.clone(),
+                (2, 0),
+                "the controller repair evicts them within their budgets; if they stay, events of the SidecarSet say why",
+            ),
             (
                 evict.clone(),
                 (2, 1),
-                "the manager evicts them within their budgets, but neither bare pods nor pods of Jobs: recreate those",
+                "the controller repair evicts them within their budgets, but neither bare pods nor pods of Jobs: recreate those",
             ),
             (evict, (2, 2), "recreate the pods: bare pods and pods of Jobs are never evicted"),
         ];

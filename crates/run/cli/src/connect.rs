@@ -15,15 +15,14 @@ use crate::{Failure, chain, io_reason};
 /// A cluster, and where in it a command looks.
 pub(crate) struct Connection {
     pub(crate) client: Client,
-    /// The same, for requests that must not be repeated behind our back: a 429 to an eviction is an answer.
-    pub(crate) once: Client,
+    config: Config,
     /// `--namespace`, or that of the kubeconfig's context, or `default`.
     pub(crate) namespace: String,
 }
 
-/// There is no answer.
+/// There is no answer, or none that can be trusted.
 #[derive(Debug, Error)]
-#[error("the API server at {server} does not answer")]
+#[error("cannot talk to the API server at {server}")]
 struct Unreachable {
     server: String,
     source: BoxError,
@@ -35,15 +34,26 @@ pub(crate) async fn connect(args: &ClusterArgs) -> Result<Connection, Failure> {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let config = config(args).await?;
     let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-    let mut without_retries = config.clone();
-    without_retries.default_retry = false;
-    Ok(Connection { client: client(config)?, once: client(without_retries)?, namespace })
+    Ok(Connection { client: client(config.clone())?, config, namespace })
+}
+
+impl Connection {
+    /// A client for requests that must not be repeated behind our back: a 429 to an eviction is an answer.
+    pub(crate) fn once(&self) -> Result<Client, Failure> {
+        let mut config = self.config.clone();
+        config.default_retry = false;
+        client(config)
+    }
 }
 
 fn client(config: Config) -> Result<Client, Failure> {
     let server = config.cluster_url.to_string();
-    let unreachable =
-        move |source: BoxError| BoxError::from(Unreachable { server: server.trim_end_matches('/').to_owned(), source });
+    let unreachable = move |source: BoxError| {
+        if source.is::<kube::Error>() {
+            return source;
+        }
+        Unreachable { server: server.trim_end_matches('/').to_owned(), source }.into()
+    };
     let builder = ClientBuilder::try_from(config).map_err(|error| Failure::misuse(chain(&error)))?;
     Ok(builder.with_layer(&MapErrLayer::new(unreachable)).build())
 }
@@ -121,7 +131,7 @@ mod tests {
                 answer => panic!("{answer:?}"),
             }
         };
-        assert_eq!((code(connection.once).await, asked.load(Ordering::Relaxed)), (429, 1));
+        assert_eq!((code(connection.once().ok().unwrap()).await, asked.load(Ordering::Relaxed)), (429, 1));
         assert_eq!((code(connection.client).await, asked.load(Ordering::Relaxed)), (403, 3));
     }
 
@@ -134,7 +144,7 @@ mod tests {
         let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let client = client(Config::new(format!("http://{nobody}").parse().unwrap())).ok().unwrap();
         let text = chain(&client.apiserver_version().await.unwrap_err());
-        assert!(text.contains(&format!("the API server at http://{nobody} does not answer: ")), "{text}");
+        assert!(text.contains(&format!("cannot talk to the API server at http://{nobody}: ")), "{text}");
         assert_eq!(text.matches("onnect").count(), text.matches("Connect").count() + 1, "{text}");
     }
 

@@ -104,15 +104,17 @@ async fn manage(args: &ManagerArgs) -> Result<(), Failure> {
 }
 
 async fn config(args: &ManagerArgs, metrics: Metrics) -> Result<Config, Failure> {
-    // What the API server refuses for now is tried again by whoever asked, at its own pace: of an eviction, 429 is the answer.
-    let mut connection = connect::config(&ClusterArgs::from(&args.cluster)).await?;
-    connection.default_retry = false;
+    let connection = connect::config(&ClusterArgs::from(&args.cluster)).await?;
     let usage = rightsizing::usage_source(&args.rightsizing.recommender, &connection)?;
     let history = rightsizing::history_source(&args.rightsizing)?;
-    let client = ClientBuilder::try_from(connection)
-        .map_err(|error| Failure::misuse(chain(&error)))?
-        .with_layer(&metrics.count_requests())
-        .build();
+    let client = |config| -> Result<kube::Client, Failure> {
+        let builder = ClientBuilder::try_from(config).map_err(|error| Failure::misuse(chain(&error)))?;
+        Ok(builder.with_layer(&metrics.count_requests()).build())
+    };
+    let mut without_retries = connection.clone();
+    without_retries.default_retry = false;
+    let evicting = Some(client(without_retries)?);
+    let client = client(connection)?;
     let address = match &args.webhook_url {
         Some(url) => WebhookAddress::Url(url.clone()),
         None => WebhookAddress::Service {
@@ -129,10 +131,12 @@ async fn config(args: &ManagerArgs, metrics: Metrics) -> Result<Config, Failure>
     let config = Config::new(client, Arc::new(Timestamp::now), address);
     Ok(Config {
         rightsizing: pillion_rightsizer::Config {
+            evicting: evicting.clone(),
             usage,
             history,
             ..rightsizing::config(&args.rightsizing, config.rightsizing.clone())
         },
+        evicting,
         max_cpu_boost: args.rightsizing.scope.max_allowed_cpu_boost,
         namespace: args.namespace.clone(),
         revisions_namespace: args.revisions_namespace.clone(),

@@ -115,7 +115,7 @@ async fn undo(args: &SetArgs, to: Option<&str>) -> Result<(), Failure> {
 
 async fn restart(args: &RestartArgs) -> Result<(), Failure> {
     let connection = connect(&ClusterArgs::from(&args.set.cluster)).await?;
-    let reader = Reader::new(connection.client);
+    let reader = Reader::new(connection.client.clone());
     let found = find(&reader, &args.set.name).await?;
     let recreation = Recreation::read(&reader, &found).await?;
     if recreation.is_forbidden() {
@@ -126,7 +126,7 @@ async fn restart(args: &RestartArgs) -> Result<(), Failure> {
         confirm("Go on?", "this evicts pods: confirm it with --yes")?;
     }
     let timeout = (args.timeout > 0).then(|| Duration::from_secs(args.timeout));
-    recreation.run(&reader, &connection.once, timeout, &say).await?;
+    recreation.run(&reader, &connection.once()?, timeout, &say).await?;
     report(&Done::new(&found.set, "restarted"), args.set.output)
 }
 

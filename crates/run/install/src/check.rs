@@ -124,7 +124,8 @@ async fn try_pod(client: &Client, options: &Options) -> Attempt {
 fn is_refused_by_others(status: &Status) -> bool {
     let says = |text: &str| status.message.contains(text);
     let sentences = ["does not support dry run", "denied the request", "denied request"];
-    let is_refusal = matches!(status.code, 403 | 422) || sentences.into_iter().any(says);
+    // Other answers of 422 are about what the manager has made of the pod.
+    let is_refusal = status.code == 403 || sentences.into_iter().any(says);
     // Our own webhooks name themselves; the account of a namespace that was just created is there in a moment.
     is_refusal && !says(".pillion.dev\"") && !says("error looking up service account")
 }

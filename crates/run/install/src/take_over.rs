@@ -53,7 +53,7 @@ struct Held {
     lasts: Duration,
 }
 
-/// For how long it is seen whether a Lease is renewed, whatever it says of itself: an admission controller renews its own every 10 seconds, and
+/// How long we watch whether a Lease is renewed, whatever it says of itself: an admission controller renews its own every 10 seconds, and
 /// calls it dead after a minute.
 const SHORTEST: Duration = Duration::from_secs(15);
 const LONGEST: Duration = Duration::from_mins(1);

@@ -21,11 +21,14 @@ const CONVERSIONS: usize = 2;
 /// Memory that decoded texts take at the same time, by their [`weight`](crate::weight::weight), and the most that one of them may take. A pod of
 /// 3 MiB, which is as large as the API server takes them, weighs this much only if it consists of lists of nothing.
 pub(crate) const DECODED: usize = 256 * 1024 * 1024;
-/// What weighs no more than this, as most reviews do, is decoded without asking for room: all reviews together are then 128 MiB at most, and none
-/// of them has to wait for heavy ones.
-const LIGHT: usize = 256 * 1024;
+/// What weighs no more than this, as nearly every review does, has room of its own, and does not wait for heavier ones.
+const ORDINARY: usize = 4 * 1024 * 1024;
+/// The memory of those.
+const ORDINARY_DECODED: usize = 128 * 1024 * 1024;
 /// How long to wait for room. The API server waits three seconds for a pod.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// The same for an object that is converted. The API server waits 30 seconds for a conversion.
+pub(crate) const PATIENCE_OF_CONVERSIONS: Duration = Duration::from_secs(10);
 /// How long a body may take to arrive.
 const LONGEST_BODY: Duration = Duration::from_secs(15);
 
@@ -44,7 +47,7 @@ impl Default for Budget {
             bytes: room(BYTES),
             reviews: room(REVIEWS),
             conversions: room(CONVERSIONS),
-            decoding: Decoding(room(DECODED)),
+            decoding: Decoding { heavy: room(DECODED), ordinary: room(ORDINARY_DECODED) },
         }
     }
 }
@@ -152,21 +155,33 @@ impl Budget {
 
 /// Room for what is decoded.
 #[derive(Clone)]
-pub(crate) struct Decoding(Arc<Semaphore>);
+pub(crate) struct Decoding {
+    heavy: Arc<Semaphore>,
+    ordinary: Arc<Semaphore>,
+}
 
 impl Decoding {
-    /// Room for what a text of this weight is decoded to; `None` if it needs none.
-    pub(crate) async fn room(&self, weight: usize) -> Result<Option<Room>, Refused> {
+    /// Room for what the text of a review is decoded to.
+    pub(crate) async fn room(&self, weight: usize) -> Result<Room, Refused> {
+        self.room_within(weight, PATIENCE).await
+    }
+
+    /// The same for one who can wait for longer.
+    pub(crate) async fn room_within(&self, weight: usize, patience: Duration) -> Result<Room, Refused> {
         if weight > DECODED {
             return Err(Refused::TooHeavy { weight, limit: DECODED });
         }
-        if weight <= LIGHT { Ok(None) } else { wait(&self.0, weight).await.map(Some) }
+        wait_for(if weight <= ORDINARY { &self.ordinary } else { &self.heavy }, weight, patience).await
     }
 }
 
 async fn wait(room: &Arc<Semaphore>, size: usize) -> Result<Room, Refused> {
+    wait_for(room, size, PATIENCE).await
+}
+
+async fn wait_for(room: &Arc<Semaphore>, size: usize, patience: Duration) -> Result<Room, Refused> {
     let size = u32::try_from(size).map_err(|_| Refused::Overloaded)?;
-    match tokio::time::timeout(PATIENCE, Arc::clone(room).acquire_many_owned(size)).await {
+    match tokio::time::timeout(patience, Arc::clone(room).acquire_many_owned(size)).await {
         Ok(Ok(room)) => Ok(room),
         _ => Err(Refused::Overloaded),
     }
@@ -234,15 +249,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn heavy_texts_are_decoded_one_after_the_other_and_hold_no_light_one_up() {
+    async fn heavy_texts_are_decoded_one_after_the_other_and_hold_no_ordinary_one_up() {
         let decoding = Budget::default().decoding;
-        let heavy = decoding.room(DECODED - LIGHT).await.unwrap();
-        assert!(heavy.is_some());
+        let heavy = decoding.room(DECODED - ORDINARY).await.unwrap();
         assert_eq!(decoding.room(DECODED / 2).await.unwrap_err(), Refused::Overloaded);
-        assert!(decoding.room(LIGHT).await.unwrap().is_none());
-        drop(heavy);
-        assert!(decoding.room(DECODED).await.unwrap().is_some());
-        assert_eq!(decoding.0.available_permits(), DECODED);
+        drop(decoding.room(ORDINARY).await.unwrap());
+        let waiting = decoding.room_within(DECODED / 2, PATIENCE_OF_CONVERSIONS);
+        let end = async {
+            tokio::time::sleep(2 * PATIENCE).await;
+            drop(heavy);
+        };
+        drop(tokio::join!(waiting, end).0.unwrap());
+        drop(decoding.room(DECODED).await.unwrap());
+        assert_eq!(decoding.heavy.available_permits(), DECODED);
+        assert_eq!(decoding.ordinary.available_permits(), ORDINARY_DECODED);
     }
 
     #[tokio::test(start_paused = true)]

@@ -33,6 +33,8 @@ pub type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 pub struct Config {
     /// The API server.
     pub client: Client,
+    /// The same for evictions, where `client` repeats requests by itself: 429 is the answer to an eviction that a PodDisruptionBudget forbids.
+    pub evicting: Option<Client>,
     /// The one clock.
     pub now: Now,
     /// The manager's own namespace: its Secret and its Leases are there, and pods there are never injected.
@@ -70,6 +72,7 @@ impl Config {
         Config {
             rightsizing: pillion_rightsizer::Config::new(client.clone(), now.clone()),
             client,
+            evicting: None,
             now,
             namespace: NAMESPACE.to_owned(),
             revisions_namespace: names::DEFAULT_SYSTEM_NAMESPACE.to_owned(),

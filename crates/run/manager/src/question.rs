@@ -19,7 +19,7 @@ pub(crate) struct Question {
 /// A question that was decoded, and the room that it takes.
 pub(crate) struct Decoded {
     pub(crate) request: Request,
-    _room: Option<Room>,
+    _room: Room,
 }
 
 impl Question {

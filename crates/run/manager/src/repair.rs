@@ -45,7 +45,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const BATCH: usize = 10_000;
 /// How many pods are named in a status, and how many get an event at once.
 const NAMED: usize = 10;
-/// How many pods of a set are tried to be evicted before the other sets have their turn.
+/// How many evictions of one set are attempted before the other sets have their turn.
 const ATTEMPTS: usize = 10;
 /// What could not be written is tried again after this time.
 const RETRY: Duration = Duration::from_secs(10);
@@ -107,7 +107,7 @@ impl Repair<'_> {
         let mut wake_at: Option<Instant> = None;
         loop {
             let again = self.act(&view, std::mem::take(&mut touched)).await;
-            wake_at = [wake_at.filter(|at| *at > Instant::now()), again].into_iter().flatten().min();
+            wake_at = [wake_at, again].into_iter().flatten().min();
             tokio::time::sleep(PAUSE).await;
             let wake = async {
                 match wake_at {
@@ -122,7 +122,12 @@ impl Repair<'_> {
                     }
                 }
                 changed = views.changed() => if changed.is_err() { return },
-                () = wake => touched.extend(self.missed.sets().map(str::to_owned)),
+                () = wake => {}
+            }
+            // Whatever came first: what is due is due.
+            if wake_at.is_some_and(|at| at <= Instant::now()) {
+                wake_at = None;
+                touched.extend(self.missed.sets().map(str::to_owned));
             }
             if views.has_changed().unwrap_or(false) || !Arc::ptr_eq(&view, &views.borrow()) {
                 view = views.borrow_and_update().clone();
@@ -223,7 +228,8 @@ impl Repair<'_> {
         }
         for _ in 0..ATTEMPTS {
             let Some(pod) = next.evict.and_then(|i| pods.get(i)) else { return next.again };
-            let api: Api<Pod> = Api::namespaced(config.client.clone(), &pod.namespace);
+            let client = config.evicting.as_ref().unwrap_or(&config.client);
+            let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
             let this_one = Preconditions { uid: Some(pod.uid.to_string()), resource_version: None };
             let delete = DeleteParams { preconditions: Some(this_one), ..DeleteParams::default() };
             let parameters = EvictParams { delete_options: Some(delete), ..EvictParams::default() };

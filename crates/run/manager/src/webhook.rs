@@ -4,6 +4,7 @@ mod autoscaler;
 mod pod;
 mod sidecarset;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use pillion_api::sidecarset::conversion_review::convert_review;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::budget::{Budget, DECODED, Decoding, Held, Refused, Room};
+use crate::budget::{Budget, DECODED, Decoding, Held, PATIENCE_OF_CONVERSIONS, Refused, Room};
 use crate::metrics::Outcome;
 use crate::paths::{
     CONVERT, MUTATE_AUTOSCALER, MUTATE_POD, MUTATE_SIDECARSET, VALIDATE_AUTOSCALER, VALIDATE_SIDECARSET,
@@ -162,22 +163,27 @@ impl Webhooks {
             let convert = move || {
                 // What was given to the review is its own until it is converted: the thread goes on when nobody waits for it any more.
                 let (body, _room) = (body, room);
-                convert_review(&body.bytes, |object| {
-                    hold(object, &decoding, &runtime).map_err(|refused| refused.to_string())
-                })
+                let is_overloaded = Cell::new(false);
+                let converted = convert_review(&body.bytes, |object| {
+                    hold(object, &decoding, &runtime).map_err(|refused| {
+                        is_overloaded.set(is_overloaded.get() || refused == Refused::Overloaded);
+                        refused.to_string()
+                    })
+                });
+                if is_overloaded.get() { Err(Refused::Overloaded) } else { Ok(converted) }
             };
-            tokio::task::spawn_blocking(convert).await.map_err(|error| Refused::Failed(error.to_string()))?
+            tokio::task::spawn_blocking(convert).await.map_err(|error| Refused::Failed(error.to_string()))??
         };
         converted.map_err(|error| Refused::Malformed(format!("the body is not a ConversionReview: {error}")))
     }
 }
 
 /// Room for an object that is to be converted, which may be as large and as heavy as that of a review. It waits in a thread of its own.
-fn hold(object: &str, decoding: &Decoding, runtime: &Handle) -> Result<Option<Room>, Refused> {
+fn hold(object: &str, decoding: &Decoding, runtime: &Handle) -> Result<Room, Refused> {
     if object.len() > LARGEST_REVIEW {
         return Err(Refused::TooLarge { limit: LARGEST_REVIEW });
     }
-    runtime.block_on(decoding.room(weight(object.as_bytes(), DECODED)))
+    runtime.block_on(decoding.room_within(weight(object.as_bytes(), DECODED), PATIENCE_OF_CONVERSIONS))
 }
 
 async fn convert(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {

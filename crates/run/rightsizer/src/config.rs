@@ -25,6 +25,8 @@ pub type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 pub struct Config {
     /// The API server.
     pub client: Client,
+    /// The same for evictions, where `client` repeats requests by itself: 429 is the answer to an eviction that a PodDisruptionBudget forbids.
+    pub evicting: Option<Client>,
     /// The one clock.
     pub now: Now,
     /// The feature gates.
@@ -84,6 +86,7 @@ impl Config {
     pub fn new(client: Client, now: Now) -> Config {
         Config {
             client,
+            evicting: None,
             now,
             gates: Gates::default(),
             recommender_name: DEFAULT_RECOMMENDER.to_owned(),

@@ -299,7 +299,8 @@ impl Updater<'_> {
         pod: &PodView,
         reason: &str,
     ) -> Result<(), kube::Error> {
-        let api: Api<KubePod> = Api::namespaced(self.config.client.clone(), &pod.namespace);
+        let client = self.config.evicting.as_ref().unwrap_or(&self.config.client);
+        let api: Api<KubePod> = Api::namespaced(client.clone(), &pod.namespace);
         let this_one = Preconditions { uid: Some(pod.uid.clone()), resource_version: None };
         let delete = DeleteParams { preconditions: Some(this_one), ..DeleteParams::default() };
         let parameters = EvictParams { delete_options: Some(delete), ..EvictParams::default() };

@@ -35,7 +35,7 @@ const MOST_TIMES: f64 = 2.0;
 /// The bytes of requests that a server holds at a time.
 const REQUESTS: u64 = 160 << 20;
 /// The memory of what the manager decodes at a time.
-const DECODED: u64 = 256 << 20;
+const DECODED: u64 = 384 << 20;
 /// How often the memory is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
