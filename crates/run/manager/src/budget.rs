@@ -67,8 +67,8 @@ pub(crate) struct Held {
 pub(crate) enum Refused {
     #[error("this is larger than {limit} bytes")]
     TooLarge { limit: usize },
-    #[error("decoding this would take up to {weight} bytes of memory, more than {limit}: it has very many values")]
-    TooHeavy { weight: usize, limit: usize },
+    #[error("decoding this would take more than {limit} bytes of memory: it has very many values")]
+    TooHeavy { limit: usize },
     #[error("the body did not arrive")]
     Incomplete,
     #[error("{0}")]
@@ -169,7 +169,7 @@ impl Decoding {
     /// The same for one who can wait for longer.
     pub(crate) async fn room_within(&self, weight: usize, patience: Duration) -> Result<Room, Refused> {
         if weight > DECODED {
-            return Err(Refused::TooHeavy { weight, limit: DECODED });
+            return Err(Refused::TooHeavy { limit: DECODED });
         }
         wait_for(if weight <= ORDINARY { &self.ordinary } else { &self.heavy }, weight, patience).await
     }
@@ -181,6 +181,10 @@ async fn wait(room: &Arc<Semaphore>, size: usize) -> Result<Room, Refused> {
 
 async fn wait_for(room: &Arc<Semaphore>, size: usize, patience: Duration) -> Result<Room, Refused> {
     let size = u32::try_from(size).map_err(|_| Refused::Overloaded)?;
+    // Nearly always there is room, and no need for a timer. Those who wait come first: what is given back is theirs.
+    if let Ok(room) = Arc::clone(room).try_acquire_many_owned(size) {
+        return Ok(room);
+    }
     match tokio::time::timeout(patience, Arc::clone(room).acquire_many_owned(size)).await {
         Ok(Ok(room)) => Ok(room),
         _ => Err(Refused::Overloaded),
@@ -268,7 +272,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_too_heavy_to_be_ever_decoded_is_refused_at_once() {
         let refused = Budget::default().decoding.room(DECODED + 1).await.unwrap_err();
-        insta::assert_snapshot!(refused.to_string(), @"decoding this would take up to 268435457 bytes of memory, more than 268435456: it has very many values");
+        insta::assert_snapshot!(refused.to_string(), @"decoding this would take more than 268435456 bytes of memory: it has very many values");
         assert_eq!(refused.into_response().status().as_u16(), 413);
     }
 }

@@ -129,7 +129,7 @@ async fn an_object_that_is_too_heavy_to_be_converted_is_named() {
     };
     let light = set("light", r#""spec":{}"#);
     let message_of_heavy = message(&convert(&[light.clone(), set("heavy", &list("x", "0", 2_000_000))]).await);
-    let expected = r#"SidecarSet "heavy": decoding this would take up to "#;
+    let expected = r#"SidecarSet "heavy": decoding this would take more than "#;
     assert!(message_of_heavy.starts_with(expected), "{message_of_heavy}");
     let long = set("long", &format!(r#""x":"{}""#, "x".repeat(8 << 20)));
     assert_eq!(message(&convert(&[light, long]).await), r#"SidecarSet "long": this is larger than 8388608 bytes"#);
