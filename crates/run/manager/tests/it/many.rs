@@ -71,7 +71,7 @@ async fn a_review_that_would_take_too_much_memory_is_refused_with_a_reason() {
     for path in ["/mutate-pod", "/mutate-sidecarset", "/validate-sidecarset"] {
         let (status, answer) = ask(&webhooks, "POST", path, body.clone()).await;
         assert_eq!(status, 413, "{path}: {answer}");
-        assert!(answer.ends_with("more than 268435456: it has very many values"), "{path}: {answer}");
+        assert!(answer.ends_with("more than 268435456 bytes of memory: it has very many values"), "{path}: {answer}");
     }
     let (_, metrics) = ask(&manager.health(), "GET", "/metrics", Body::empty()).await;
     assert!(metrics.contains(r#"{webhook="/mutate-pod",outcome="Malformed"} 1"#), "{metrics}");
