@@ -14,8 +14,7 @@ const LATE: SignedDuration = SignedDuration::from_secs(2);
 /// How many pods are evicted in a minute if the set does not say.
 const MAX_PER_MINUTE: i32 = 10;
 
-/// Whether pods of this kind of controller may be evicted: a bare pod has none, and for a Job an evicted pod is a failure, and work to be done
-/// again.
+/// Whether a pod may be evicted: nothing replaces a bare pod, and a Job counts an evicted pod as a failure and does its work again.
 pub fn is_evictable(pod: &PodView) -> bool {
     pod.owner.as_ref().is_some_and(|owner| replaces(&owner.kind))
 }

@@ -33,11 +33,11 @@ fn conditions(snapshot: &Snapshot) -> Vec<Finding> {
             }
             let Some(condition) = condition(set, condition_type, "False") else { continue };
             let remedy = if condition_type == PODS_INJECTED { remedy(set, None) } else { TOO_MANY };
-            findings.push(Finding::error(CHECK, told(set, condition), remedy));
+            findings.push(Finding::error(CHECK, described(set, condition), remedy));
         }
         findings.extend(rollout(set).map(|condition| {
             let remedy = format!("see `pillion rollout status {}`", set.name());
-            Finding::warning(CHECK, format!("{} ({})", told(set, condition), condition.reason)).with_remedy(remedy)
+            Finding::warning(CHECK, format!("{} ({})", described(set, condition), condition.reason)).with_remedy(remedy)
         }));
     }
     if findings.is_empty() {
@@ -57,7 +57,7 @@ fn rollout(set: &SidecarSet) -> Option<&Condition> {
     conditions.into_iter().find_map(|(condition_type, status)| condition(set, condition_type, status))
 }
 
-fn told(set: &SidecarSet, condition: &Condition) -> String {
+fn described(set: &SidecarSet, condition: &Condition) -> String {
     let Condition { type_, status, message, .. } = condition;
     format!("SidecarSet {:?} has the condition {type_}={status}: {message}", set.name())
 }

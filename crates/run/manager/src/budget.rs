@@ -1,7 +1,7 @@
 //! How much the webhooks take on at once. What is too much is refused, with a reason, instead of waiting for ever.
 //!
-//! Room is asked for in one order: for the bytes, for a review or a conversion, for what the bytes are decoded to. Nobody who has one of them
-//! waits for one that comes earlier, so two requests never wait for each other.
+//! A request asks for room in one order: for its bytes, for a review or a conversion, for what the bytes are decoded to. It never waits for an
+//! earlier kind while it holds a later one, so two requests never wait for each other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -166,7 +166,7 @@ impl Decoding {
         self.room_within(weight, PATIENCE).await
     }
 
-    /// The same for one who can wait for longer.
+    /// As [`Decoding::room`], with another limit on the wait.
     pub(crate) async fn room_within(&self, weight: usize, patience: Duration) -> Result<Room, Refused> {
         if weight > DECODED {
             return Err(Refused::TooHeavy { limit: DECODED });
@@ -181,7 +181,7 @@ async fn wait(room: &Arc<Semaphore>, size: usize) -> Result<Room, Refused> {
 
 async fn wait_for(room: &Arc<Semaphore>, size: usize, patience: Duration) -> Result<Room, Refused> {
     let size = u32::try_from(size).map_err(|_| Refused::Overloaded)?;
-    // Nearly always there is room, and no need for a timer. Those who wait come first: what is given back is theirs.
+    // There is nearly always room, and then no timer is needed. This does not overtake those who wait: what is given back goes to them first.
     if let Ok(room) = Arc::clone(room).try_acquire_many_owned(size) {
         return Ok(room);
     }

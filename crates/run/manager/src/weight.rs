@@ -1,4 +1,4 @@
-//! How much memory a text of JSON takes when it is decoded, told from the text alone.
+//! How much memory a text of JSON takes when it is decoded, estimated from the text alone.
 //!
 //! ```text
 //!  {"args": ["", "", ""]}      22 bytes of text
@@ -11,13 +11,13 @@ use serde_json::Value;
 /// What a value takes in a list, whatever it is.
 const VALUE: usize = size_of::<Value>();
 
-/// Signs that are counted together: so few that their sum fits into a byte.
+/// Characters that are counted together: so few that their sum fits into a byte.
 const BLOCK: usize = 32;
 
 /// The most bytes that a text takes when it is decoded. Of one that takes more than `limit` only that is known.
 ///
-/// A first count takes signs in strings for those between values. It is quick, and enough for nearly every text; strings are told apart only if
-/// the first count is above `limit`.
+/// A first count includes the commas, colons and brackets in strings. It is quick, and enough for nearly every text. Only if it is above `limit`
+/// are strings left out of the count.
 pub(crate) fn weight(text: &[u8], limit: usize) -> usize {
     // A string takes no more than its text.
     let with = |values: usize| values.saturating_mul(VALUE).saturating_add(text.len());
@@ -25,7 +25,7 @@ pub(crate) fn weight(text: &[u8], limit: usize) -> usize {
     if most <= limit { most } else { with(outside_strings(text, limit / VALUE)) }
 }
 
-/// How many values' memory a sign stands for, outside of strings. Without branches, so that the compiler counts many signs at a time.
+/// How many values' memory a character stands for, outside of strings. Without branches, so that the compiler counts many at a time.
 fn values(sign: u8) -> u8 {
     // One more value. Lists grow by doubling: the allocator may still hold the smaller ones, which are together twice as large as the values.
     3 * u8::from(sign == b',')
@@ -41,7 +41,7 @@ fn all(text: &[u8]) -> usize {
     blocks.iter().map(|block| sum(block)).sum::<usize>() + sum(rest)
 }
 
-/// Counts no further than `most`: that takes milliseconds for a long text.
+/// Stops at `most`: a whole long text would take milliseconds.
 fn outside_strings(text: &[u8], most: usize) -> usize {
     let (mut sum, mut is_string, mut is_escaped) = (0, false, false);
     for sign in text {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_in_strings_are_told_apart_when_it_matters() {
+    fn strings_are_left_out_of_the_count_when_it_matters() {
         let csv = r#"a,b:c[d{e\",\\"#.repeat(1_000);
         let text = format!(r#"{{"csv":"{csv}","n":[1,2]}}"#);
         let outside = 4 + 2 + 3 + 2 + 4 + 3;

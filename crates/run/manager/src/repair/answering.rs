@@ -17,7 +17,7 @@ pub(super) const SETTLING: Duration = Duration::from_secs(5);
 pub(super) struct Answering {
     /// Since when a replica has been found behind the Service.
     since: Option<Instant>,
-    /// Whether the log says that there is none.
+    /// Whether the log has reported that no replica is ready.
     is_logged: bool,
 }
 

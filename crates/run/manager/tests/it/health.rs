@@ -17,20 +17,24 @@ use tokio::time::sleep;
 
 use crate::{Cluster, PODS, SIDECARSETS, URL, asked, names, pod, readyz, sidecarset};
 
+/// A client whose requests that are meant are forbidden while the switch is on.
+fn refusing(cluster: &Cluster, is_meant: fn(&Request) -> bool) -> (Client, Arc<AtomicBool>) {
+    let switch = Arc::new(AtomicBool::new(false));
+    let is_on = Arc::clone(&switch);
+    let refuse = move |request: Request, next: Next| {
+        let is_refused = is_meant(&request) && is_on.load(Ordering::Relaxed);
+        async move { if is_refused { StatusCode::FORBIDDEN.into_response() } else { next.run(request).await } }
+    };
+    (Client::new(cluster.server.router().layer(axum::middleware::from_fn(refuse)), "default"), switch)
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_manager_is_ready_while_its_caches_are_synced_and_their_watches_work() {
     let cluster = Cluster::new().await;
-    let is_refused = Arc::new(AtomicBool::new(false));
-    let refuse = {
-        let is_refused = Arc::clone(&is_refused);
-        move |request: Request, next: Next| {
-            let is_meant = request.uri().path().ends_with("/sidecarsets")
-                && request.uri().query().is_some_and(|query| query.contains("watch=true"));
-            let is_refused = is_meant && is_refused.load(Ordering::Relaxed);
-            async move { if is_refused { StatusCode::FORBIDDEN.into_response() } else { next.run(request).await } }
-        }
-    };
-    let client = Client::new(cluster.server.router().layer(axum::middleware::from_fn(refuse)), "default");
+    let (client, is_refused) = refusing(&cluster, |request| {
+        request.uri().path().ends_with("/sidecarsets")
+            && request.uri().query().is_some_and(|query| query.contains("watch=true"))
+    });
     let manager = Manager::new(Config { client, ..cluster.config() });
     let unready = |text: &str| (StatusCode::SERVICE_UNAVAILABLE, text.to_owned());
     assert_eq!(asked(&manager, "/readyz").await, unready("caches are not synced yet"));
@@ -128,15 +132,7 @@ async fn a_manager_stays_ready_while_the_api_server_is_down_and_has_a_minute_whe
 #[tokio::test(start_paused = true)]
 async fn certificates_are_renewed_while_the_secret_of_their_authority_cannot_be_read() {
     let cluster = Cluster::new().await;
-    let is_refused = Arc::new(AtomicBool::new(false));
-    let refuse = {
-        let is_refused = Arc::clone(&is_refused);
-        move |request: Request, next: Next| {
-            let is_refused = request.uri().path().contains("/secrets") && is_refused.load(Ordering::Relaxed);
-            async move { if is_refused { StatusCode::FORBIDDEN.into_response() } else { next.run(request).await } }
-        }
-    };
-    let client = Client::new(cluster.server.router().layer(axum::middleware::from_fn(refuse)), "default");
+    let (client, is_refused) = refusing(&cluster, |request| request.uri().path().contains("/secrets"));
     let certificates = Certificates::SelfSigned { lifetime: SignedDuration::from_hours(1) };
     let manager = cluster.manage(Config { client, certificates, ..cluster.config() }).await;
     tokio::spawn({
