@@ -10,9 +10,12 @@ use crate::share::Shared;
 /// The container of `sidecar` with what it shares with the app, marked as injected.
 pub(crate) fn container(sidecar: &SidecarContainer, shared: &Shared<'_>) -> Object {
     let own = Container(&sidecar.container);
-    // The environment is made anew below.
-    let mut container: Object =
-        own.0.iter().filter(|(key, _)| *key != "env").map(|(key, value)| (key.clone(), value.clone())).collect();
+    // The environment is made anew below. A container without one is copied as it is, which takes less time.
+    let mut container: Object = if own.0.contains_key("env") {
+        own.0.iter().filter(|(key, _)| *key != "env").map(|(key, value)| (key.clone(), value.clone())).collect()
+    } else {
+        own.0.clone()
+    };
 
     // A path is used once, whether by a mount or by a device; what the sidecar says itself comes first.
     let mut paths: Vec<&str> = own.volume_mounts().map(|mount| text(mount, "mountPath")).collect();

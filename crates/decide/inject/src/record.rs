@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use pillion_api::names;
-use pillion_api::record::{NewRecord, Records, injected_list, injected_sets};
+use pillion_api::record::{NewRecord, Records, first_records, injected_list, injected_sets};
 use pillion_api::sidecarset::SidecarContainer;
 use pillion_note::{Denied, Draft};
 
@@ -12,9 +12,8 @@ use crate::body::Body;
 
 /// Records that `bodies` were injected; `now` is `None` for a template.
 pub(crate) fn write(draft: &mut Draft<'_>, bodies: &[&Body], now: Option<Timestamp>) -> Result<(), Denied> {
-    let mut with_image = read(draft, names::HASH)?;
-    let mut without_image = read(draft, names::HASH_WITHOUT_IMAGE)?;
     let mut injected = injected_sets(draft.annotation(names::INJECTED_LIST).unwrap_or_default());
+    let (mut with_image, mut without_image) = (Vec::new(), Vec::new());
     for body in bodies {
         let set = body.set.name();
         injected.insert(set);
@@ -23,21 +22,36 @@ pub(crate) fn write(draft: &mut Draft<'_>, bodies: &[&Body], now: Option<Timesta
             continue;
         }
         let sidecars: BTreeSet<&str> = body.set.sidecars().map(SidecarContainer::name).collect();
-        let record = |hash, controller_revision| NewRecord {
+        let record = |hash, sidecar_list, controller_revision| NewRecord {
             update_timestamp: now,
             hash,
             sidecar_set_name: set,
-            sidecar_list: sidecars.clone(),
+            sidecar_list,
             controller_revision,
         };
-        with_image.insert(&record(&body.hash, body.revision()));
-        without_image.insert(&record(&body.hash_without_image, ""));
+        with_image.push(record(&body.hash, sidecars.clone(), body.revision()));
+        without_image.push(record(&body.hash_without_image, sidecars, ""));
     }
     let injected = injected_list(&injected);
-    draft.set_annotation(names::HASH, with_image.to_string());
-    draft.set_annotation(names::HASH_WITHOUT_IMAGE, without_image.to_string());
+    let with_image = text(draft, names::HASH, &with_image)?;
+    let without_image = text(draft, names::HASH_WITHOUT_IMAGE, &without_image)?;
+    draft.set_annotation(names::HASH, with_image);
+    draft.set_annotation(names::HASH_WITHOUT_IMAGE, without_image);
     draft.set_annotation(names::INJECTED_LIST, injected);
     Ok(())
+}
+
+/// The value of an annotation with these records over those that it has.
+fn text(draft: &Draft<'_>, key: &str, new: &[NewRecord<'_>]) -> Result<String, Denied> {
+    // Nearly every new pod has none.
+    if draft.annotation(key).is_none_or(str::is_empty) {
+        return Ok(first_records(new));
+    }
+    let mut records = read(draft, key)?;
+    for record in new {
+        records.insert(record);
+    }
+    Ok(records.to_string())
 }
 
 fn read(draft: &Draft<'_>, key: &str) -> Result<Records, Denied> {

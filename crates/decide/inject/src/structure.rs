@@ -1,6 +1,5 @@
 //! What is injected into one pod: containers, volumes, secrets and annotations.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -83,9 +82,10 @@ pub fn inject(draft: &mut Draft<'_>, context: &Context<'_>) -> Result<Injected, 
 
 /// The app's own containers. One that a sidecar of the same name replaces is not among them.
 fn app<'a>(draft: &Draft<'a>, bodies: &[&Body]) -> App<'a> {
-    let injected: HashSet<String> =
+    let injected: Vec<String> =
         bodies.iter().flat_map(|body| body.set.spec.containers.iter().flat_map(names_in_pod)).collect();
-    let own = |container: &Container<'_>| !container.is_injected() && !injected.contains(container.name());
+    let own =
+        |container: &Container<'_>| !container.is_injected() && !injected.iter().any(|name| name == container.name());
     App { containers: draft.pod().containers().filter(own).collect() }
 }
 

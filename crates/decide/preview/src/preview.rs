@@ -36,7 +36,7 @@ pub struct Input<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preview {
-    /// The SidecarSets that are applied, by name.
+    /// The SidecarSets that are applied, and those whose pods a canary among them takes, by name.
     pub sidecar_sets: Vec<SetChange>,
     /// The workloads whose pods would differ or be refused, by namespace, kind and name.
     pub workloads: Vec<WorkloadChange>,
@@ -46,7 +46,7 @@ pub struct Preview {
     pub pods: PodUpdates,
 }
 
-/// One SidecarSet that is applied.
+/// One SidecarSet that is applied, or whose canary is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetChange {
@@ -143,11 +143,12 @@ impl Preview {
 /// Previews the SidecarSets `applied`.
 pub fn preview(input: &Input<'_>) -> Preview {
     let namespaces: Vec<&str> = input.workloads.iter().map(|workload| namespace_of(workload, input.now)).collect();
+    let affected = affected(input);
     let touched: Vec<bool> = input
         .workloads
         .iter()
         .zip(&namespaces)
-        .map(|(workload, namespace)| is_touched(workload, namespace, input))
+        .map(|(workload, namespace)| is_touched(workload, namespace, &affected, input))
         .collect();
     let mut totals: BTreeMap<&str, NamespaceTotals> = BTreeMap::new();
     for (namespace, _) in namespaces.iter().zip(&touched).filter(|(_, touched)| **touched) {
@@ -156,7 +157,7 @@ pub fn preview(input: &Input<'_>) -> Preview {
             .or_insert_with(|| NamespaceTotals { namespace: (*namespace).to_owned(), ..NamespaceTotals::default() });
     }
     let mut sets: BTreeMap<&str, SetChange> =
-        input.applied.iter().map(|name| (name.as_str(), set_change(name, input))).collect();
+        affected.iter().map(|name| (name.as_str(), set_change(name, input))).collect();
     let mut workloads = Vec::new();
     for ((workload, namespace), touched) in input.workloads.iter().zip(&namespaces).zip(&touched) {
         let Some(totals) = totals.get_mut(namespace) else { continue };
@@ -207,17 +208,29 @@ fn set_change(name: &str, input: &Input<'_>) -> SetChange {
     SetChange { sidecar_set: name.to_owned(), change, workloads: Compared::default(), pods: Compared::default() }
 }
 
-/// Whether any of the applied sets has a selector that matches the pods, now or then. All others are admitted the same way now and then.
-fn is_touched(workload: &Workload, namespace: &str, input: &Input<'_>) -> bool {
+/// The applied sets, and those whose pods a canary among them takes, now or then.
+fn affected(input: &Input<'_>) -> BTreeSet<String> {
+    let mut affected = input.applied.clone();
+    for offline in [input.now, input.then] {
+        let catalog = &offline.snapshot.catalog;
+        let canaries = input.applied.iter().filter_map(|name| catalog.get(name));
+        let bases = canaries.filter_map(|set| catalog.get(set.canary_base()?));
+        affected.extend(bases.map(|base| base.name().to_owned()));
+    }
+    affected
+}
+
+/// Whether any of the affected sets has a selector that matches the pods, now or then. All others are admitted the same way now and then.
+fn is_touched(workload: &Workload, namespace: &str, affected: &BTreeSet<String>, input: &Input<'_>) -> bool {
     let template =
         pod_template(&workload.object).and_then(|path| workload.object.pointer(path)).unwrap_or(&Value::Null);
     let labels = template["metadata"]["labels"].as_object().into_iter().flatten();
     let labels: Vec<(&str, &str)> = labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect();
-    let is_applied = |catalog: &Catalog| {
+    let is_matched = |catalog: &Catalog| {
         let matching = catalog.matching(&input.then.snapshot.namespace(namespace), &labels);
-        matching.into_iter().any(|set| input.applied.contains(&*set.name))
+        matching.into_iter().any(|set| affected.contains(&*set.name))
     };
-    is_applied(&input.then.snapshot.catalog) || is_applied(&input.now.snapshot.catalog)
+    is_matched(&input.then.snapshot.catalog) || is_matched(&input.now.snapshot.catalog)
 }
 
 /// What the pods of a workload would become.

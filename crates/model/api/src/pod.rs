@@ -340,18 +340,16 @@ fn each_at(
     let place = place.child(key);
     let Some(list) = at(object, key) else { return Ok(()) };
     let list = list.as_array().ok_or_else(|| Error::type_invalid(&place.path(), list.clone(), "must be a list"))?;
+    // A variable that was left out of a partial pod is null. To Go, null in a list is an object without fields.
+    let is_absent = |item: &Value| key == "env" && item.is_null();
     // What is no object is reported before what is wrong in one, wherever in the list it is.
-    for (i, item) in list.iter().enumerate() {
+    for (i, item) in list.iter().enumerate().filter(|(_, item)| !is_absent(item)) {
         need_object(item, &place.at(Step::Index(i)))?;
     }
-    for (i, item) in objects_of(list).enumerate() {
+    for (i, item) in list.iter().enumerate().filter_map(|(i, item)| Some((i, item.as_object()?))) {
         check(item, &place.at(Step::Index(i)))?;
     }
     Ok(())
-}
-
-fn objects_of(list: &[Value]) -> impl Iterator<Item = &Object> {
-    list.iter().filter_map(Value::as_object)
 }
 
 #[cfg(test)]
@@ -379,6 +377,14 @@ mod tests {
         assert_eq!(
             refused(json!({"spec": {"containers": [{"name": "a"}, {"env": {}}]}})),
             "spec.containers[1].env: Invalid value: {}: must be a list"
+        );
+        assert_eq!(
+            refused(json!({"spec": {"containers": [{"env": [null, {"name": 5}]}]}})),
+            "spec.containers[0].env[1].name: Invalid value: 5: must be a string"
+        );
+        assert_eq!(
+            refused(json!({"spec": {"containers": [null]}})),
+            "spec.containers[0]: Invalid value: null: must be an object"
         );
         let quantity = refused(json!({"spec": {"containers": [{"resources": {"limits": {"cpu": "1 core"}}}]}}));
         assert!(

@@ -22,7 +22,7 @@ pub mod upgradable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -148,17 +148,28 @@ impl fmt::Display for Records {
     }
 }
 
+/// The text of the annotation of a pod that had none, by name: what [`Records::insert`] makes of an empty one, in less time.
+pub fn first_records(records: &[NewRecord<'_>]) -> String {
+    let by_set: BTreeMap<&str, &NewRecord<'_>> =
+        records.iter().map(|record| (record.sidecar_set_name, record)).collect();
+    serde_json::to_string(&by_set).unwrap_or_default()
+}
+
 /// RFC 3339 without fractions, as `metav1.Time` writes it.
 #[expect(clippy::ref_option, reason = "the signature is serde's")]
 fn seconds<S: serde::Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
     match time {
-        Some(time) => serializer.serialize_str(&go_time(*time)),
+        Some(time) => serializer.collect_str(&whole_seconds(*time)),
         None => serializer.serialize_none(),
     }
 }
 
 fn go_time(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    whole_seconds(time).to_string()
+}
+
+fn whole_seconds(time: Timestamp) -> Timestamp {
+    time - SignedDuration::from_nanos(i64::from(time.subsec_nanosecond()))
 }
 
 /// The SidecarSets named in [`names::INJECTED_LIST`](crate::names::INJECTED_LIST).
@@ -216,6 +227,18 @@ mod tests {
         assert!(records.get("none").is_none());
         records.insert(&record("2026-01-01T00:00:00Z"));
         assert!(records.to_string().contains(r#""other":{"future":[1.5],"hash":"x"}"#), "{records}");
+    }
+
+    #[test]
+    fn the_first_records_are_what_inserting_them_makes() {
+        let of = |sidecar_set_name| NewRecord { sidecar_set_name, ..record("2026-01-02T03:04:05.678Z") };
+        let new = [of("b"), NewRecord { update_timestamp: None, ..of("a") }, of("\"quoted\"")];
+        let mut records = Records::default();
+        for record in &new {
+            records.insert(record);
+        }
+        assert_eq!(first_records(&new), records.to_string());
+        assert_eq!(first_records(&[]), Records::default().to_string());
     }
 
     #[test]

@@ -45,13 +45,21 @@ pub trait Part: Copy {
     ///
     /// # Errors
     /// Its text is no JSON.
-    fn list<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(Partial(self.item()))? {
-            list.push(item);
-        }
-        Ok(Value::Array(list))
+    fn list<'de, A: SeqAccess<'de>>(self, items: A) -> Result<Value, A::Error> {
+        self::items(self, items)
     }
+}
+
+/// Reads what the part has of the items of a list.
+///
+/// # Errors
+/// Its text is no JSON.
+pub fn items<'de, P: Part, A: SeqAccess<'de>>(part: P, mut items: A) -> Result<Value, A::Error> {
+    let mut list = Vec::new();
+    while let Some(item) = items.next_element_seed(Partial(part.item()))? {
+        list.push(item);
+    }
+    Ok(Value::Array(list))
 }
 
 /// Reads the fields of an object that its part has.

@@ -3,11 +3,12 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use pillion_api::names::{FAILURE_POLICY_ENFORCED, PODS_INJECTED};
 use pillion_api::sidecarset::{RepairPolicy, SidecarSet};
+use pillion_install::Part;
 use pillion_rollout::{AVAILABLE, BLOCKED, PROGRESSING};
 
 use crate::finding::Finding;
 use crate::missed::Missed;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, is_renewed};
 
 pub(crate) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     if !snapshot.is_installed() {
@@ -32,7 +33,7 @@ fn conditions(snapshot: &Snapshot) -> Vec<Finding> {
                 continue;
             }
             let Some(condition) = condition(set, condition_type, "False") else { continue };
-            let remedy = if condition_type == PODS_INJECTED { remedy(set, None) } else { TOO_MANY };
+            let remedy = if condition_type == PODS_INJECTED { remedy(snapshot, set, None) } else { TOO_MANY };
             findings.push(Finding::error(CHECK, described(set, condition), remedy));
         }
         findings.extend(rollout(set).map(|condition| {
@@ -63,11 +64,14 @@ fn described(set: &SidecarSet, condition: &Condition) -> String {
 }
 
 /// What brings the sidecars into pods that lack them; which pods these are may not be known.
-fn remedy(set: &SidecarSet, missed: Option<&Missed>) -> &'static str {
+fn remedy(snapshot: &Snapshot, set: &SidecarSet, missed: Option<&Missed>) -> &'static str {
     let policy = set.spec.injection_strategy.repair.as_ref().and_then(|repair| repair.policy.as_ref());
     let (evicted, not_evicted) =
         missed.map_or((true, true), |missed| (missed.count > missed.not_evicted, missed.not_evicted > 0));
     match (policy == Some(&RepairPolicy::Evict), evicted, not_evicted) {
+        (true, true, _) if !is_repaired(snapshot) => {
+            "recreate the pods, or run the controller repair, which evicts them (`--controllers`)"
+        }
         (true, true, true) => {
             "the controller repair evicts them within their budgets, but neither bare pods nor pods of Jobs: recreate those"
         }
@@ -78,6 +82,12 @@ fn remedy(set: &SidecarSet, missed: Option<&Missed>) -> &'static str {
         (false, true, _) => "recreate the pods, or set spec.injectionStrategy.repair.policy to Evict",
         (false, false, _) => "recreate the pods",
     }
+}
+
+/// Whether the controller that evicts pods runs somewhere, as far as that can be read.
+fn is_repaired(snapshot: &Snapshot) -> bool {
+    let Ok(leases) = &snapshot.leases else { return true };
+    leases.get(Part::Repair.lease()).is_some_and(|lease| is_renewed(lease, snapshot.now))
 }
 
 const TOO_MANY: &str = "set failurePolicy to Ignore on SidecarSets that do not need Fail";
@@ -99,7 +109,7 @@ fn pods(snapshot: &Snapshot) -> Vec<Finding> {
             names.push(format!("and {} more", missed.count - names.len()));
         }
         let known = snapshot.sets.iter().flatten().find(|known| known.name() == set);
-        let remedy = known.map_or("recreate the pods", |known| remedy(known, Some(missed)));
+        let remedy = known.map_or("recreate the pods", |known| remedy(snapshot, known, Some(missed)));
         Finding::error(CHECK, format!("{pods} the sidecars of SidecarSet {set:?}"), remedy).with_details(names)
     })
     .collect()
@@ -210,10 +220,16 @@ mod tests {
                 (2, 1),
                 "the controller repair evicts them within their budgets, but neither bare pods nor pods of Jobs: recreate those",
             ),
-            (evict, (2, 2), "recreate the pods: bare pods and pods of Jobs are never evicted"),
+            (evict.clone(), (2, 2), "recreate the pods: bare pods and pods of Jobs are never evicted"),
         ];
-        for (spec, missed, expected) in rows {
-            let said = text(&of(reporting(spec, &[]), &[missed]));
+        let lease = json!({"spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"}});
+        let leases = BTreeMap::from([(Part::Repair.lease().to_owned(), serde_json::from_value(lease).unwrap())]);
+        let mut rows: Vec<_> =
+            rows.into_iter().map(|(spec, missed, expected)| (spec, missed, Ok(leases.clone()), expected)).collect();
+        let run = "recreate the pods, or run the controller repair, which evicts them (`--controllers`)";
+        rows.push((evict, (2, 1), Ok(BTreeMap::new()), run));
+        for (spec, missed, leases, expected) in rows {
+            let said = text(&Snapshot { leases, ..of(reporting(spec, &[]), &[missed]) });
             let expected =
                 format!("2 pods lack the sidecars of SidecarSet \"mesh\": shop/web-0, shop/web-1; {expected}");
             assert!(said.ends_with(&expected), "{said}");

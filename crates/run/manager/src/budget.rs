@@ -1,7 +1,12 @@
 //! How much the webhooks take on at once. What is too much is refused, with a reason, instead of waiting for ever.
 //!
-//! A request asks for room in one order: for its bytes, for a review or a conversion, for what the bytes are decoded to. It never waits for an
-//! earlier kind while it holds a later one, so two requests never wait for each other.
+//! ```text
+//!  review       bytes ─▶ review ─▶ decoded, given back ─▶ answer
+//!  conversion   bytes ─▶ answer ─▶ conversion ─▶ decoded
+//! ```
+//!
+//! A request asks for room in this order, so two requests never wait for each other. Bytes are given back when the question is answered, and the room of an answer when
+//! its client has taken it: clients that do not read cost no more than that.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +19,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Bytes of requests that are held at the same time.
 const BYTES: usize = 160 * 1024 * 1024;
+/// Bytes of answers that clients have not taken yet.
+const ANSWERS: usize = 160 * 1024 * 1024;
 /// Reviews that are decided at the same time. Most of them take less than a millisecond; those that wait for a SidecarSet take a second.
 const REVIEWS: usize = 512;
 /// Conversions that run at the same time: each may hold every SidecarSet of the cluster.
@@ -35,6 +42,7 @@ const LONGEST_BODY: Duration = Duration::from_secs(15);
 /// What there is room for.
 pub(crate) struct Budget {
     bytes: Arc<Semaphore>,
+    answers: Arc<Semaphore>,
     reviews: Arc<Semaphore>,
     conversions: Arc<Semaphore>,
     pub(crate) decoding: Decoding,
@@ -45,6 +53,7 @@ impl Default for Budget {
         let room = |size| Arc::new(Semaphore::new(size));
         Budget {
             bytes: room(BYTES),
+            answers: room(ANSWERS),
             reviews: room(REVIEWS),
             conversions: room(CONVERSIONS),
             decoding: Decoding { heavy: room(DECODED), ordinary: room(ORDINARY_DECODED) },
@@ -60,6 +69,23 @@ pub(crate) type Room = OwnedSemaphorePermit;
 pub(crate) struct Held {
     pub(crate) bytes: Bytes,
     _room: Option<Room>,
+}
+
+/// A text on its way to a client, and the room that it takes until the last of it is sent.
+struct Sent {
+    text: Vec<u8>,
+    _room: Room,
+}
+
+impl AsRef<[u8]> for Sent {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
+}
+
+/// An answer that takes this room until it is sent.
+pub(crate) fn sent(text: Vec<u8>, room: Room) -> Bytes {
+    Bytes::from_owner(Sent { text, _room: room })
 }
 
 /// Why a request is not answered.
@@ -145,6 +171,11 @@ impl Budget {
     /// Room for one review.
     pub(crate) async fn review(&self) -> Result<Room, Refused> {
         wait(&self.reviews, 1).await
+    }
+
+    /// Room for an answer of this many bytes.
+    pub(crate) async fn answer(&self, length: usize) -> Result<Room, Refused> {
+        wait(&self.answers, length).await
     }
 
     /// Room for one conversion.
@@ -250,6 +281,18 @@ mod tests {
         assert_eq!((response.status().as_u16(), &response.headers()["retry-after"]), (429, &"1".parse().unwrap()));
         drop(all);
         budget.read(&HeaderMap::new(), chunks(&[1]), 10).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_takes_room_until_the_last_of_it_is_sent() {
+        let budget = Budget::default();
+        let text = sent(vec![b'a'; 10], budget.answer(10).await.unwrap());
+        let end = text.slice(9..);
+        drop(text);
+        assert_eq!(budget.answers.available_permits(), ANSWERS - 10);
+        assert_eq!(budget.answer(ANSWERS).await.unwrap_err(), Refused::Overloaded);
+        drop(end);
+        budget.answer(ANSWERS).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
@@ -18,7 +18,7 @@ use pillion_api::sidecarset::conversion_review::convert_review;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::budget::{Budget, DECODED, Decoding, Held, PATIENCE_OF_CONVERSIONS, Refused, Room};
+use crate::budget::{Budget, DECODED, Decoding, Held, PATIENCE_OF_CONVERSIONS, Refused, Room, sent};
 use crate::metrics::Outcome;
 use crate::paths::{
     CONVERT, MUTATE_AUTOSCALER, MUTATE_POD, MUTATE_SIDECARSET, VALIDATE_AUTOSCALER, VALIDATE_SIDECARSET,
@@ -135,7 +135,7 @@ impl Webhooks {
         &self,
         body: Held,
         decide: impl AsyncFnOnce(Question) -> Result<(String, Answer), Refused>,
-    ) -> Result<(Outcome, Vec<u8>), Refused> {
+    ) -> Result<(Outcome, Bytes), Refused> {
         let question = Question::new(&self.budget, body).await?;
         // Without a view nothing can be decided. It takes a moment after a start.
         let is_filled = self.inner.views.borrow().is_filled;
@@ -149,32 +149,37 @@ impl Webhooks {
             _ => Outcome::Changed,
         };
         let review = answer.into_review(&uid).map_err(|error| Refused::Failed(error.to_string()))?;
-        Ok((outcome, review))
+        let room = self.budget.answer(review.len()).await?;
+        Ok((outcome, sent(review, room)))
     }
 
     /// Converts the objects of a review.
-    async fn convert(&self, headers: &HeaderMap, body: Body) -> Result<Vec<u8>, Refused> {
+    async fn convert(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, Refused> {
         let body = self.budget.read(headers, body, LARGEST_CONVERSION).await?;
+        // The answer is about as long as the request.
+        let answer = self.budget.answer(body.bytes.len()).await?;
         let room = self.budget.conversion().await?;
-        let converted = if body.bytes.len() <= QUICK_CONVERSION {
-            convert_review(&body.bytes, |_| Ok(()))
-        } else {
-            let (decoding, runtime) = (self.budget.decoding.clone(), Handle::current());
-            let convert = move || {
-                // What was given to the review is its own until it is converted: the thread goes on when nobody waits for it any more.
-                let (body, _room) = (body, room);
-                let is_overloaded = Cell::new(false);
-                let converted = convert_review(&body.bytes, |object| {
-                    hold(object, &decoding, &runtime).map_err(|refused| {
-                        is_overloaded.set(is_overloaded.get() || refused == Refused::Overloaded);
-                        refused.to_string()
-                    })
-                });
-                if is_overloaded.get() { Err(Refused::Overloaded) } else { Ok(converted) }
-            };
-            tokio::task::spawn_blocking(convert).await.map_err(|error| Refused::Failed(error.to_string()))??
+        let answered = move |converted: Result<Vec<u8>, serde_json::Error>| match converted {
+            Ok(review) => Ok(sent(review, answer)),
+            Err(error) => Err(Refused::Malformed(format!("the body is not a ConversionReview: {error}"))),
         };
-        converted.map_err(|error| Refused::Malformed(format!("the body is not a ConversionReview: {error}")))
+        if body.bytes.len() <= QUICK_CONVERSION {
+            return answered(convert_review(&body.bytes, |_| Ok(())));
+        }
+        let (decoding, runtime) = (self.budget.decoding.clone(), Handle::current());
+        let convert = move || {
+            // What was given to the review is its own until it is converted: the thread goes on when nobody waits for it any more.
+            let (body, _room) = (body, room);
+            let is_overloaded = Cell::new(false);
+            let converted = convert_review(&body.bytes, |object| {
+                hold(object, &decoding, &runtime).map_err(|refused| {
+                    is_overloaded.set(is_overloaded.get() || refused == Refused::Overloaded);
+                    refused.to_string()
+                })
+            });
+            if is_overloaded.get() { Err(Refused::Overloaded) } else { answered(converted) }
+        };
+        tokio::task::spawn_blocking(convert).await.map_err(|error| Refused::Failed(error.to_string()))?
     }
 }
 
@@ -206,6 +211,6 @@ fn outcome(refused: &Refused) -> Outcome {
     }
 }
 
-fn json(text: Vec<u8>) -> Response {
+fn json(text: Bytes) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }

@@ -36,6 +36,8 @@ const MOST_TIMES: f64 = 2.0;
 const REQUESTS: u64 = 160 << 20;
 /// The memory of what the manager decodes at a time.
 const DECODED: u64 = 384 << 20;
+/// The bytes of answers that the manager holds for clients who do not read them.
+const ANSWERS: u64 = 160 << 20;
 /// How often the memory is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -76,8 +78,7 @@ impl On {
     /// How many bytes more it may hold.
     fn most_memory(self) -> u64 {
         match self {
-            // Requests, what is decoded of them, and answers that are as long as the requests.
-            On::Manager => REQUESTS + DECODED + REQUESTS,
+            On::Manager => REQUESTS + DECODED + ANSWERS,
             On::Apiserver => 3 * REQUESTS,
         }
     }
@@ -90,6 +91,8 @@ enum Kind {
     Bodies { clients: usize, path: &'static str, body: fn() -> Bytes },
     /// The same by somebody who has the owner's token: the method, and the type of the body.
     Requests { clients: usize, method: &'static str, path: &'static str, content: &'static str, body: fn() -> Bytes },
+    /// One request with this body from each, whose answer nobody reads.
+    Unread { clients: usize, path: &'static str, body: fn() -> Bytes },
     /// Bytes that are no TLS.
     NoTls { clients: usize },
     /// Connections on which nothing comes, half of them without TLS.
@@ -116,6 +119,7 @@ const ATTACKS: &[(&str, Kind)] = &[
         Kind::Bodies { clients: 8, path: "/mutate-pod", body: || pod_with("nowhere", "x", "0") },
     ),
     ("conversions of a long list", Kind::Bodies { clients: 4, path: "/convert", body: set_with_a_list }),
+    ("conversions of 24 MB, answers not read", Kind::Unread { clients: 32, path: "/convert", body: sets }),
     ("garbage instead of TLS", Kind::NoTls { clients: 16 }),
     ("500 idle connections", Kind::Idle { clients: 500 }),
     ("200 slow clients", Kind::Slow { clients: 200 }),
@@ -336,12 +340,13 @@ fn attack(tasks: &mut JoinSet<()>, kind: Kind, target: &Target, over: &Arc<Atomi
     let clients = match kind {
         Kind::Bodies { clients, .. }
         | Kind::Requests { clients, .. }
+        | Kind::Unread { clients, .. }
         | Kind::NoTls { clients }
         | Kind::Idle { clients }
         | Kind::Slow { clients } => clients,
     };
     let body = match kind {
-        Kind::Bodies { body, .. } | Kind::Requests { body, .. } => body(),
+        Kind::Bodies { body, .. } | Kind::Requests { body, .. } | Kind::Unread { body, .. } => body(),
         _ => Bytes::new(),
     };
     for i in 0..clients {
@@ -390,6 +395,15 @@ async fn once(kind: Kind, client: usize, target: &Target, body: &Bytes) -> anyho
             stream.flush().await?;
             let mut answer = [0; 1024];
             let _length = stream.read(&mut answer).await?;
+        }
+        Kind::Unread { path, .. } => {
+            let mut stream = target.tls().await?;
+            let length = body.len();
+            let head = format!("POST {path} HTTP/1.1\r\nhost: webhook\r\ncontent-length: {length}\r\n\r\n");
+            stream.write_all(head.as_bytes()).await?;
+            stream.write_all(body).await?;
+            stream.flush().await?;
+            std::future::pending::<()>().await;
         }
         Kind::NoTls { .. } => {
             let mut stream = target.tcp().await?;
@@ -451,6 +465,16 @@ fn pod_with(namespace: &str, field: &str, item: &str) -> Bytes {
     let container = format!(r#"{{"name":"app","image":"web:1","{field}":[{}]}}"#, long_list(item));
     let pod = format!(r#"{{"metadata":{{"labels":{{"app":"web"}}}},"spec":{{"containers":[{container}]}}}}"#);
     format!(r#"{{"request":{{"uid":"1","operation":"CREATE","namespace":"{namespace}","object":{pod}}}}}"#).into()
+}
+
+/// A conversion of as many SidecarSets as the API server asks for at a time.
+fn sets() -> Bytes {
+    let value = "x".repeat(2_300);
+    let set = format!(
+        r#"{{"apiVersion":"apps.kruise.io/v1alpha1","kind":"SidecarSet","metadata":{{"name":"a","annotations":{{"a":"{value}"}}}}}}"#
+    );
+    let objects = vec![set; 10_000].join(",");
+    format!(r#"{{"request":{{"uid":"1","desiredAPIVersion":"apps.kruise.io/v1beta1","objects":[{objects}]}}}}"#).into()
 }
 
 /// A conversion of a SidecarSet with such a list.

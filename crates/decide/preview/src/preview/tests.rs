@@ -1,4 +1,5 @@
 use pillion_admission::Snapshot;
+use pillion_api::names;
 use pillion_api::sidecarset::SidecarSet;
 use pillion_inject::Namespace;
 use pillion_testkit::{mk_container, mk_set, mk_sized};
@@ -82,6 +83,24 @@ fn a_changed_set_changes_its_sidecars_and_one_that_matches_no_longer_takes_them_
     let preview = of(&now, &offline([mesh(gold)]), &workloads);
     assert_eq!(lines(&preview), ["shop/Deployment/web: Removed proxy; Removed logs"]);
     assert_eq!(preview.sidecar_sets[0].workloads, Compared { now: 1, then: 0 });
+}
+
+#[test]
+fn a_canary_is_shown_with_the_set_whose_pods_it_takes() {
+    let base = mk_set("base", json!({}), json!({"containers": [proxy("envoy:1")]}));
+    let mut canary = mesh(json!({"containers": [proxy("envoy:2")]}));
+    canary.metadata.annotations = Some(
+        [(names::CANARY.to_owned(), "true".to_owned()), (names::CANARY_BASE.to_owned(), "base".to_owned())].into(),
+    );
+    let (now, then) = (offline([base.clone()]), offline([base, canary]));
+    let preview = of(&now, &then, &[deployment("shop", "web", 3), deployment("other", "api", 9)]);
+    let seen: Vec<_> = preview
+        .sidecar_sets
+        .iter()
+        .map(|set| (set.sidecar_set.as_str(), set.change, set.pods.now, set.pods.then))
+        .collect();
+    assert_eq!(seen, [("base", None, 12, 9), ("mesh", Some(Change::Added), 0, 3)]);
+    assert_eq!(lines(&preview), ["shop/Deployment/web: Changed proxy image: envoy:1 -> envoy:2"]);
 }
 
 #[test]

@@ -5,21 +5,21 @@
 //!
 //! ```text
 //!  status, metadata.managedFields                    left out
-//!  spec.{initContainers,containers}[].env[]          {} in the place of a variable that nobody asks for
+//!  spec.{initContainers,containers}[].env[]          null in the place of a variable that nobody asks for
 //!  everything else                                   decoded
 //! ```
 //!
 //! Every list keeps its length, so that a patch of the partial pod is a patch of the whole one. Two things cannot be done with a
-//! partial pod: copying a container of it, and looking up variables by a name that was not asked for. A variable whose name is no
-//! text is an error here; [`Pod::new`](super::Pod::new) says of the whole pod where it is.
+//! partial pod: copying a container of it, and looking up variables by a name that was not asked for. A variable that is not written as
+//! the API server writes it is kept, whatever its name is.
 //!
 //! ```
 //! use pillion_api::pod::partial::PartialPod;
 //! use pillion_patch::partial::Partial;
 //!
-//! let text = br#"{"spec": {"containers": [{"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}]}}"#;
+//! let text = br#"{"spec": {"containers": [{"env": [{"name":"A","value":"1"},{"name":"B","value":"2"}]}]}}"#;
 //! let pod = Partial(PartialPod::new(&|name| name == "B")).parse(text)?;
-//! assert_eq!(pod["spec"]["containers"][0]["env"], serde_json::json!([{}, {"name": "B", "value": "2"}]));
+//! assert_eq!(pod["spec"]["containers"][0]["env"], serde_json::json!([null, {"name": "B", "value": "2"}]));
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
@@ -27,8 +27,9 @@ use std::cell::Cell;
 use std::fmt;
 
 use pillion_patch::partial::{self, Part};
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
-use serde_json::{Map, Value};
+use serde::de::{Error, SeqAccess};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// Reads a pod without what nobody asks for.
 #[derive(Clone, Copy)]
@@ -47,7 +48,6 @@ enum Place {
     Containers,
     Container,
     Env,
-    Variable,
     Mounts,
     Mount,
     Elsewhere,
@@ -68,7 +68,6 @@ impl Place {
     fn item(self) -> Place {
         match self {
             Place::Containers => Place::Container,
-            Place::Env => Place::Variable,
             Place::Mounts => Place::Mount,
             _ => Place::Elsewhere,
         }
@@ -96,45 +95,20 @@ impl<'a> PartialPod<'a> {
     }
 
     /// A variable, unless it begins with a name that nobody asks for.
-    fn variable<'de, A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
-        let mut variable = Map::new();
-        while let Some(key) = fields.next_key_seed(Unless(&|key| key == "name"))? {
-            if let Some(key) = key {
-                variable.insert(key, fields.next_value()?);
-            } else if !variable.is_empty() {
-                variable.insert("name".to_owned(), fields.next_value()?);
-            } else if let Some(name) = fields.next_value_seed(Unless(&|name| !(self.is_wanted)(name)))? {
-                variable.insert("name".to_owned(), name.into());
-            } else {
-                while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                break;
-            }
+    fn variable<E: Error>(self, text: &str) -> Result<Value, E> {
+        match first_name(text) {
+            Some(name) if !(self.is_wanted)(name) => Ok(Value::Null),
+            _ => serde_json::from_str(text).map_err(E::custom),
         }
-        Ok(Value::Object(variable))
     }
 }
 
-/// Reads a text, and keeps it unless this holds for it: most names are looked at and forgotten.
-struct Unless<'a>(&'a dyn Fn(&str) -> bool);
-
-impl<'de> DeserializeSeed<'de> for Unless<'_> {
-    type Value = Option<String>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<String>, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Unless<'_> {
-    type Value = Option<String>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Option<String>, E> {
-        Ok((!(self.0)(text)).then(|| text.to_owned()))
-    }
+/// The name with which an object begins, if it is written as the API server writes it.
+fn first_name(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix(r#"{"name":""#)?;
+    let end = rest.bytes().position(|sign| matches!(sign, b'"' | b'\\'))?;
+    let (name, rest) = rest.split_at_checked(end)?;
+    rest.starts_with('"').then_some(name)
 }
 
 impl fmt::Debug for PartialPod<'_> {
@@ -159,11 +133,15 @@ impl Part for PartialPod<'_> {
         self.at(self.place.item())
     }
 
-    fn object<'de, A: MapAccess<'de>>(self, entries: A) -> Result<Value, A::Error> {
-        match self.place {
-            Place::Variable => self.variable(entries),
-            _ => partial::fields(self, entries),
+    fn list<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        if !matches!(self.place, Place::Env) {
+            return partial::items(self, items);
         }
+        let mut variables = Vec::new();
+        while let Some(text) = items.next_element::<&RawValue>()? {
+            variables.push(self.variable(text.get())?);
+        }
+        Ok(Value::Array(variables))
     }
 }
 
@@ -198,8 +176,8 @@ mod tests {
         let mut expected = pod;
         expected.as_object_mut().unwrap().shift_remove("status");
         expected["metadata"].as_object_mut().unwrap().shift_remove("managedFields");
-        expected["spec"]["initContainers"][0]["env"][0] = json!({});
-        expected["spec"]["containers"][0]["env"][0] = json!({});
+        expected["spec"]["initContainers"][0]["env"][0] = Value::Null;
+        expected["spec"]["containers"][0]["env"][0] = Value::Null;
         assert_eq!(read, expected);
         assert!(!has_expressions);
     }
@@ -216,8 +194,17 @@ mod tests {
         for text in ["5", "[]", "null", r#""text""#, "true", r#"{"spec":{"containers":{"env":5}}}"#] {
             assert_eq!(read(text).0.to_string(), text);
         }
-        for text in [r#"{"spec":{"#, r#"{"spec":{"containers":[{"env":[{"name":5}]}]}}"#] {
+        for text in [r#"{"spec":{"#, r#"{"spec":{"containers":[{"env":[{"name":"A",}]}]}}"#] {
             assert!(Partial(PartialPod::new(&|_| false)).parse(text.as_bytes()).is_err());
+        }
+    }
+
+    #[test]
+    fn a_variable_that_is_written_in_another_way_is_kept() {
+        for variable in [r#"{ "name": "A" }"#, r#"{"name":"\u0041"}"#, r#"{"name":5}"#, r#"{"value":"1","name":"A"}"#] {
+            let (read, _) = read(&format!(r#"{{"spec":{{"containers":[{{"env":[{variable},{{"name":"A"}}]}}]}}}}"#));
+            let whole: Value = serde_json::from_str(variable).unwrap();
+            assert_eq!(read["spec"]["containers"][0]["env"], json!([whole, null]));
         }
     }
 }

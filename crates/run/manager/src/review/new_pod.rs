@@ -169,9 +169,9 @@ mod tests {
         let request = Request::read_new_pod(&question(&pod(json!({}))), &known).unwrap();
         assert_eq!((request.uid.as_str(), request.namespace.as_deref()), ("7", Some("shop")));
         assert!(request.is("CREATE") && request.is_dry_run() && request.old_object.is_null());
-        assert_eq!(variables(&request), json!([{}, {"name": "B", "value": "2"}]));
+        assert_eq!(variables(&request), json!([null, {"name": "B", "value": "2"}]));
         let request = request.with_variables(&known).unwrap();
-        assert_eq!(variables(&request)[0], json!({}), "what is there is enough");
+        assert_eq!(variables(&request)[0], Value::Null, "what is there is enough");
     }
 
     #[test]
