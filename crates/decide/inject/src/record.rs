@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use pillion_api::names;
-use pillion_api::record::{NewRecord, Records, first_records, injected_list, injected_sets};
+use pillion_api::record::{NewRecord, Records, first_records, go_time, injected_list, injected_sets};
 use pillion_api::sidecarset::SidecarContainer;
 use pillion_note::{Denied, Draft};
 
@@ -13,6 +13,7 @@ use crate::body::Body;
 /// Records that `bodies` were injected; `now` is `None` for a template.
 pub(crate) fn write(draft: &mut Draft<'_>, bodies: &[&Body], now: Option<Timestamp>) -> Result<(), Denied> {
     let mut injected = injected_sets(draft.annotation(names::INJECTED_LIST).unwrap_or_default());
+    let now = now.map(go_time);
     let (mut with_image, mut without_image) = (Vec::new(), Vec::new());
     for body in bodies {
         let set = body.set.name();
@@ -23,7 +24,7 @@ pub(crate) fn write(draft: &mut Draft<'_>, bodies: &[&Body], now: Option<Timesta
         }
         let sidecars: BTreeSet<&str> = body.set.sidecars().map(SidecarContainer::name).collect();
         let record = |hash, sidecar_list, controller_revision| NewRecord {
-            update_timestamp: now,
+            update_timestamp: now.as_deref(),
             hash,
             sidecar_set_name: set,
             sidecar_list,

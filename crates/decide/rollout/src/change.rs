@@ -10,7 +10,7 @@ use pillion_api::pod::Pod;
 use pillion_api::record::hot_upgrade::{Working, other_version_annotation, version_annotation};
 use pillion_api::record::in_place::{Before, InPlaceUpdates};
 use pillion_api::record::upgradable::Upgradable;
-use pillion_api::record::{NewRecord, Records};
+use pillion_api::record::{NewRecord, Records, go_time};
 use pillion_api::sidecarset::SidecarContainer;
 use pillion_inject::patch_pod_metadata;
 use pillion_note::{ContainerList, Draft, Note, Reason, Subject};
@@ -77,7 +77,7 @@ impl Target {
         let (images, pairs) = images::update(self, view, in_place);
         let mut records = Records::parse(pod.annotation(names::HASH).unwrap_or_default()).unwrap_or_default();
         records.insert(&NewRecord {
-            update_timestamp: Some(now),
+            update_timestamp: Some(&go_time(now)),
             hash: &self.hash,
             sidecar_set_name: self.name(),
             sidecar_list: self.set.sidecars().map(SidecarContainer::name).collect::<BTreeSet<_>>(),

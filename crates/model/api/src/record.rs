@@ -22,7 +22,7 @@ pub mod upgradable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -51,9 +51,8 @@ pub enum RecordsError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NewRecord<'a> {
-    /// When. `None` for a workload's template: the pods that are created from it get their own time at admission.
-    #[serde(serialize_with = "seconds")]
-    pub update_timestamp: Option<Timestamp>,
+    /// When, as [`go_time`] writes it. `None` for a workload's template: the pods that are created from it get their own time at admission.
+    pub update_timestamp: Option<&'a str>,
     /// The hash of the set.
     pub hash: &'a str,
     /// The set.
@@ -156,20 +155,8 @@ pub fn first_records(records: &[NewRecord<'_>]) -> String {
 }
 
 /// RFC 3339 without fractions, as `metav1.Time` writes it.
-#[expect(clippy::ref_option, reason = "the signature is serde's")]
-fn seconds<S: serde::Serializer>(time: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
-    match time {
-        Some(time) => serializer.collect_str(&whole_seconds(*time)),
-        None => serializer.serialize_none(),
-    }
-}
-
-fn go_time(time: Timestamp) -> String {
-    whole_seconds(time).to_string()
-}
-
-fn whole_seconds(time: Timestamp) -> Timestamp {
-    time - SignedDuration::from_nanos(i64::from(time.subsec_nanosecond()))
+pub fn go_time(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// The SidecarSets named in [`names::INJECTED_LIST`](crate::names::INJECTED_LIST).
@@ -188,7 +175,7 @@ mod tests {
 
     fn record(time: &str) -> NewRecord<'_> {
         NewRecord {
-            update_timestamp: time.parse().ok(),
+            update_timestamp: Some(time),
             hash: "h",
             sidecar_set_name: "mesh",
             sidecar_list: ["b", "a"].into(),
@@ -199,12 +186,13 @@ mod tests {
     #[test]
     fn a_record_is_written_as_go_writes_it() {
         let mut records = Records::default();
-        records.insert(&record("2026-01-02T03:04:05.678Z"));
+        records.insert(&record("2026-01-02T03:04:05Z"));
         insta::assert_snapshot!(records, @r#"{"mesh":{"updateTimestamp":"2026-01-02T03:04:05Z","hash":"h","sidecarSetName":"mesh","sidecarList":["a","b"],"controllerRevision":"mesh-1"}}"#);
+        assert_eq!(go_time("2026-01-02T03:04:05.678Z".parse().unwrap()), "2026-01-02T03:04:05Z");
         let read = records.get("mesh").unwrap();
         assert_eq!(read.sidecars().collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(read.updated_at(), "2026-01-02T03:04:05Z".parse().ok());
-        records.insert(&NewRecord { controller_revision: "", ..record("") });
+        records.insert(&NewRecord { update_timestamp: None, controller_revision: "", ..record("") });
         insta::assert_snapshot!(records, @r#"{"mesh":{"updateTimestamp":null,"hash":"h","sidecarSetName":"mesh","sidecarList":["a","b"]}}"#);
     }
 
@@ -231,7 +219,7 @@ mod tests {
 
     #[test]
     fn the_first_records_are_what_inserting_them_makes() {
-        let of = |sidecar_set_name| NewRecord { sidecar_set_name, ..record("2026-01-02T03:04:05.678Z") };
+        let of = |sidecar_set_name| NewRecord { sidecar_set_name, ..record("2026-01-02T03:04:05Z") };
         let new = [of("b"), NewRecord { update_timestamp: None, ..of("a") }, of("\"quoted\"")];
         let mut records = Records::default();
         for record in &new {

@@ -17,10 +17,12 @@ use axum::response::{IntoResponse as _, Response};
 use futures::StreamExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Bytes of requests that are held at the same time.
-const BYTES: usize = 160 * 1024 * 1024;
-/// Bytes of answers that clients have not taken yet.
-const ANSWERS: usize = 160 * 1024 * 1024;
+/// A text of no more than this is ordinary, as nearly every review is.
+const ORDINARY_TEXT: usize = 64 * 1024;
+/// Bytes of ordinary requests that are held at the same time, and of ordinary answers that clients have not taken yet.
+const ORDINARY_TEXTS: usize = 32 * 1024 * 1024;
+/// The same for what is longer.
+const LONG_TEXTS: usize = 128 * 1024 * 1024;
 /// Reviews that are decided at the same time. Most of them take less than a millisecond; those that wait for a SidecarSet take a second.
 const REVIEWS: usize = 512;
 /// Conversions that run at the same time: each may hold every SidecarSet of the cluster.
@@ -28,7 +30,7 @@ const CONVERSIONS: usize = 2;
 /// Memory that decoded texts take at the same time, by their [`weight`](crate::weight::weight), and the most that one of them may take. A pod of
 /// 3 MiB, which is as large as the API server takes them, weighs this much only if it consists of lists of nothing.
 pub(crate) const DECODED: usize = 256 * 1024 * 1024;
-/// What weighs no more than this, as nearly every review does, has room of its own, and does not wait for heavier ones.
+/// What weighs no more than this is ordinary.
 const ORDINARY: usize = 4 * 1024 * 1024;
 /// The memory of those.
 const ORDINARY_DECODED: usize = 128 * 1024 * 1024;
@@ -41,8 +43,8 @@ const LONGEST_BODY: Duration = Duration::from_secs(15);
 
 /// What there is room for.
 pub(crate) struct Budget {
-    bytes: Arc<Semaphore>,
-    answers: Arc<Semaphore>,
+    bytes: Lanes,
+    answers: Lanes,
     reviews: Arc<Semaphore>,
     conversions: Arc<Semaphore>,
     pub(crate) decoding: Decoding,
@@ -50,14 +52,34 @@ pub(crate) struct Budget {
 
 impl Default for Budget {
     fn default() -> Budget {
-        let room = |size| Arc::new(Semaphore::new(size));
+        let texts = || Lanes::new(ORDINARY_TEXT, ORDINARY_TEXTS, LONG_TEXTS);
         Budget {
-            bytes: room(BYTES),
-            answers: room(ANSWERS),
-            reviews: room(REVIEWS),
-            conversions: room(CONVERSIONS),
-            decoding: Decoding { heavy: room(DECODED), ordinary: room(ORDINARY_DECODED) },
+            bytes: texts(),
+            answers: texts(),
+            reviews: Arc::new(Semaphore::new(REVIEWS)),
+            conversions: Arc::new(Semaphore::new(CONVERSIONS)),
+            decoding: Decoding(Lanes::new(ORDINARY, ORDINARY_DECODED, DECODED)),
         }
+    }
+}
+
+/// Room for what is ordinary, and room for what is larger: neither waits for the other.
+#[derive(Clone)]
+struct Lanes {
+    /// The size up to which something is ordinary.
+    most: usize,
+    ordinary: Arc<Semaphore>,
+    large: Arc<Semaphore>,
+}
+
+impl Lanes {
+    fn new(most: usize, ordinary: usize, large: usize) -> Lanes {
+        Lanes { most, ordinary: Arc::new(Semaphore::new(ordinary)), large: Arc::new(Semaphore::new(large)) }
+    }
+
+    /// The room for something of this size.
+    fn of(&self, size: usize) -> &Arc<Semaphore> {
+        if size <= self.most { &self.ordinary } else { &self.large }
     }
 }
 
@@ -68,7 +90,7 @@ pub(crate) type Room = OwnedSemaphorePermit;
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) bytes: Bytes,
-    _room: Option<Room>,
+    _rooms: [Option<Room>; 2],
 }
 
 /// A text on its way to a client, and the room that it takes until the last of it is sent.
@@ -139,7 +161,7 @@ impl Budget {
 
     async fn collect(&self, body: Body, limit: usize) -> Result<Held, Refused> {
         let mut chunks = body.into_data_stream();
-        let mut room: Option<Room> = None;
+        let (mut ordinary, mut large): (Option<Room>, Option<Room>) = (None, None);
         let mut first = Bytes::new();
         let mut all = Vec::new();
         let mut length = 0;
@@ -149,10 +171,11 @@ impl Budget {
             if length > limit {
                 return Err(Refused::TooLarge { limit });
             }
-            let more = wait(&self.bytes, chunk.len()).await?;
-            match &mut room {
+            let more = wait(self.bytes.of(length), chunk.len()).await?;
+            let room = if length <= self.bytes.most { &mut ordinary } else { &mut large };
+            match room {
                 Some(room) => room.merge(more),
-                None => room = Some(more),
+                None => *room = Some(more),
             }
             // Most bodies are one chunk, and need not be copied.
             if first.is_empty() && all.is_empty() {
@@ -165,7 +188,7 @@ impl Budget {
             }
         }
         let bytes = if all.is_empty() { first } else { Bytes::from(all) };
-        Ok(Held { bytes, _room: room })
+        Ok(Held { bytes, _rooms: [ordinary, large] })
     }
 
     /// Room for one review.
@@ -175,7 +198,7 @@ impl Budget {
 
     /// Room for an answer of this many bytes.
     pub(crate) async fn answer(&self, length: usize) -> Result<Room, Refused> {
-        wait(&self.answers, length).await
+        wait(self.answers.of(length), length).await
     }
 
     /// Room for one conversion.
@@ -186,10 +209,7 @@ impl Budget {
 
 /// Room for what is decoded.
 #[derive(Clone)]
-pub(crate) struct Decoding {
-    heavy: Arc<Semaphore>,
-    ordinary: Arc<Semaphore>,
-}
+pub(crate) struct Decoding(Lanes);
 
 impl Decoding {
     /// Room for what the text of a review is decoded to.
@@ -202,7 +222,7 @@ impl Decoding {
         if weight > DECODED {
             return Err(Refused::TooHeavy { limit: DECODED });
         }
-        wait_for(if weight <= ORDINARY { &self.ordinary } else { &self.heavy }, weight, patience).await
+        wait_for(self.0.of(weight), weight, patience).await
     }
 }
 
@@ -243,7 +263,7 @@ mod tests {
         headers.insert(header::CONTENT_LENGTH, 11.into());
         let never = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
         assert_eq!(budget.read(&headers, never, 10).await.unwrap_err(), Refused::TooLarge { limit: 10 });
-        assert_eq!(budget.bytes.available_permits(), BYTES);
+        assert_eq!(budget.bytes.ordinary.available_permits(), ORDINARY_TEXTS);
     }
 
     #[tokio::test(start_paused = true)]
@@ -274,7 +294,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_there_is_no_room_for_is_refused_with_when_to_come_back() {
         let budget = Budget::default();
-        let all = budget.bytes.acquire_many(u32::try_from(BYTES).unwrap()).await.unwrap();
+        let all = budget.bytes.ordinary.acquire_many(u32::try_from(ORDINARY_TEXTS).unwrap()).await.unwrap();
         let refused = budget.read(&HeaderMap::new(), chunks(&[1]), 10).await.unwrap_err();
         assert_eq!(refused, Refused::Overloaded);
         let response = refused.into_response();
@@ -286,13 +306,28 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_takes_room_until_the_last_of_it_is_sent() {
         let budget = Budget::default();
-        let text = sent(vec![b'a'; 10], budget.answer(10).await.unwrap());
+        let text = sent(vec![b'a'; ORDINARY_TEXT + 1], budget.answer(ORDINARY_TEXT + 1).await.unwrap());
         let end = text.slice(9..);
         drop(text);
-        assert_eq!(budget.answers.available_permits(), ANSWERS - 10);
-        assert_eq!(budget.answer(ANSWERS).await.unwrap_err(), Refused::Overloaded);
+        assert_eq!(budget.answer(LONG_TEXTS).await.unwrap_err(), Refused::Overloaded);
+        drop(budget.answer(ORDINARY_TEXT).await.unwrap());
         drop(end);
-        budget.answer(ANSWERS).await.unwrap();
+        drop(budget.answer(LONG_TEXTS).await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_ordinary_body_does_not_wait_for_long_ones() {
+        let budget = Budget::default();
+        let headers = HeaderMap::new();
+        let (half, limit) = (LONG_TEXTS / 2, 2 * LONG_TEXTS);
+        let long = budget.read(&headers, chunks(&[ORDINARY_TEXT, half, half]), limit).await.unwrap();
+        assert_eq!(budget.bytes.ordinary.available_permits(), ORDINARY_TEXTS - ORDINARY_TEXT);
+        let refused = budget.read(&headers, chunks(&[ORDINARY_TEXT + 1]), limit).await.unwrap_err();
+        assert_eq!(refused, Refused::Overloaded);
+        drop(budget.read(&headers, chunks(&[ORDINARY_TEXT]), limit).await.unwrap());
+        drop(long);
+        let free = [&budget.bytes.ordinary, &budget.bytes.large].map(|lane| lane.available_permits());
+        assert_eq!(free, [ORDINARY_TEXTS, LONG_TEXTS]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -308,8 +343,8 @@ mod tests {
         };
         drop(tokio::join!(waiting, end).0.unwrap());
         drop(decoding.room(DECODED).await.unwrap());
-        assert_eq!(decoding.heavy.available_permits(), DECODED);
-        assert_eq!(decoding.ordinary.available_permits(), ORDINARY_DECODED);
+        assert_eq!(decoding.0.large.available_permits(), DECODED);
+        assert_eq!(decoding.0.ordinary.available_permits(), ORDINARY_DECODED);
     }
 
     #[tokio::test(start_paused = true)]

@@ -69,6 +69,9 @@ pub(crate) struct Answer {
     pub(crate) refusal: Option<Value>,
 }
 
+/// As long as the text of most patches: growing to it would copy it several times.
+const USUAL_PATCH: usize = 8 * 1024;
+
 impl Answer {
     /// No, for a reason that is not about a field.
     pub(crate) fn forbidden(message: impl Into<String>) -> Answer {
@@ -117,10 +120,11 @@ impl Answer {
 
     /// The `AdmissionReview` that carries the answer, as JSON.
     pub(crate) fn into_review(self, uid: &str) -> Result<Vec<u8>, serde_json::Error> {
-        let patch = match &self.refusal {
-            None if !self.patch.0.is_empty() => serde_json::to_vec(&self.patch)?,
-            _ => Vec::new(),
-        };
+        let mut patch = Vec::new();
+        if self.is_allowed() && !self.patch.0.is_empty() {
+            patch.reserve(USUAL_PATCH);
+            serde_json::to_writer(&mut patch, &self.patch)?;
+        }
         let response = Response {
             uid,
             allowed: self.is_allowed(),
@@ -128,17 +132,19 @@ impl Answer {
             audit_annotations: &self.audit_annotations,
             warnings: &self.warnings,
         };
-        let mut response = serde_json::to_string(&response)?;
+        let response = serde_json::to_string(&response)?;
+        let mut review = String::with_capacity(response.len() + patch.len().div_ceil(3) * 4 + 128);
+        review.push_str(r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":"#);
+        review.push_str(&response);
         if !patch.is_empty() {
             // It is most of the text, and base64 has nothing to escape: it is written where it belongs.
-            response.pop();
-            response.reserve(patch.len() / 3 * 4 + 64);
-            response.push_str(r#","patchType":"JSONPatch","patch":""#);
-            STANDARD.encode_string(&patch, &mut response);
-            response.push_str(r#""}"#);
+            review.pop();
+            review.push_str(r#","patchType":"JSONPatch","patch":""#);
+            STANDARD.encode_string(&patch, &mut review);
+            review.push_str(r#""}"#);
         }
-        let head = r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":"#;
-        Ok([head, &response, "}"].concat().into_bytes())
+        review.push('}');
+        Ok(review.into_bytes())
     }
 }
 
