@@ -87,13 +87,14 @@ fn a_changed_set_changes_its_sidecars_and_one_that_matches_no_longer_takes_them_
 
 #[test]
 fn a_canary_is_shown_with_the_set_whose_pods_it_takes() {
-    let base = mk_set("base", json!({}), json!({"containers": [proxy("envoy:1")]}));
-    let mut canary = mesh(json!({"containers": [proxy("envoy:2")]}));
+    let base = mk_set("base", json!({"app": "web"}), json!({"containers": [proxy("envoy:1")]}));
+    let gold = json!({"matchLabels": {"tier": "gold"}});
+    let mut canary = mesh(json!({"containers": [proxy("envoy:2")], "namespaceSelector": gold}));
     canary.metadata.annotations = Some(
         [(names::CANARY.to_owned(), "true".to_owned()), (names::CANARY_BASE.to_owned(), "base".to_owned())].into(),
     );
     let (now, then) = (offline([base.clone()]), offline([base, canary]));
-    let preview = of(&now, &then, &[deployment("shop", "web", 3), deployment("other", "api", 9)]);
+    let preview = of(&now, &then, &[deployment("shop", "web", 3), deployment("other", "web", 9)]);
     let seen: Vec<_> = preview
         .sidecar_sets
         .iter()
