@@ -53,7 +53,7 @@ fn outside_strings(text: &[u8], most: usize) -> usize {
             break;
         }
         // A block without quotes is outside of strings as a whole, and is counted at once.
-        if !is_string && !has_quote(block) {
+        if !is_string && !block.contains(&b'"') {
             total += sum(block);
             continue;
         }
@@ -68,11 +68,6 @@ fn outside_strings(text: &[u8], most: usize) -> usize {
         }
     }
     total
-}
-
-/// Looks at every character, so that the compiler compares many at a time.
-fn has_quote(block: &[u8]) -> bool {
-    block.iter().fold(false, |has, sign| has | (*sign == b'"'))
 }
 
 #[cfg(test)]
