@@ -36,7 +36,7 @@
 //! # Invariants
 //! - Pure: the same input gives the same answer. Nothing here can write to a cluster.
 //! - What a pod becomes is decided by `pillion_admission::admit` alone; this crate only compares.
-//! - A workload that none of the applied SidecarSets match is admitted once, and never differs.
+//! - A workload that neither an applied SidecarSet nor the base of an applied canary matches is admitted once, and never differs.
 #![forbid(unsafe_code)]
 
 mod difference;
