@@ -18,6 +18,7 @@ use crate::child::{Running, settle, start};
 use crate::client::{Target, post_all};
 use crate::fill::fill;
 use crate::manage;
+use crate::measure::median;
 use crate::server::Server;
 
 /// Connections of an API server to a webhook.
@@ -88,9 +89,9 @@ impl Webhook {
             rounds.push((self.cost(manager).await?, self.cost(decoder).await?));
         }
         Ok(Compared {
-            admission: median(rounds.iter().map(|(admission, _)| *admission)),
-            decoding: median(rounds.iter().map(|(_, decoding)| *decoding)),
-            ratio: median(rounds.iter().map(|(admission, decoding)| admission / decoding)),
+            admission: median(rounds.iter().map(|(admission, _)| *admission).collect()),
+            decoding: median(rounds.iter().map(|(_, decoding)| *decoding).collect()),
+            ratio: median(rounds.iter().map(|(admission, decoding)| admission / decoding).collect()),
         })
     }
 
@@ -109,12 +110,6 @@ struct Compared {
     admission: f64,
     decoding: f64,
     ratio: f64,
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn start_decoder(folder: &Path, answer: &[u8]) -> anyhow::Result<Running> {
