@@ -5,8 +5,8 @@
 //!  conversion   bytes ─▶ answer ─▶ conversion ─▶ decoded
 //! ```
 //!
-//! A request asks for room in this order, so two requests never wait for each other. Bytes are given back when the question is answered, and the room of an answer when
-//! its client has taken it: clients that do not read cost no more than that.
+//! A request asks for room in this order, so two requests never wait for each other. The bytes are given back when the question is answered,
+//! the room of an answer when its client has read it: clients that do not read cost no more than that.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A text of no more than this is ordinary, as nearly every review is.
 const ORDINARY_TEXT: usize = 64 * 1024;
-/// Bytes of ordinary requests that are held at the same time, and of ordinary answers that clients have not taken yet.
+/// Bytes of ordinary requests that are held at the same time, and of ordinary answers that clients have not read yet.
 const ORDINARY_TEXTS: usize = 32 * 1024 * 1024;
 /// The same for what is longer.
 const LONG_TEXTS: usize = 128 * 1024 * 1024;
