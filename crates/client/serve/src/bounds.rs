@@ -7,7 +7,7 @@ use nix::sys::resource::{Resource, getrlimit};
 /// What a server allows its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// How many connections there are at most. Half of the files that the process may open, if that is less.
+    /// How many connections there are at most. A quarter of the files that the process may open, if that is less.
     pub connections: usize,
     /// How long a connection may take until its first request is there as a whole, and any later request once its head is there. The TLS
     /// handshake has as long. Closing may take as long again, since connections are looked at only now and then.

@@ -27,6 +27,19 @@ pub enum CertificateError {
 /// # Errors
 /// They cannot be read, or do not belong together.
 pub fn tls(certificate: &str, key: &str) -> Result<Arc<ServerConfig>, CertificateError> {
+    config(certificate, key, &["h2", "http/1.1"])
+}
+
+/// As [`tls`], without HTTP/2: for a server whose clients speak HTTP/1.1 and whose other callers should have one request under way on each
+/// connection.
+///
+/// # Errors
+/// They cannot be read, or do not belong together.
+pub fn tls_http1(certificate: &str, key: &str) -> Result<Arc<ServerConfig>, CertificateError> {
+    config(certificate, key, &["http/1.1"])
+}
+
+fn config(certificate: &str, key: &str, protocols: &[&str]) -> Result<Arc<ServerConfig>, CertificateError> {
     let chain = CertificateDer::pem_slice_iter(certificate.as_bytes())
         .collect::<Result<Vec<_>, _>>()
         .map_err(|source| CertificateError::Pem { what: "certificate", source })?;
@@ -38,7 +51,7 @@ pub fn tls(certificate: &str, key: &str) -> Result<Arc<ServerConfig>, Certificat
         .with_safe_default_protocol_versions()
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
         .map_err(CertificateError::Unusable)?;
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
     Ok(Arc::new(config))
 }
 

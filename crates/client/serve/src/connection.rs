@@ -1,7 +1,7 @@
 //! One connection, from the first byte to the last.
 
 use std::convert::Infallible;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,10 +9,11 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderValue, StatusCode, Version, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -50,7 +51,7 @@ pub(crate) struct Shared {
 
 /// Serves a connection until it ends, is overdue, or has to make room.
 pub(crate) async fn serve(stream: TcpStream, place: Place, shared: Shared) {
-    let Some(tls) = &shared.tls else { return serve_http(stream, &place, &shared).await };
+    let Some(tls) = &shared.tls else { return serve_http1(stream, &place, &shared).await };
     let config = tls.borrow().clone();
     let handshake = TlsAcceptor::from(config).accept(stream);
     let accepted = tokio::select! {
@@ -58,24 +59,48 @@ pub(crate) async fn serve(stream: TcpStream, place: Place, shared: Shared) {
         () = place.activity.closed() => return,
     };
     match accepted {
-        Ok(Ok(stream)) => serve_http(stream, &place, &shared).await,
+        Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
+            serve_http2(stream, &place, &shared).await;
+        }
+        Ok(Ok(stream)) => serve_http1(stream, &place, &shared).await,
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => tracing::debug!("TLS handshake took too long"),
     }
 }
 
-async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, place: &Place, shared: &Shared) {
-    let activity = &place.activity;
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(LARGEST_HEAD);
-    builder
-        .http2()
+async fn serve_http1(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, place: &Place, shared: &Shared) {
+    let (router, tracked, draining) =
+        (shared.router.clone(), Arc::clone(&place.activity), Arc::clone(&shared.draining));
+    let service = service_fn(move |request| answer(router.clone(), request, &tracked, Some(&draining)));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(None)
+        .max_buf_size(LARGEST_HEAD)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    drive(connection, http1::UpgradeableConnection::graceful_shutdown, place, shared).await;
+}
+
+async fn serve_http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, place: &Place, shared: &Shared) {
+    let (router, tracked) = (shared.router.clone(), Arc::clone(&place.activity));
+    let service = service_fn(move |request| answer(router.clone(), request, &tracked, None));
+    let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
-        .max_header_list_size(u32::try_from(LARGEST_HEAD).unwrap_or(u32::MAX));
-    let (router, tracked, draining) = (shared.router.clone(), Arc::clone(activity), Arc::clone(&shared.draining));
-    let service = hyper::service::service_fn(move |request| answer(router.clone(), request, &tracked, &draining));
-    let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+        .max_header_list_size(u32::try_from(LARGEST_HEAD).unwrap_or(u32::MAX))
+        .serve_connection(TokioIo::new(stream), service);
+    drive(connection, http2::Connection::graceful_shutdown, place, shared).await;
+}
+
+/// Goes on with a connection until it ends, is overdue, or has to make room. `shut_down` lets it end after the answers that are under way.
+async fn drive<C: Future<Output = hyper::Result<()>>>(
+    connection: C,
+    shut_down: fn(Pin<&mut C>),
+    place: &Place,
+    shared: &Shared,
+) {
+    let mut connection = pin!(connection);
+    let activity = &place.activity;
     let mut stopping = shared.stopping.clone();
     let (mut is_stopping, mut gone_by) = (false, None);
     loop {
@@ -85,7 +110,7 @@ async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static
             biased;
             ended = &mut connection => {
                 if let Err(error) = ended {
-                    tracing::debug!(error, "a connection ended with an error");
+                    tracing::debug!(%error, "a connection ended with an error");
                 }
                 return;
             }
@@ -112,7 +137,7 @@ async fn serve_http(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static
             }
         }
         // Responses in progress are sent first, within the grace period of `Handle::stop`.
-        connection.as_mut().graceful_shutdown();
+        shut_down(connection.as_mut());
         is_stopping = true;
         gone_by = activity.deadline(&shared.bounds).map(|_| Instant::now() + FAREWELL);
     }
@@ -137,15 +162,15 @@ fn next_look(activity: &Activity, bounds: &Bounds) -> Instant {
     activity.deadline(bounds).map_or(soon, |deadline| deadline.min(soon))
 }
 
-/// Has the router answer, and reports how far it is.
+/// Has the router answer, and reports how far it is. While `draining` is set, the answer is the last one of its connection.
 fn answer(
     router: Router,
     request: hyper::Request<Incoming>,
     activity: &Arc<Activity>,
-    draining: &Arc<AtomicBool>,
+    draining: Option<&Arc<AtomicBool>>,
 ) -> impl Future<Output = Result<axum::response::Response, Infallible>> + Send + use<> {
     let exchange = Exchange::begin(activity);
-    let draining = (request.version() <= Version::HTTP_11).then(|| Arc::clone(draining));
+    let draining = draining.cloned();
     let request: Request = request.map(|body| Body::new(Tracked::new(body, &exchange)));
     async move {
         let mut response = router.oneshot(request).await?;

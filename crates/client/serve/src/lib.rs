@@ -32,9 +32,10 @@
 //! ```
 //!
 //! # Invariants
-//! - There are never more than [`Bounds::connections`] connections, nor more than half of the files that the process may open.
+//! - There are never more than [`Bounds::connections`] connections, nor more than a quarter of the files that the process may open.
 //! - A connection that answers a request is never closed to make room; one that has not sent a whole request yet is closed first.
 //! - A connection that sends no whole request in time is closed, whatever it sends instead.
+//! - HTTP/2 is spoken only over TLS, where the server offers it ([`tls`]) and the client agrees to it.
 //! - Time is tokio's.
 #![forbid(unsafe_code)]
 
@@ -47,5 +48,5 @@ mod registry;
 mod server;
 
 pub use bounds::Bounds;
-pub use certificate::{CertificateError, tls};
+pub use certificate::{CertificateError, tls, tls_http1};
 pub use server::{Handle, Server};

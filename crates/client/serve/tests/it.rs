@@ -168,16 +168,69 @@ async fn requests_that_take_longer_than_the_grace_are_ended() {
     closed(&mut slow).await;
 }
 
+/// A server with TLS, and the certificate to trust.
+fn serve_tls(
+    make: impl Fn(&str, &str) -> Result<Arc<rustls::ServerConfig>, pillion_serve::CertificateError>,
+    bounds: Bounds,
+) -> (SocketAddr, rustls::pki_types::CertificateDer<'static>) {
+    let key = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let config = make(&key.cert.pem(), &key.signing_key.serialize_pem()).unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let router = Router::new().route("/healthz", get(async || "ok"));
+    let server = Server::new(listener, router).unwrap().with_tls(watch::channel(config).1).with_bounds(bounds);
+    let address = server.address().unwrap();
+    tokio::spawn(server.run());
+    (address, key.cert.der().clone())
+}
+
+/// Offers these protocols and sends this. Returns the protocol that was agreed on, and the start of the answer.
+async fn offer(
+    (address, certificate): &(SocketAddr, rustls::pki_types::CertificateDer<'static>),
+    protocols: &[&str],
+    request: &str,
+) -> (Option<String>, String) {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate.clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = "localhost".try_into().unwrap();
+    let mut stream = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut start = Vec::new();
+    // A connection that is closed without an answer is an answer as well.
+    let _ = (&mut stream).take(12).read_to_end(&mut start).await;
+    let agreed = stream.get_ref().1.alpn_protocol().map(|protocol| String::from_utf8_lossy(protocol).into_owned());
+    (agreed, String::from_utf8_lossy(&start).into_owned())
+}
+
+#[tokio::test]
+async fn http_2_is_spoken_where_both_sides_agree_to_it() {
+    const PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let both = serve_tls(pillion_serve::tls, Bounds::default());
+    let (agreed, start) = offer(&both, &["h2", "http/1.1"], PREFACE).await;
+    assert_eq!(agreed.as_deref(), Some("h2"));
+    assert!(start.starts_with("\0\0"), "a frame of HTTP/2, not {start:?}");
+    let one = serve_tls(pillion_serve::tls_http1, Bounds::default());
+    let (http1, ok) = (Some("http/1.1".to_owned()), "HTTP/1.1 200".to_owned());
+    assert_eq!(offer(&both, &["http/1.1"], GET).await, (http1.clone(), ok.clone()));
+    assert_eq!(offer(&one, &["h2", "http/1.1"], GET).await, (http1, ok.clone()));
+    assert_eq!(offer(&one, &[], GET).await, (None, ok));
+    for server in [&both, &one] {
+        let (agreed, start) = offer(server, &[], PREFACE).await;
+        assert_eq!((agreed, start.as_str()), (None, ""));
+    }
+}
+
 #[tokio::test]
 async fn what_is_not_tls_is_closed() {
-    let key = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let config = pillion_serve::tls(&key.cert.pem(), &key.signing_key.serialize_pem()).unwrap();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let (_certificates, certificate) = watch::channel(config);
     let bounds = Bounds { request: Duration::from_millis(50), ..Bounds::default() };
-    let server = Server::new(listener, Router::new()).unwrap().with_tls(certificate).with_bounds(bounds);
-    let address = server.address().unwrap();
-    let _serving = tokio::spawn(server.run());
+    let (address, _) = serve_tls(pillion_serve::tls, bounds);
     for bytes in [GET.as_bytes(), b"\x16\x03\x01\xff\xff", b""] {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(bytes).await.unwrap();

@@ -56,6 +56,19 @@ pub(crate) async fn serve(
     Ok(())
 }
 
+/// API servers call webhooks over HTTP/1.1. With HTTP/2, one caller that reads nothing could hold the room of many answers.
 fn tls(served: &Served) -> Result<Arc<ServerConfig>, CertificateError> {
-    pillion_serve::tls(&served.certificate, &served.key)
+    pillion_serve::tls_http1(&served.certificate, &served.key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_has_one_answer_under_way() {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let served = Served { certificate: made.cert.pem(), key: made.signing_key.serialize_pem() };
+        assert_eq!(tls(&served).unwrap().alpn_protocols, [b"http/1.1"]);
+    }
 }
