@@ -49,17 +49,17 @@ fn resources(
     sidecar: &Sidecar,
     container: Container<'_>,
     policy: &Policy,
-    (draft, own): (&Draft<'_>, &[Container<'_>]),
+    (draft, own): (&Draft<'_>, &[Target<'_>]),
     notes: &mut Vec<Note>,
 ) -> Result<Object, Denied> {
-    let targets: Vec<Container<'_>> =
-        own.iter().copied().filter(|target| policy.regex.is_match(target.name())).collect();
+    let targets: Vec<&Target<'_>> =
+        own.iter().filter(|target| policy.regex.is_match(target.container.name())).collect();
     if targets.is_empty() {
         return Err(Denied::NoTarget {
             set: sidecar.set.clone(),
             container: container.name().to_owned(),
             regex: policy.regex.to_string(),
-            candidates: names(own),
+            candidates: names(own.iter()),
             expression: policy.first_expression().to_owned(),
         });
     }
@@ -69,19 +69,35 @@ fn resources(
         .resources()
 }
 
-/// The containers that a policy may compute from: the pod's own, native sidecars among them.
-fn own_containers<'d>(draft: &'d Draft<'_>) -> Vec<Container<'d>> {
+/// A container that a policy may compute from, and what it has of each of [`RESOURCES`].
+struct Target<'a> {
+    container: Container<'a>,
+    limits: [Amount; RESOURCES.len()],
+    requests: [Amount; RESOURCES.len()],
+}
+
+impl<'a> Target<'a> {
+    fn new(container: Container<'a>) -> Target<'a> {
+        // Without a limit it is unlimited; without a request it counts as 0.
+        let limit = |resource: Resource| container.limit(resource.name()).map_or(Amount::Unlimited, Amount::Finite);
+        let request = |resource: Resource| Amount::Finite(container.request(resource.name()).unwrap_or(Quantity::ZERO));
+        Target { container, limits: RESOURCES.map(limit), requests: RESOURCES.map(request) }
+    }
+}
+
+/// What a policy may compute from: the pod's own containers, native sidecars among them.
+fn own_containers<'d>(draft: &'d Draft<'_>) -> Vec<Target<'d>> {
     let native = draft.containers(ContainerList::InitContainers).filter(|(_, container)| container.is_native_sidecar());
     native
         .chain(draft.containers(ContainerList::Containers))
         .filter(|(key, _)| draft.is_own(*key))
-        .map(|(_, container)| container)
+        .map(|(_, container)| Target::new(container))
         .collect()
 }
 
 struct Sizing<'a> {
     policy: &'a Policy,
-    targets: &'a [Container<'a>],
+    targets: &'a [&'a Target<'a>],
     set: &'a str,
     container: &'a str,
     /// What the sidecar's own `resources` say.
@@ -94,18 +110,20 @@ struct Sizing<'a> {
 impl Sizing<'_> {
     fn resources(mut self) -> Result<Object, Denied> {
         let policy = self.policy;
-        let mut limits = Map::new();
-        let mut requests = Map::new();
+        let mut limits = Map::with_capacity(RESOURCES.len());
+        let mut requests = Map::with_capacity(RESOURCES.len());
         for (i, resource) in RESOURCES.into_iter().enumerate() {
             let limit = match policy.limits.get(i).and_then(Option::as_ref) {
                 Some(expression) => {
-                    self.evaluate("limits", expression, resource, aggregate(policy.mode, self.limits(resource)))?
+                    let limits = self.targets.iter().map(|target| target.limits[i]);
+                    self.evaluate("limits", expression, resource, aggregate(policy.mode, limits))?
                 }
                 None => None,
             };
             let request = match policy.requests.get(i).and_then(Option::as_ref) {
                 Some(expression) => {
-                    self.evaluate("requests", expression, resource, aggregate(policy.mode, self.requests(resource)))?
+                    let requests = self.targets.iter().map(|target| target.requests[i]);
+                    self.evaluate("requests", expression, resource, aggregate(policy.mode, requests))?
                 }
                 // No expression means 0. It has to be written beside a limit: the API server would copy the limit otherwise.
                 None => limit.map(|_| Quantity::ZERO),
@@ -127,16 +145,6 @@ impl Sizing<'_> {
             }
         }
         Ok(resources)
-    }
-
-    /// A target without a limit is unlimited.
-    fn limits(&self, resource: Resource) -> impl Iterator<Item = Amount> {
-        self.targets.iter().map(move |target| target.limit(resource.name()).map_or(Amount::Unlimited, Amount::Finite))
-    }
-
-    /// A target without a request counts as 0.
-    fn requests(&self, resource: Resource) -> impl Iterator<Item = Amount> {
-        self.targets.iter().map(move |target| Amount::Finite(target.request(resource.name()).unwrap_or(Quantity::ZERO)))
     }
 
     fn evaluate(
@@ -184,8 +192,10 @@ impl Sizing<'_> {
         }
         if expression.variable().is_some() {
             let mode = if self.policy.mode == Mode::Sum { "sum" } else { "max" };
-            message =
-                format!("{message}, with {resource} = {variable}, the {mode} of the {list} of {}", names(self.targets));
+            message = format!(
+                "{message}, with {resource} = {variable}, the {mode} of the {list} of {}",
+                names(self.targets.iter().copied())
+            );
         }
         Note::info(Subject::sidecar_set(self.set), Reason::Sized, message).about(self.container)
     }
@@ -222,9 +232,7 @@ fn aggregate(mode: Mode, amounts: impl Iterator<Item = Amount>) -> Amount {
     Amount::Finite(total)
 }
 
-fn names(containers: &[Container<'_>]) -> String {
-    if containers.is_empty() {
-        return "none".to_owned();
-    }
-    containers.iter().map(|container| container.name()).collect::<Vec<_>>().join(", ")
+fn names<'a>(targets: impl Iterator<Item = &'a Target<'a>>) -> String {
+    let names: Vec<&str> = targets.map(|target| target.container.name()).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

@@ -258,7 +258,7 @@ impl<'a> Draft<'a> {
 
     fn into_patch(self) -> Patch {
         let mut operations = Vec::new();
-        self.patch_annotations(&mut operations);
+        patch_annotations(self.pod, self.annotations, &mut operations);
         let spec = &self.pod.as_value()["spec"];
         let mut below_spec = Vec::new();
         for (name, value) in self.fields {
@@ -274,27 +274,6 @@ impl<'a> Draft<'a> {
         }
         operations.extend(below_spec);
         Patch(operations)
-    }
-
-    fn patch_annotations(&self, operations: &mut Vec<PatchOperation>) {
-        let is_new = |(key, value): &(&String, &String)| self.pod.annotation(key) != Some(value.as_str());
-        let mut changed = self.annotations.iter().filter(is_new).peekable();
-        if changed.peek().is_none() {
-            return;
-        }
-        let metadata = &self.pod.as_value()["metadata"];
-        if metadata.is_null() {
-            operations.push(add(pointer(["metadata"]), Value::Object(Object::new())));
-        }
-        if metadata["annotations"].is_null() {
-            let all = changed.map(|(key, value)| (key.clone(), Value::String(value.clone()))).collect();
-            operations.push(add(pointer(["metadata", "annotations"]), Value::Object(all)));
-        } else {
-            operations.extend(
-                changed
-                    .map(|(key, value)| add(pointer(["metadata", "annotations", key]), Value::String(value.clone()))),
-            );
-        }
     }
 
     fn lists(&self) -> [&List<'a>; 4] {
@@ -317,6 +296,25 @@ impl<'a> Draft<'a> {
 
     fn entry(&self, key: ContainerKey) -> Option<&Entry<'a>> {
         self.init_containers.entries.iter().chain(&self.containers.entries).find(|entry| entry.key == key.0)
+    }
+}
+
+fn patch_annotations(pod: &Pod, annotations: BTreeMap<String, String>, operations: &mut Vec<PatchOperation>) {
+    let is_new = |(key, value): &(String, String)| pod.annotation(key) != Some(value.as_str());
+    let mut changed = annotations.into_iter().filter(is_new).peekable();
+    if changed.peek().is_none() {
+        return;
+    }
+    let metadata = &pod.as_value()["metadata"];
+    if metadata.is_null() {
+        operations.push(add(pointer(["metadata"]), Value::Object(Object::new())));
+    }
+    if metadata["annotations"].is_null() {
+        let all = changed.map(|(key, value)| (key, Value::String(value))).collect();
+        operations.push(add(pointer(["metadata", "annotations"]), Value::Object(all)));
+    } else {
+        operations
+            .extend(changed.map(|(key, value)| add(pointer(["metadata", "annotations", &key]), Value::String(value))));
     }
 }
 

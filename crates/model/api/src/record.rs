@@ -156,7 +156,7 @@ pub fn first_records(records: &[NewRecord<'_>]) -> String {
 
 /// RFC 3339 without fractions, as `metav1.Time` writes it.
 pub fn go_time(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    format!("{time:.0}")
 }
 
 /// The SidecarSets named in [`names::INJECTED_LIST`](crate::names::INJECTED_LIST).
