@@ -4,13 +4,12 @@
 //! empty, how a quantity is spelt. Whatever Kruise does not know follows after, sorted by name and as it was written:
 //! a change to it is seen, and a SidecarSet without it has the hash that Kruise gives it.
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use pillion_quantity::Quantity;
 use serde_json::{Map, Number, Value};
 
 use super::SidecarSetSpec;
 use super::shape::{Field, Kind, SPEC, Shape, Written};
+use crate::record::go_time;
 
 /// The spec as Go would write it; the keys of every object are in Go's order.
 ///
@@ -26,7 +25,7 @@ pub(super) fn spec(spec: &SidecarSetSpec) -> Map<String, Value> {
             }
         }
     }
-    value.as_object().map(|fields| object(&SPEC, fields)).unwrap_or_default()
+    if let Value::Object(fields) = value { object(&SPEC, fields) } else { Map::new() }
 }
 
 fn rename(fields: &mut Map<String, Value>, from: &str, to: &str) {
@@ -37,40 +36,40 @@ fn rename(fields: &mut Map<String, Value>, from: &str, to: &str) {
     }
 }
 
-fn shaped(kind: &Kind, value: &Value) -> Value {
+fn shaped(kind: &Kind, value: Value) -> Value {
     match (kind, value) {
         (Kind::Object(shape), Value::Object(fields)) => Value::Object(object(shape, fields)),
-        (Kind::List(kind), Value::Array(items)) => items.iter().map(|item| shaped(kind, item)).collect(),
+        (Kind::List(kind), Value::Array(items)) => items.into_iter().map(|item| shaped(kind, item)).collect(),
         (Kind::Map(kind), Value::Object(entries)) => {
-            Value::Object(by_name(entries).map(|(key, value)| (key.clone(), shaped(kind, value))).collect())
+            Value::Object(by_name(entries).map(|(key, value)| (key, shaped(kind, value))).collect())
         }
         (Kind::Quantity, Value::String(text)) => quantity(text.trim()).into(),
-        (Kind::Quantity, Value::Number(number)) => quantity(&number_text(number)).into(),
-        (Kind::Time, Value::String(text)) => time(text).into(),
-        _ => sorted(value),
+        (Kind::Quantity, Value::Number(number)) => quantity(&number_text(&number)).into(),
+        (Kind::Time, Value::String(text)) => time(&text).into(),
+        (_, value) => sorted(value),
     }
 }
 
-fn object(shape: &'static Shape, fields: &Map<String, Value>) -> Map<String, Value> {
+fn object(shape: &'static Shape, mut fields: Map<String, Value>) -> Map<String, Value> {
     let mut out = Map::with_capacity(fields.len());
     for field in shape.fields().filter(|field| field.written != Written::Later) {
-        if let Some(value) = field_value(field, fields.get(field.name).filter(|value| !value.is_null())) {
+        let given = fields.swap_remove(field.name).filter(|value| !value.is_null());
+        if let Some(value) = field_value(field, given) {
             out.insert(field.name.to_owned(), value);
         }
     }
-    let is_later = |name: &str| shape.field(name).is_none_or(|field| field.written == Written::Later);
-    let rest = by_name(fields).filter(|(name, value)| is_later(name) && !value.is_null());
-    out.extend(rest.map(|(name, value)| (name.clone(), sorted(value))));
+    // What is left is of a later version, or unknown.
+    out.extend(by_name(fields).filter(|(_, value)| !value.is_null()).map(|(name, value)| (name, sorted(value))));
     out
 }
 
-fn by_name(entries: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
-    let mut entries: Vec<_> = entries.iter().collect();
-    entries.sort_unstable_by_key(|(name, _)| *name);
+fn by_name(entries: Map<String, Value>) -> impl Iterator<Item = (String, Value)> {
+    let mut entries: Vec<_> = entries.into_iter().collect();
+    entries.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
     entries.into_iter()
 }
 
-fn field_value(field: &Field, value: Option<&Value>) -> Option<Value> {
+fn field_value(field: &Field, value: Option<Value>) -> Option<Value> {
     match (field.written, value) {
         (Written::UnlessEmpty, Some(value)) => Some(shaped(&field.kind, value)).filter(|value| !is_empty(value)),
         (_, Some(value)) => Some(shaped(&field.kind, value)),
@@ -99,7 +98,7 @@ fn zero(kind: &Kind) -> Value {
         Kind::Bool => false.into(),
         Kind::Int32 | Kind::Int64 | Kind::IntOrString => 0.into(),
         Kind::Quantity => "0".into(),
-        Kind::Object(shape) => Value::Object(object(shape, &Map::new())),
+        Kind::Object(shape) => Value::Object(object(shape, Map::new())),
         Kind::Time | Kind::Any | Kind::List(_) | Kind::Map(_) => Value::Null,
     }
 }
@@ -164,20 +163,15 @@ fn number_text(number: &Number) -> String {
 
 /// A time in UTC and whole seconds.
 fn time(text: &str) -> String {
-    text.parse::<Timestamp>().map_or_else(
-        |_| text.to_owned(),
-        |time| time.to_zoned(TimeZone::UTC).strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-    )
+    text.parse().map_or_else(|_| text.to_owned(), go_time)
 }
 
 /// The value with the keys of every object sorted, as Go writes maps.
-fn sorted(value: &Value) -> Value {
+fn sorted(value: Value) -> Value {
     match value {
-        Value::Object(entries) => {
-            Value::Object(by_name(entries).map(|(key, value)| (key.clone(), sorted(value))).collect())
-        }
-        Value::Array(items) => items.iter().map(sorted).collect(),
-        _ => value.clone(),
+        Value::Object(entries) => Value::Object(by_name(entries).map(|(key, value)| (key, sorted(value))).collect()),
+        Value::Array(items) => items.into_iter().map(sorted).collect(),
+        value => value,
     }
 }
 
@@ -253,7 +247,7 @@ mod tests {
 
     #[test]
     fn numbers_become_quantities_by_their_go_text() {
-        let spelt = |number: Value| shaped(&Kind::Quantity, &number);
+        let spelt = |number: Value| shaped(&Kind::Quantity, number);
         assert_eq!(spelt(2.into()), "2");
         assert_eq!(spelt(2.5.into()), "2500m");
         assert_eq!(spelt(1e-7.into()), "100e-9");

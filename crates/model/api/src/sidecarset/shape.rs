@@ -114,15 +114,19 @@ impl Shape {
     /// Every value of the wrong type. A field that is `null` counts as absent, as in Go.
     pub(super) fn check(&'static self, object: &Value) -> Vec<Error> {
         let mut errors = Vec::new();
-        Kind::Object(self).check(object, &Path::root(), &mut errors);
+        Kind::Object(self).check(object, &Place::Path(&Path::root()), &mut errors);
         errors
     }
 
     /// Adds an error for every value of the wrong type in an object at `path`.
     pub(super) fn check_fields(&'static self, fields: &Map<String, Value>, path: &Path, errors: &mut Vec<Error>) {
+        self.check_fields_at(fields, &Place::Path(path), errors);
+    }
+
+    fn check_fields_at(&'static self, fields: &Map<String, Value>, place: &Place<'_>, errors: &mut Vec<Error>) {
         for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
             if let Some(field) = self.field(name) {
-                field.kind.check(value, &path.child(name), errors);
+                field.kind.check(value, &Place::Field(place, name), errors);
             }
         }
     }
@@ -139,26 +143,26 @@ impl Shape {
 }
 
 impl Kind {
-    fn check(&self, value: &Value, path: &Path, errors: &mut Vec<Error>) {
+    fn check(&self, value: &Value, place: &Place<'_>, errors: &mut Vec<Error>) {
         match (self, value) {
-            (Kind::Object(shape), Value::Object(fields)) => shape.check_fields(fields, path, errors),
+            (Kind::Object(shape), Value::Object(fields)) => shape.check_fields_at(fields, place, errors),
             (Kind::List(kind), Value::Array(items)) => {
                 for (index, item) in items.iter().enumerate() {
-                    kind.check(item, &path.index(index), errors);
+                    kind.check(item, &Place::Index(place, index), errors);
                 }
             }
             (Kind::Map(kind), Value::Object(entries)) => {
                 for (key, value) in entries {
-                    kind.check(value, &path.key(key), errors);
+                    kind.check(value, &Place::Key(place, key), errors);
                 }
             }
             (Kind::Quantity, Value::String(_) | Value::Number(_)) => {
                 if let Err(error) = serde_json::from_value::<Quantity>(value.clone()) {
-                    errors.push(Error::invalid(path, value.clone(), error.to_string()));
+                    errors.push(Error::invalid(&place.path(), value.clone(), error.to_string()));
                 }
             }
             _ if self.admits(value) => {}
-            _ => errors.push(Error::type_invalid(path, shown(value), format!("must be {}", self.in_words()))),
+            _ => errors.push(Error::type_invalid(&place.path(), shown(value), format!("must be {}", self.in_words()))),
         }
     }
 
@@ -202,6 +206,25 @@ impl Kind {
                 }
             }
             _ => {}
+        }
+    }
+}
+
+/// Where a value is. Most values are right, so the path is made only for an error.
+enum Place<'a> {
+    Path(&'a Path),
+    Field(&'a Place<'a>, &'a str),
+    Index(&'a Place<'a>, usize),
+    Key(&'a Place<'a>, &'a str),
+}
+
+impl Place<'_> {
+    fn path(&self) -> Path {
+        match *self {
+            Place::Path(path) => path.clone(),
+            Place::Field(above, name) => above.path().child(name),
+            Place::Index(above, index) => above.path().index(index),
+            Place::Key(above, key) => above.path().key(key),
         }
     }
 }
