@@ -30,8 +30,7 @@ pub fn tls(certificate: &str, key: &str) -> Result<Arc<ServerConfig>, Certificat
     config(certificate, key, &["h2", "http/1.1"])
 }
 
-/// As [`tls`], without HTTP/2: for a server whose clients speak HTTP/1.1 and whose other callers should have one request under way on each
-/// connection.
+/// As [`tls`], without HTTP/2, so that a connection has at most one request under way.
 ///
 /// # Errors
 /// They cannot be read, or do not belong together.

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_has_one_answer_under_way() {
+    fn http_2_is_not_offered() {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let served = Served { certificate: made.cert.pem(), key: made.signing_key.serialize_pem() };
         assert_eq!(tls(&served).unwrap().alpn_protocols, [b"http/1.1"]);
