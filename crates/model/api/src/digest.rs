@@ -28,6 +28,17 @@ impl Digest {
         Digest::deserialize(value).unwrap_or_default()
     }
 
+    /// The digest of a list of values with these digests.
+    pub(crate) fn of_list(items: impl Iterator<Item = Digest>) -> Digest {
+        Digest(items.fold(leaf(6, &[]), |hash, item| pair(6, hash, item.0)))
+    }
+
+    /// The digest of an object of values with these digests.
+    pub(crate) fn of_object<'a>(entries: impl Iterator<Item = (&'a str, Digest)>) -> Digest {
+        let sum = entries.fold(0, |sum: u128, (key, value)| sum.wrapping_add(entry(leaf(5, key.as_bytes()), value.0)));
+        Digest(object(sum))
+    }
+
     /// Reads a value as far as its digest goes, and whether the text at `path` is `wanted`.
     ///
     /// # Errors
@@ -71,13 +82,25 @@ impl<'de> Deserialize<'de> for Digest {
 fn leaf(kind: u8, bytes: &[u8]) -> u128 {
     let length = u128::try_from(bytes.len()).unwrap_or_default();
     let (words, rest) = bytes.as_chunks::<8>();
-    let hash = words.iter().fold(step(BASIS, u128::from(kind) | length << 8), |hash, word| step(hash, read(word)));
+    let hash = words.iter().fold(step(BASIS, u128::from(kind) | length << 8), |hash, word| {
+        step(hash, u128::from(u64::from_le_bytes(*word)))
+    });
     mixed(if rest.is_empty() { hash } else { step(hash, read(rest)) })
 }
 
 /// As [`leaf`], of two hashes.
 fn pair(kind: u8, one: u128, two: u128) -> u128 {
     mixed(step(step(step(BASIS, u128::from(kind)), one), two))
+}
+
+/// As [`leaf`], of an entry of an object.
+fn entry(key: u128, value: u128) -> u128 {
+    pair(7, key, value)
+}
+
+/// As [`leaf`], of an object by the sum of its entries: their order does not count.
+fn object(sum: u128) -> u128 {
+    leaf(8, &sum.to_le_bytes())
 }
 
 const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
@@ -95,9 +118,9 @@ fn mixed(hash: u128) -> u128 {
     hash ^ (hash >> 61)
 }
 
-/// Up to eight bytes as a number.
+/// Less than eight bytes as a number.
 fn read(bytes: &[u8]) -> u128 {
-    bytes.iter().rev().fold(0, |word, byte| word << 8 | u128::from(*byte))
+    u128::from(bytes.iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte)))
 }
 
 struct Walk<'a>(Option<Look<'a>>);
@@ -193,9 +216,9 @@ impl<'de> Visitor<'de> for Walk<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<u128, A::Error> {
         let mut sum = 0_u128;
         while let Some((key, look)) = entries.next_key_seed(Key(self.0))? {
-            sum = sum.wrapping_add(pair(7, key, entries.next_value_seed(Walk(look))?));
+            sum = sum.wrapping_add(entry(key, entries.next_value_seed(Walk(look))?));
         }
-        Ok(leaf(8, &sum.to_le_bytes()))
+        Ok(object(sum))
     }
 }
 
@@ -240,6 +263,16 @@ mod tests {
             }
         }
         assert_eq!(Digest::of(&json!(-0.0)), Digest::of(&json!(0.0)));
+    }
+
+    #[test]
+    fn a_digest_is_made_of_those_of_the_parts() {
+        let [one, two] = [json!("a"), json!({"b": [1]})];
+        let digests = [&one, &two].map(Digest::of);
+        assert_eq!(Digest::of_list(digests.into_iter()), Digest::of(&json!([one, two])));
+        assert_eq!(Digest::of_object(["x", "y"].into_iter().zip(digests)), Digest::of(&json!({"y": two, "x": one})));
+        assert_eq!(Digest::of_list([].into_iter()), Digest::of(&json!([])));
+        assert_eq!(Digest::of_object([].into_iter()), Digest::of(&json!({})));
     }
 
     #[test]

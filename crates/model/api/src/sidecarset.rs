@@ -24,7 +24,9 @@ mod name_set;
 mod packed;
 pub mod revision;
 mod shape;
+mod sidecar_container;
 mod status;
+mod stored;
 mod unknown_fields;
 pub mod validation;
 mod version;
@@ -34,8 +36,9 @@ pub use defaults::{apply_defaults, prepare};
 pub use field_ref::{FieldRefError, MetadataKey};
 pub use hash::{hash, hash_without_image};
 pub use name_set::NameSet;
-pub use packed::{Packed, PackedText};
+pub use packed::Packed;
 pub use status::SidecarSetStatus;
+pub use stored::decode_stored;
 pub use unknown_fields::{UnknownField, unknown_fields};
 pub use validation::{validate, validate_update};
 pub use version::DecodeError;
@@ -163,7 +166,7 @@ impl SidecarSetSpec {
 }
 
 /// A container to inject: the fields of a Kubernetes container, and how it is injected.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SidecarContainer {
     /// Before or after the app's containers in the list. Default: sidecars before, init containers after.

@@ -10,7 +10,6 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize as _;
@@ -26,6 +25,11 @@ pub trait Part: Copy {
 
     /// What is read of a field of this object. Without an answer the field is skipped.
     fn field(self, name: &str) -> Option<Self>;
+
+    /// How many fields of this object are likely to be read.
+    fn expected(self) -> usize {
+        0
+    }
 
     /// What is read of each item of this list.
     #[must_use]
@@ -67,14 +71,37 @@ pub fn items<'de, P: Part, A: SeqAccess<'de>>(part: P, mut items: A) -> Result<V
 /// # Errors
 /// Its text is no JSON.
 pub fn fields<'de, P: Part, A: MapAccess<'de>>(part: P, mut entries: A) -> Result<Value, A::Error> {
-    let mut object = Map::new();
-    while let Some(key) = entries.next_key::<Cow<'de, str>>()? {
-        match part.field(&key) {
-            Some(part) => _ = object.insert(key.into_owned(), entries.next_value_seed(Partial(part))?),
+    let mut object = Map::with_capacity(part.expected());
+    while let Some(field) = entries.next_key_seed(Field(part))? {
+        match field {
+            Some((name, part)) => _ = object.insert(name, entries.next_value_seed(Partial(part))?),
             None => _ = entries.next_value::<IgnoredAny>()?,
         }
     }
     Ok(Value::Object(object))
+}
+
+/// Reads the name of a field: what the part has of it, and no copy of a name that is skipped.
+struct Field<P>(P);
+
+impl<'de, P: Part> DeserializeSeed<'de> for Field<P> {
+    type Value = Option<(String, P)>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<P: Part> Visitor<'_> for Field<P> {
+    type Value = Option<(String, P)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a field")
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(self.0.field(name).map(|part| (name.to_owned(), part)))
+    }
 }
 
 /// Reads a part of a value.
@@ -160,6 +187,13 @@ impl Part for Keep {
             Keep::All => Some(Keep::All),
             Keep::Without(skipped) => (name != skipped).then_some(Keep::All),
             Keep::Fields(fields) => fields.iter().find(|(field, _)| *field == name).map(|(_, keep)| *keep),
+        }
+    }
+
+    fn expected(self) -> usize {
+        match self {
+            Keep::Fields(fields) => fields.len(),
+            Keep::All | Keep::Without(_) => 0,
         }
     }
 }

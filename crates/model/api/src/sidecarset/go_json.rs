@@ -5,27 +5,103 @@
 //! a change to it is seen, and a SidecarSet without it has the hash that Kruise gives it.
 
 use pillion_quantity::Quantity;
+use serde::Serialize;
 use serde_json::{Map, Number, Value};
 
-use super::SidecarSetSpec;
 use super::shape::{Field, Kind, SPEC, Shape, Written};
+use crate::digest::Digest;
 use crate::record::go_time;
 
-/// The spec as Go would write it; the keys of every object are in Go's order.
+/// What is made of the JSON: a value whose keys are in Go's order, or only its digest.
+pub(super) trait Made: Sized {
+    /// What is written as it is.
+    fn plain(value: &Value) -> Self;
+    fn list(items: impl Iterator<Item = Self>) -> Self;
+    fn object<'a>(entries: impl Iterator<Item = (&'a str, Self)>) -> Self;
+    /// Whether Go's `omitempty` leaves it out.
+    fn is_empty(&self) -> bool;
+}
+
+impl Made for Value {
+    fn plain(value: &Value) -> Value {
+        sorted(value)
+    }
+
+    fn list(items: impl Iterator<Item = Value>) -> Value {
+        Value::Array(items.collect())
+    }
+
+    fn object<'a>(entries: impl Iterator<Item = (&'a str, Value)>) -> Value {
+        Value::Object(entries.map(|(key, value)| (key.to_owned(), value)).collect())
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Value::Null => true,
+            Value::Bool(value) => !value,
+            Value::Number(number) => number.as_i64() == Some(0),
+            Value::String(text) => text.is_empty(),
+            Value::Array(items) => items.is_empty(),
+            Value::Object(entries) => entries.is_empty(),
+        }
+    }
+}
+
+/// The digest of the value after [`round_numbers`].
+pub(super) struct Digested {
+    pub(super) digest: Digest,
+    is_empty: bool,
+}
+
+impl Made for Digested {
+    fn plain(value: &Value) -> Digested {
+        let digest = match value {
+            Value::Null | Value::Bool(_) | Value::String(_) => Digest::of(value),
+            Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                let mut rounded = value.clone();
+                round_numbers(&mut rounded);
+                Digest::of(&rounded)
+            }
+        };
+        Digested { digest, is_empty: Made::is_empty(value) }
+    }
+
+    fn list(items: impl Iterator<Item = Digested>) -> Digested {
+        let mut items = items.peekable();
+        let is_empty = items.peek().is_none();
+        Digested { digest: Digest::of_list(items.map(|item| item.digest)), is_empty }
+    }
+
+    fn object<'a>(entries: impl Iterator<Item = (&'a str, Digested)>) -> Digested {
+        let mut entries = entries.peekable();
+        let is_empty = entries.peek().is_none();
+        Digested { digest: Digest::of_object(entries.map(|(key, value)| (key, value.digest))), is_empty }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+}
+
+/// A field of a spec as Go would write it, if it would.
 ///
 /// The proposal's spellings in `resourcesPolicy` are Kruise's here, so both give the same hash.
-pub(super) fn spec(spec: &SidecarSetSpec) -> Map<String, Value> {
+pub(super) fn field<M: Made>(name: &str, value: &impl Serialize) -> Option<M> {
     // Strings, numbers, lists and maps with string keys always become JSON.
-    let mut value = serde_json::to_value(spec).unwrap_or_default();
-    for list in ["containers", "initContainers"] {
-        for container in value.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+    let mut value = serde_json::to_value(value).unwrap_or_default();
+    if matches!(name, "containers" | "initContainers") {
+        for container in value.as_array_mut().into_iter().flatten() {
             if let Some(Value::Object(policy)) = container.get_mut("resourcesPolicy") {
                 rename(policy, "targetContainerMode", "targetContainersMode");
                 rename(policy, "resourceExpr", "resourcesExpr");
             }
         }
     }
-    if let Value::Object(fields) = value { object(&SPEC, fields) } else { Map::new() }
+    let given = Some(&value).filter(|value| !value.is_null());
+    match SPEC.field(name).filter(|field| field.written != Written::Later) {
+        Some(field) => field_value(field, given),
+        None => given.map(M::plain),
+    }
 }
 
 fn rename(fields: &mut Map<String, Value>, from: &str, to: &str) {
@@ -36,71 +112,62 @@ fn rename(fields: &mut Map<String, Value>, from: &str, to: &str) {
     }
 }
 
-fn shaped(kind: &Kind, value: Value) -> Value {
+fn shaped<M: Made>(kind: &Kind, value: &Value) -> M {
     match (kind, value) {
-        (Kind::Object(shape), Value::Object(fields)) => Value::Object(object(shape, fields)),
-        (Kind::List(kind), Value::Array(items)) => items.into_iter().map(|item| shaped(kind, item)).collect(),
+        (Kind::Object(shape), Value::Object(fields)) => object(shape, fields),
+        (Kind::List(kind), Value::Array(items)) => M::list(items.iter().map(|item| shaped(kind, item))),
         (Kind::Map(kind), Value::Object(entries)) => {
-            Value::Object(by_name(entries).map(|(key, value)| (key, shaped(kind, value))).collect())
+            M::object(by_name(entries).into_iter().map(|(key, value)| (key, shaped(kind, value))))
         }
-        (Kind::Quantity, Value::String(text)) => quantity(text.trim()).into(),
-        (Kind::Quantity, Value::Number(number)) => quantity(&number_text(&number)).into(),
-        (Kind::Time, Value::String(text)) => time(&text).into(),
-        (_, value) => sorted(value),
+        (Kind::Quantity, Value::String(text)) => M::plain(&quantity(text.trim()).into()),
+        (Kind::Quantity, Value::Number(number)) => M::plain(&quantity(&number_text(number)).into()),
+        (Kind::Time, Value::String(text)) => M::plain(&time(text).into()),
+        (_, value) => M::plain(value),
     }
 }
 
-fn object(shape: &'static Shape, mut fields: Map<String, Value>) -> Map<String, Value> {
-    let mut out = Map::with_capacity(fields.len());
-    for field in shape.fields().filter(|field| field.written != Written::Later) {
-        let given = fields.swap_remove(field.name).filter(|value| !value.is_null());
-        if let Some(value) = field_value(field, given) {
-            out.insert(field.name.to_owned(), value);
+fn object<M: Made>(shape: &'static Shape, fields: &Map<String, Value>) -> M {
+    let mut known: Vec<(&'static Field, Option<&Value>)> =
+        shape.fields().filter(|field| field.written != Written::Later).map(|field| (field, None)).collect();
+    // What is of a later version, or unknown.
+    let mut later = Vec::new();
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+        match known.iter_mut().find(|(field, _)| field.name == name) {
+            Some((_, given)) => *given = Some(value),
+            None => later.push((name, value)),
         }
     }
-    // What is left is of a later version, or unknown.
-    out.extend(by_name(fields).filter(|(_, value)| !value.is_null()).map(|(name, value)| (name, sorted(value))));
-    out
+    let known = known.into_iter().filter_map(|(field, given)| Some((field.name, field_value(field, given)?)));
+    M::object(known.chain(by_name(later).into_iter().map(|(name, value)| (name, M::plain(value)))))
 }
 
-fn by_name(entries: Map<String, Value>) -> impl Iterator<Item = (String, Value)> {
-    let mut entries: Vec<_> = entries.into_iter().collect();
-    entries.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-    entries.into_iter()
+fn by_name<'a>(entries: impl IntoIterator<Item = (&'a String, &'a Value)>) -> Vec<(&'a str, &'a Value)> {
+    let mut entries: Vec<_> = entries.into_iter().map(|(name, value)| (name.as_str(), value)).collect();
+    entries.sort_unstable_by_key(|(name, _)| *name);
+    entries
 }
 
-fn field_value(field: &Field, value: Option<Value>) -> Option<Value> {
+fn field_value<M: Made>(field: &Field, value: Option<&Value>) -> Option<M> {
     match (field.written, value) {
-        (Written::UnlessEmpty, Some(value)) => Some(shaped(&field.kind, value)).filter(|value| !is_empty(value)),
+        (Written::UnlessEmpty, Some(value)) => Some(shaped(&field.kind, value)).filter(|value: &M| !value.is_empty()),
         (_, Some(value)) => Some(shaped(&field.kind, value)),
         (Written::Always, None) => Some(zero(&field.kind)),
-        (Written::OrNull, None) => Some(Value::Null),
+        (Written::OrNull, None) => Some(M::plain(&Value::Null)),
         (_, None) => None,
     }
 }
 
-/// What Go's `omitempty` leaves out.
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(value) => !value,
-        Value::Number(number) => number.as_i64() == Some(0),
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        Value::Object(entries) => entries.is_empty(),
-    }
-}
-
 /// What Go writes for a value that was never given.
-fn zero(kind: &Kind) -> Value {
-    match kind {
+fn zero<M: Made>(kind: &Kind) -> M {
+    let zero: Value = match kind {
         Kind::String => "".into(),
         Kind::Bool => false.into(),
         Kind::Int32 | Kind::Int64 | Kind::IntOrString => 0.into(),
         Kind::Quantity => "0".into(),
-        Kind::Object(shape) => Value::Object(object(shape, Map::new())),
+        Kind::Object(shape) => return object(shape, &Map::new()),
         Kind::Time | Kind::Any | Kind::List(_) | Kind::Map(_) => Value::Null,
-    }
+    };
+    M::plain(&zero)
 }
 
 /// A quantity keeps its own text when Kubernetes' parser takes that for the canonical form, which is a little more often
@@ -167,12 +234,10 @@ fn time(text: &str) -> String {
 }
 
 /// The value with the keys of every object sorted, as Go writes maps.
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Object(entries) => Value::Object(by_name(entries).map(|(key, value)| (key, sorted(value))).collect()),
-        Value::Array(items) => items.into_iter().map(sorted).collect(),
-        value => value,
-    }
+fn sorted(value: &Value) -> Value {
+    let mut value = value.clone();
+    value.sort_all_objects();
+    value
 }
 
 /// Makes every number what Go has after it read the JSON without a type: a float of 64 bits.
@@ -247,7 +312,7 @@ mod tests {
 
     #[test]
     fn numbers_become_quantities_by_their_go_text() {
-        let spelt = |number: Value| shaped(&Kind::Quantity, number);
+        let spelt = |number: Value| shaped::<Value>(&Kind::Quantity, &number);
         assert_eq!(spelt(2.into()), "2");
         assert_eq!(spelt(2.5.into()), "2500m");
         assert_eq!(spelt(1e-7.into()), "100e-9");

@@ -32,14 +32,16 @@ pub fn hash_without_image(set: &SidecarSet) -> String {
 }
 
 fn hashed_text(set: &SidecarSet, edit: fn(&mut Map<String, Value>)) -> String {
-    let mut spec = go_json::spec(&set.spec);
     let mut hashed = Map::new();
-    // Kruise hashes no plain init container, and all init containers once there is a native sidecar.
-    let with_init = set.spec.init_containers.iter().any(SidecarContainer::is_native_sidecar);
-    for name in ["containers", "initContainers"].into_iter().take(if with_init { 2 } else { 1 }) {
-        let mut list = spec.shift_remove(name).unwrap_or_default();
+    let mut add = |name: &str, containers: &[SidecarContainer]| {
+        let mut list: Value = go_json::field(name, &containers).unwrap_or_default();
         list.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut).for_each(edit);
         hashed.insert(name.to_owned(), list);
+    };
+    add("containers", &set.spec.containers);
+    // Kruise hashes no plain init container, and all init containers once there is a native sidecar.
+    if set.spec.init_containers.iter().any(SidecarContainer::is_native_sidecar) {
+        add("initContainers", &set.spec.init_containers);
     }
     go_json::text(&Value::Object(hashed))
 }

@@ -9,8 +9,6 @@ use super::SidecarSet;
 /// What nearly every set has in it, as it is written. A compressed text refers to it instead of repeating it. Texts live no longer than
 /// the process that packed them, so that this may change with every version.
 const COMMON: &str = concat!(
-    r#""conditions":[{"type":"Blocked","status":"False","lastTransitionTime":"2026-01-01T00:00:00Z","reason":"NotBlocked","message":"#,
-    r#"{"type":"Available","status":"True","reason":"Complete","message":"every pod is ready"},{"type":"Progressing","#,
     r#""observedGeneration":1,"matchedPods":0,"updatedPods":0,"readyPods":0,"latestRevision":","updatedReadyPods":0,"collisionCount":0,"#,
     r#"{"apiVersion":"apps.kruise.io/v1beta1","kind":"SidecarSet","metadata":{"annotations":{"kruise.io/sidecarset-hash":","#,
     r#""kruise.io/sidecarset-hash-without-image":"},"creationTimestamp":"2026-01-01T00:00:00Z","generation":1,"name":","uid":"},"#,
@@ -26,22 +24,16 @@ const COMMON: &str = concat!(
 );
 
 /// A text at rest: compressed, and shared by its clones. Equal texts are packed equally.
-///
-/// ```
-/// use pillion_api::sidecarset::PackedText;
-/// assert_eq!(PackedText::new("text").unpack().as_deref(), Some("text"));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PackedText(Arc<[u8]>);
+struct PackedText(Arc<[u8]>);
 
 impl PackedText {
-    /// Packs a text.
-    pub fn new(text: &str) -> PackedText {
+    fn new(text: &str) -> PackedText {
         PackedText(compress_prepend_size_with_dict(text.as_bytes(), COMMON.as_bytes()).into())
     }
 
     /// The text. What was packed can always be read.
-    pub fn unpack(&self) -> Option<String> {
+    fn unpack(&self) -> Option<String> {
         String::from_utf8(decompress_size_prepended_with_dict(&self.0, COMMON.as_bytes()).ok()?).ok()
     }
 }

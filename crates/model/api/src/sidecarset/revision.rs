@@ -7,9 +7,10 @@
 use pillion_kinds::safe_encode;
 use serde_json::{Map, Value, json};
 
+use super::go_json::{self, Digested, Made};
 use super::hash::{hash, hash_without_image};
 use super::validation::Revision;
-use super::{DecodeError, SidecarSet, decode, go_json};
+use super::{DecodeError, SidecarSet, decode};
 use crate::digest::Digest;
 use crate::names;
 
@@ -40,29 +41,36 @@ const OWN_FIELDS: [&str; 2] = ["serviceAccount", "shareProcessNamespace"];
 /// The data of the set's ControllerRevision: a strategic merge patch that replaces the spec. Equal data is the same
 /// revision.
 pub fn data(set: &SidecarSet) -> String {
-    let mut data = content(set);
+    let mut data: Value = content(set);
     data.sort_all_objects();
+    go_json::round_numbers(&mut data);
     go_json::text(&data)
 }
 
 /// As [`data`], with its keys in any order.
-fn content(set: &SidecarSet) -> Value {
-    let mut content = go_json::spec(&set.spec);
-    let mut spec = Map::from_iter([("$patch".to_owned(), json!("replace"))]);
-    for name in FIELDS {
-        spec.insert(name.to_owned(), content.shift_remove(name).unwrap_or_default());
-    }
-    for name in OWN_FIELDS {
-        spec.extend(content.shift_remove_entry(name));
-    }
-    let mut data = json!({"spec": spec});
-    go_json::round_numbers(&mut data);
-    data
+fn content<M: Made>(set: &SidecarSet) -> M {
+    let spec = &set.spec;
+    let fields = [
+        ("containers", go_json::field("containers", &spec.containers)),
+        ("imagePullSecrets", go_json::field("imagePullSecrets", &spec.image_pull_secrets)),
+        ("initContainers", go_json::field("initContainers", &spec.init_containers)),
+        ("patchPodMetadata", go_json::field("patchPodMetadata", &spec.patch_pod_metadata)),
+        ("volumes", go_json::field("volumes", &spec.volumes)),
+    ];
+    let fields = fields.map(|(name, value)| (name, value.unwrap_or_else(|| M::plain(&Value::Null))));
+    // Fields of our own are there only where they are set.
+    let own = [
+        ("serviceAccount", go_json::field("serviceAccount", &spec.service_account)),
+        ("shareProcessNamespace", go_json::field("shareProcessNamespace", &spec.share_process_namespace)),
+    ];
+    let own = own.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let replaces = [("$patch", M::plain(&"replace".into()))];
+    M::object([("spec", M::object(replaces.into_iter().chain(fields).chain(own)))].into_iter())
 }
 
 /// The digest of [`data`].
 pub fn digest(set: &SidecarSet) -> Digest {
-    Digest::of(&content(set))
+    content::<Digested>(set).digest
 }
 
 /// The name of the ControllerRevision with this data. `collision_count` tells revisions apart whose data differs and

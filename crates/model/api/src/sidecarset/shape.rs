@@ -21,6 +21,8 @@ mod set;
 mod volume;
 
 pub(super) use container::CONTAINER;
+#[cfg(test)]
+pub(super) use set::SIDECAR_CONTAINER;
 pub(super) use set::{SPEC, V1ALPHA1, V1BETA1};
 pub(super) use volume::VOLUME;
 
@@ -104,6 +106,12 @@ impl Shape {
     /// Every field, those of the base first.
     pub(super) fn fields(&'static self) -> impl Iterator<Item = &'static Field> {
         self.base.into_iter().flat_map(|base| base.own).chain(self.own)
+    }
+
+    /// The fields that the base does not have.
+    #[cfg(test)]
+    pub(super) fn own_fields(&'static self) -> &'static [Field] {
+        self.own
     }
 
     /// The field called `name`.

@@ -25,6 +25,9 @@ pub enum DecodeError {
     /// Fields have the wrong type; every one is listed.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Fields(Vec<field::Error>),
+    /// Its text cannot be read.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
 }
 
 /// The table for the version that the object says it has.

@@ -39,7 +39,7 @@ pub(in super::super) static SPEC: Shape = Shape::new(&[
     later("serviceAccount", Object(&SERVICE_ACCOUNT)),
 ]);
 
-static SIDECAR_CONTAINER: Shape = Shape::over(
+pub(in super::super) static SIDECAR_CONTAINER: Shape = Shape::over(
     &CONTAINER,
     &[
         unless_empty("podInjectPolicy", String),
