@@ -96,5 +96,7 @@ pub use revisions::{RevisionWrite, history};
 pub use standing::{PodState, Standing, UpdatePath};
 pub use target::Target;
 pub use text::{Text, Texts};
-pub use view::{BeforeView, ContainerView, InPlaceView, InjectedSet, Owner, Phase, PodView, Trouble, WorkingView};
+pub use view::{
+    BeforeView, ContainerView, InPlaceView, InjectedSet, Owner, Phase, PodParts, PodView, Trouble, WorkingView,
+};
 pub use workload::Workload;

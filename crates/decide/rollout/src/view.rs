@@ -1,6 +1,8 @@
 //! What a rollout reads of a pod.
 
 mod container;
+mod lenient;
+mod parts;
 
 use jiff::{SignedDuration, Timestamp};
 use pillion_api::names;
@@ -9,9 +11,14 @@ use pillion_api::record::hot_upgrade::{Working, pair, version_annotation};
 use pillion_api::record::in_place::{InPlaceUpdate, InPlaceUpdates};
 use pillion_api::record::upgradable::Upgradable;
 use pillion_api::record::{Record, Records, injected_sets};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 pub use container::{ContainerView, Trouble};
+pub use parts::PodParts;
+
+use lenient::Scalar;
+use parts::Status;
 
 use crate::text::{Text, Texts};
 
@@ -160,35 +167,8 @@ impl InPlaceView {
 impl PodView {
     /// Reads a pod.
     pub fn new(pod: &Pod, texts: &mut Texts) -> PodView {
-        let value = pod.as_value();
-        let (metadata, status) = (&value["metadata"], &value["status"]);
-        let ready = condition(status, "Ready");
-        let mut labels: Box<[_]> = pod.labels().map(|(key, value)| (texts.get(key), texts.get(value))).collect();
-        labels.sort_unstable();
-        let in_place = InPlaceUpdates::parse(pod.annotation(names::IN_PLACE_UPDATE_STATE).unwrap_or_default());
-        let (containers, is_reported) = container::read(pod, texts);
-        PodView {
-            namespace: texts.get(pod.namespace()),
-            name: pod.name().into(),
-            uid: text(&metadata["uid"]).into(),
-            resource_version: text(&metadata["resourceVersion"]).parse().unwrap_or_default(),
-            labels,
-            owner: owner(metadata, texts),
-            created: time(&metadata["creationTimestamp"]),
-            ready_since: ready.and_then(|ready| time(&ready["lastTransitionTime"])),
-            phase: phase(status),
-            is_ready: ready.is_some_and(|ready| ready["status"] == "True"),
-            is_assigned: !text(&value["spec"]["nodeName"]).is_empty(),
-            is_deleting: !metadata["deletionTimestamp"].is_null(),
-            is_opted_out: pod.annotation(names::INJECT) == Some("false"),
-            is_reported,
-            is_observed: is_observed(metadata, status),
-            is_in_place_unreadable: in_place.is_err(),
-            containers,
-            injected: injected(pod, &in_place.unwrap_or_default(), texts),
-            working: working(pod, texts),
-            quota_place: pod.annotation(names::QUOTA_PLACE).map(Into::into),
-        }
+        // Whatever is in it, it can be read.
+        PodParts::deserialize(pod.as_value()).unwrap_or_default().view(texts)
     }
 
     /// The value of a label.
@@ -218,12 +198,48 @@ impl PodView {
     }
 }
 
-fn injected(pod: &Pod, in_place: &InPlaceUpdates, texts: &mut Texts) -> Box<[InjectedSet]> {
+impl PodParts<'_> {
+    /// What a rollout reads of the pod.
+    pub fn view(&self, texts: &mut Texts) -> PodView {
+        let (metadata, status) = (&self.metadata, &self.status);
+        let ready = status.condition("Ready");
+        let mut labels: Box<[_]> =
+            metadata.labels.iter().map(|(key, value)| (texts.get(key), texts.get(value))).collect();
+        labels.sort_unstable();
+        let in_place = InPlaceUpdates::parse(self.annotation(names::IN_PLACE_UPDATE_STATE).unwrap_or_default());
+        let (containers, is_reported) = container::read(self, texts);
+        PodView {
+            namespace: texts.get(self.namespace()),
+            name: self.name().into(),
+            uid: self.uid().into(),
+            resource_version: self.resource_version().parse().unwrap_or_default(),
+            labels,
+            owner: self
+                .controller()
+                .map(|owner| Owner { kind: texts.get(owner.kind.text()), name: texts.get(owner.name.text()) }),
+            created: time(&metadata.creation_timestamp),
+            ready_since: ready.and_then(|ready| time(&ready.last_transition_time)),
+            phase: phase(status),
+            is_ready: ready.is_some_and(|ready| ready.status.text() == "True"),
+            is_assigned: !self.spec.node_name.text().is_empty(),
+            is_deleting: !metadata.deletion_timestamp.is_null(),
+            is_opted_out: self.annotation(names::INJECT) == Some("false"),
+            is_reported,
+            is_observed: is_observed(self),
+            is_in_place_unreadable: in_place.is_err(),
+            containers,
+            injected: injected(self, &in_place.unwrap_or_default(), texts),
+            working: working(self, texts),
+            quota_place: self.annotation(names::QUOTA_PLACE).map(Into::into),
+        }
+    }
+}
+
+fn injected(pod: &PodParts<'_>, in_place: &InPlaceUpdates, texts: &mut Texts) -> Box<[InjectedSet]> {
     let records = |key| Records::parse(pod.annotation(key).unwrap_or_default()).unwrap_or_default();
     let (with_image, without_image) = (records(names::HASH), records(names::HASH_WITHOUT_IMAGE));
-    let upgradable = condition(&pod.as_value()["status"], names::UPGRADABLE_CONDITION)
-        .map(|condition| Upgradable::parse(text(&condition["message"])))
-        .unwrap_or_default();
+    let upgradable = pod.status.condition(names::UPGRADABLE_CONDITION);
+    let upgradable = upgradable.map(|condition| Upgradable::parse(condition.message.text())).unwrap_or_default();
     let sets = injected_sets(pod.annotation(names::INJECTED_LIST).unwrap_or_default());
     let read = |name: &str| {
         let (record, without_image) = (with_image.get(name), without_image.get(name));
@@ -241,10 +257,10 @@ fn injected(pod: &Pod, in_place: &InPlaceUpdates, texts: &mut Texts) -> Box<[Inj
 }
 
 /// Whether the pod has a sidecar, or the pair of a hot-upgrade one.
-fn has_sidecar(pod: &Pod, sidecar: &str) -> bool {
+fn has_sidecar(pod: &PodParts<'_>, sidecar: &str) -> bool {
     let [first, second] = pair(sidecar);
-    let mut all = pod.containers().chain(pod.init_containers());
-    all.any(|container| [sidecar, &first, &second].contains(&container.name()))
+    let mut all = pod.spec.containers.iter().chain(pod.spec.init_containers.iter());
+    all.any(|container| [sidecar, &first, &second].contains(&container.name.text()))
 }
 
 fn in_place_view(update: InPlaceUpdate<'_>, texts: &mut Texts) -> InPlaceView {
@@ -263,7 +279,7 @@ fn in_place_view(update: InPlaceUpdate<'_>, texts: &mut Texts) -> InPlaceView {
     }
 }
 
-fn working(pod: &Pod, texts: &mut Texts) -> Box<[WorkingView]> {
+fn working(pod: &PodParts<'_>, texts: &mut Texts) -> Box<[WorkingView]> {
     let working = Working::parse(pod.annotation(names::WORKING_HOT_UPGRADE_CONTAINER).unwrap_or_default());
     let view = |(sidecar, container): (&str, &str)| {
         let other = pair(sidecar).into_iter().find(|other| other != container);
@@ -274,36 +290,26 @@ fn working(pod: &Pod, texts: &mut Texts) -> Box<[WorkingView]> {
     working.iter().map(view).collect()
 }
 
-fn owner(metadata: &Value, texts: &mut Texts) -> Option<Owner> {
-    let owners = metadata["ownerReferences"].as_array()?;
-    let owner = owners.iter().find(|owner| owner["controller"] == true)?;
-    Some(Owner { kind: texts.get(text(&owner["kind"])), name: texts.get(text(&owner["name"])) })
+fn is_observed(pod: &PodParts<'_>) -> bool {
+    let generation = pod.metadata.generation.integer().unwrap_or_default();
+    pod.status.observed_generation.integer().is_none_or(|observed| observed >= generation)
 }
 
-fn is_observed(metadata: &Value, status: &Value) -> bool {
-    let generation = metadata["generation"].as_i64().unwrap_or_default();
-    status["observedGeneration"].as_i64().is_none_or(|observed| observed >= generation)
-}
-
-fn phase(status: &Value) -> Phase {
-    match status["phase"].as_str() {
-        Some("Unknown") => Phase::Unknown,
-        Some("Running") => Phase::Running,
-        Some("Succeeded") => Phase::Succeeded,
-        Some("Failed") => Phase::Failed,
+fn phase(status: &Status<'_>) -> Phase {
+    match status.phase.text() {
+        "Unknown" => Phase::Unknown,
+        "Running" => Phase::Running,
+        "Succeeded" => Phase::Succeeded,
+        "Failed" => Phase::Failed,
         _ => Phase::Pending,
     }
+}
+
+fn time(time: &Scalar<'_>) -> Option<Timestamp> {
+    time.text().parse().ok()
 }
 
 /// A condition of a pod's status.
 pub(crate) fn condition<'a>(status: &'a Value, condition_type: &str) -> Option<&'a Value> {
     status["conditions"].as_array()?.iter().find(|condition| condition["type"] == condition_type)
-}
-
-fn time(value: &Value) -> Option<Timestamp> {
-    value.as_str()?.parse().ok()
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_default()
 }

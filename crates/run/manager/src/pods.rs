@@ -3,31 +3,40 @@
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod as KubePod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
 use kube::{Api, Client};
-use pillion_api::pod::Pod;
 use pillion_informer::Cache;
-use pillion_rollout::PodView;
+use pillion_rollout::{PodParts, PodView};
+use serde::{Deserialize as _, Deserializer};
 use tokio::sync::watch;
 
 use crate::metrics::Metrics;
 use crate::texts::texts;
-use crate::watched::{Keep, Kind, Watched};
+use crate::watched::{Kind, Watched};
 
-/// What is read of a pod: nothing that [`PodView`] does not look at is decoded from most of it.
+/// What is read of a pod: no more than [`PodView`] has.
 #[derive(Clone, Debug)]
 pub(crate) struct OfPod;
 
 impl Kind for OfPod {
-    const KEEP: Keep = Keep::Fields(&[
-        ("metadata", Keep::Without("managedFields")),
-        ("spec", Keep::Fields(&[("nodeName", Keep::All), ("containers", CONTAINER), ("initContainers", CONTAINER)])),
-        ("status", Keep::All),
-    ]);
-}
+    type Read = PodView;
 
-const CONTAINER: Keep = Keep::Fields(&[("name", Keep::All), ("image", Keep::All), ("restartPolicy", Keep::All)]);
+    fn read<'de, D: Deserializer<'de>>(text: D) -> Result<(ObjectMeta, PodView), D::Error> {
+        let parts = PodParts::deserialize(text)?;
+        let owner = |uid: &str| OwnerReference { uid: uid.to_owned(), controller: Some(true), ..Default::default() };
+        let metadata = ObjectMeta {
+            name: Some(parts.name().to_owned()),
+            namespace: Some(parts.namespace().to_owned()),
+            uid: Some(parts.uid().to_owned()),
+            resource_version: Some(parts.resource_version().to_owned()),
+            owner_references: parts.controller_uid().map(|uid| vec![owner(uid)]),
+            ..ObjectMeta::default()
+        };
+        Ok((metadata, parts.view(&mut texts())))
+    }
+}
 
 /// What is kept of a pod.
 #[derive(Debug)]
@@ -37,8 +46,7 @@ impl pillion_informer::View for CachedPod {
     type Object = Watched<OfPod>;
 
     fn of(object: Watched<OfPod>) -> Option<CachedPod> {
-        let pod = Pod::new(object.value).ok()?;
-        Some(CachedPod(PodView::new(&pod, &mut texts())))
+        Some(CachedPod(object.into_read()))
     }
 
     /// The SidecarSets that were injected.
@@ -117,6 +125,7 @@ pub(crate) fn in_namespace(client: Client, namespace: &str) -> Api<DynamicObject
 #[cfg(test)]
 mod tests {
     use pillion_api::names;
+    use pillion_api::pod::Pod;
     use pillion_informer::View as _;
     use pillion_rollout::Texts;
     use serde_json::{Value, json};

@@ -4,7 +4,6 @@
 //! server when a set pins them.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -40,39 +39,65 @@ pub(crate) struct RevisionView {
 /// What the watch reads.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct RevisionObject {
-    #[serde(deserialize_with = "metadata")]
-    metadata: ObjectMeta,
+    metadata: Box<Metadata>,
     #[serde(default)]
     data: Data,
     #[serde(default)]
     revision: i64,
 }
 
-/// The metadata that is looked at. Most of the others is `managedFields`.
-fn metadata<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Metadata {
-        name: Option<String>,
-        namespace: Option<String>,
-        uid: Option<String>,
-        resource_version: Option<String>,
-        creation_timestamp: Option<Time>,
-        labels: Option<BTreeMap<String, String>>,
-        owner_references: Option<Vec<OwnerReference>>,
+/// The metadata that is looked at. Most of the rest is `managedFields`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "RawMetadata")]
+struct Metadata {
+    /// What a cache needs: names, version and owners.
+    common: ObjectMeta,
+    labels: Labels,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawMetadata {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    creation_timestamp: Option<Time>,
+    labels: Option<Labels>,
+    owner_references: Option<Vec<Owner>>,
+}
+
+/// The labels [`names::REVISION_OWNER`] and [`names::CUSTOM_VERSION`].
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Labels {
+    #[serde(rename = "kruise.io/sidecarset-name")]
+    owner: Option<String>,
+    #[serde(rename = "apps.kruise.io/sidecarset-custom-version")]
+    custom_version: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Owner {
+    uid: String,
+    controller: Option<bool>,
+}
+
+impl From<RawMetadata> for Metadata {
+    fn from(raw: RawMetadata) -> Metadata {
+        let owner = |Owner { uid, controller }| OwnerReference { uid, controller, ..OwnerReference::default() };
+        Metadata {
+            common: ObjectMeta {
+                name: raw.name,
+                namespace: raw.namespace,
+                uid: raw.uid,
+                resource_version: raw.resource_version,
+                creation_timestamp: raw.creation_timestamp,
+                owner_references: raw.owner_references.map(|owners| owners.into_iter().map(owner).collect()),
+                ..ObjectMeta::default()
+            },
+            labels: raw.labels.unwrap_or_default(),
+        }
     }
-    let Metadata { name, namespace, uid, resource_version, creation_timestamp, labels, owner_references } =
-        Metadata::deserialize(deserializer)?;
-    Ok(ObjectMeta {
-        name,
-        namespace,
-        uid,
-        resource_version,
-        creation_timestamp,
-        labels,
-        owner_references,
-        ..ObjectMeta::default()
-    })
 }
 
 impl RevisionObject {
@@ -103,11 +128,11 @@ impl kube::Resource for RevisionObject {
     }
 
     fn meta(&self) -> &ObjectMeta {
-        &self.metadata
+        &self.metadata.common
     }
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
+        &mut self.metadata.common
     }
 }
 
@@ -116,22 +141,20 @@ impl pillion_informer::View for RevisionView {
 
     /// `None` for the ControllerRevision of a workload. One without the label of its owner can be pinned by its name.
     fn of(object: RevisionObject) -> Option<RevisionView> {
-        let metadata = object.metadata;
-        let label = |key: &str| metadata.labels.as_ref()?.get(key).map(String::as_str);
-        let owner = label(names::REVISION_OWNER);
-        if owner.is_none() && !object.data.holds_a_sidecar_set {
+        let Metadata { common: metadata, labels } = *object.metadata;
+        if labels.owner.is_none() && !object.data.holds_a_sidecar_set {
             return None;
         }
         let mut owners = metadata.owner_references.iter().flatten();
         let controller = owners.find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str());
         Some(RevisionView {
-            owner: owner.map(shared),
+            owner: labels.owner.as_deref().map(shared),
             controller: controller.map(shared),
-            custom_version: label(names::CUSTOM_VERSION).map(Into::into),
+            custom_version: labels.custom_version.map(Into::into),
             number: object.revision,
             created: metadata.creation_timestamp.as_ref().map(|time| time.0),
             digest: object.data.digest,
-            name: metadata.name.as_deref().unwrap_or_default().into(),
+            name: metadata.name.unwrap_or_default().into(),
         })
     }
 

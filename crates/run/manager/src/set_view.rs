@@ -2,33 +2,55 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
 use pillion_api::names;
-use pillion_api::sidecarset::{self, InjectRevisionPolicy, Packed, PackedText, SidecarSet, SidecarSetStatus};
+use pillion_api::sidecarset::{self, DecodeError, InjectRevisionPolicy, Packed, SidecarSet, SidecarSetStatus};
+use serde::de::Error as _;
+use serde::{Deserialize as _, Deserializer};
+use serde_json::value::RawValue;
 
-use crate::watched::{Keep, Kind, Watched};
+use crate::watched::{Keep, Kind, Watched, part};
 
-/// What is read of a SidecarSet.
+/// What is read of a SidecarSet: the set, or why it cannot be used.
 #[derive(Clone, Debug)]
 pub(crate) struct OfSet;
 
 impl Kind for OfSet {
-    const KEEP: Keep = Keep::Fields(&[
-        ("apiVersion", Keep::All),
-        ("kind", Keep::All),
-        ("metadata", Keep::Without("managedFields")),
-        ("spec", Keep::All),
-        ("status", Keep::All),
-    ]);
+    type Read = Result<SidecarSet, Arc<DecodeError>>;
+
+    fn read<'de, D: Deserializer<'de>>(text: D) -> Result<(ObjectMeta, Self::Read), D::Error> {
+        let text = <&RawValue>::deserialize(text)?;
+        match sidecarset::decode_stored(text) {
+            Ok(set) => {
+                let metadata = &set.metadata;
+                let known = ObjectMeta {
+                    name: metadata.name.clone(),
+                    uid: metadata.uid.clone(),
+                    resource_version: metadata.resource_version.clone(),
+                    owner_references: metadata.owner_references.clone(),
+                    ..ObjectMeta::default()
+                };
+                Ok((known, Ok(set)))
+            }
+            Err(error) => {
+                let mut text = serde_json::Deserializer::from_str(text.get());
+                let (metadata, _) = part(METADATA, &mut text).map_err(D::Error::custom)?;
+                Ok((metadata, Err(Arc::new(error))))
+            }
+        }
+    }
 }
+
+const METADATA: Keep = Keep::Fields(&[("metadata", Keep::Without("managedFields"))]);
 
 /// A SidecarSet as admission sees it, and the status that its rollout has written.
 #[derive(Debug)]
 pub(crate) struct SetView {
     /// The set with nothing in it that admission does not look at, so that sets that differ only in that are the same.
     packed: Packed,
-    /// What the rollout has written, as JSON.
-    rollout: Option<PackedText>,
+    /// What the rollout has written, as JSON: too short to be worth packing.
+    rollout: Option<Box<str>>,
     version: Option<Box<str>>,
     /// The revision that it names in its pin.
     pinned: Option<Arc<str>>,
@@ -45,7 +67,7 @@ impl SetView {
     /// The set as its rollout sees it. What other controllers report in the status is not there.
     pub(crate) fn of_rollout(&self) -> Option<SidecarSet> {
         let mut set = self.packed.unpack()?;
-        set.status = self.rollout.as_ref().and_then(|status| serde_json::from_str(&status.unpack()?).ok());
+        set.status = self.rollout.as_ref().and_then(|status| serde_json::from_str(status).ok());
         set.metadata.resource_version = self.version.as_deref().map(str::to_owned);
         Some(set)
     }
@@ -57,7 +79,7 @@ impl pillion_informer::View for SetView {
     /// `None` for a set that cannot be used: it was stored while no webhook checked it.
     fn of(object: Watched<OfSet>) -> Option<SetView> {
         let name = object.name_any();
-        let mut set = sidecarset::decode(object.value).inspect_err(|error| unusable(&name, error)).ok()?;
+        let mut set = object.into_read().inspect_err(|error| unusable(&name, &**error)).ok()?;
         let version = set.metadata.resource_version.take().map(Into::into);
         let policy = set.spec.pinned_revision().and_then(|pinned| pinned.policy);
         let counts_pods = matches!(policy, Some(InjectRevisionPolicy::Partial | InjectRevisionPolicy::Quota));
@@ -75,9 +97,7 @@ impl pillion_informer::View for SetView {
         });
         Some(SetView {
             packed: Packed::new(&set),
-            rollout: rollout
-                .and_then(|status| serde_json::to_string(&status).ok())
-                .map(|status| PackedText::new(&status)),
+            rollout: rollout.and_then(|status| serde_json::to_string(&status).ok()).map(Into::into),
             version,
             pinned: pinned_name(&set).map(Into::into),
             is_scoped: set.spec.namespace_selector.is_some(),

@@ -1,8 +1,7 @@
-//! Objects as a watch reads them: as JSON, without the parts that nobody looks at.
+//! Objects as a watch reads them: without the parts that nobody looks at.
 
 use std::borrow::Cow;
 use std::fmt;
-use std::marker::PhantomData;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::core::{ApiResource, DynamicObject, DynamicResourceScope};
@@ -14,34 +13,42 @@ use serde_json::Value;
 
 /// A kind of object, and what is read of it.
 pub(crate) trait Kind: Clone + fmt::Debug + Send + Sync + 'static {
-    const KEEP: Keep;
+    /// What is read of an object.
+    type Read: Clone + fmt::Debug + Send + Sync + 'static;
+
+    /// Reads an object from its text: its metadata as far as a cache needs it, and what else is read.
+    fn read<'de, D: Deserializer<'de>>(text: D) -> Result<(ObjectMeta, Self::Read), D::Error>;
 }
 
-/// An object with what is read of it.
+/// An object with what is read of it. It is moved often until it is in a cache, and so is small.
 #[derive(Clone, Debug)]
-pub(crate) struct Watched<K> {
-    /// Only what a cache needs: names, version and owners.
-    metadata: ObjectMeta,
-    /// The object.
-    pub(crate) value: Value,
-    kind: PhantomData<K>,
-}
+pub(crate) struct Watched<K: Kind>(Box<(ObjectMeta, K::Read)>);
 
 impl<K: Kind> Watched<K> {
     /// The same of an object that a write was answered with.
     pub(crate) fn of(object: &DynamicObject) -> Option<Watched<K>> {
-        Watched::deserialize(serde_json::to_value(object).ok()?).ok()
+        serde_json::from_str(&serde_json::to_string(object).ok()?).ok()
+    }
+
+    /// What was read.
+    pub(crate) fn into_read(self) -> K::Read {
+        self.0.1
     }
 }
 
 impl<'de, K: Kind> Deserialize<'de> for Watched<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Watched<K>, D::Error> {
-        let value = Partial(K::KEEP).deserialize(deserializer)?;
-        if !value.is_object() {
-            return Err(D::Error::custom("this is not an object"));
-        }
-        Ok(Watched { metadata: metadata(&value["metadata"]), value, kind: PhantomData })
+        Ok(Watched(Box::new(K::read(deserializer)?)))
     }
+}
+
+/// Reads a part of an object, and the metadata that is in it.
+pub(crate) fn part<'de, D: Deserializer<'de>>(keep: Keep, deserializer: D) -> Result<(ObjectMeta, Value), D::Error> {
+    let value = Partial(keep).deserialize(deserializer)?;
+    if !value.is_object() {
+        return Err(D::Error::custom("this is not an object"));
+    }
+    Ok((metadata(&value["metadata"]), value))
 }
 
 fn metadata(value: &Value) -> ObjectMeta {
@@ -86,11 +93,11 @@ impl<K: Kind> kube::Resource for Watched<K> {
     }
 
     fn meta(&self) -> &ObjectMeta {
-        &self.metadata
+        &self.0.0
     }
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
+        &mut self.0.0
     }
 }
 
@@ -105,7 +112,11 @@ mod tests {
     struct Thing;
 
     impl Kind for Thing {
-        const KEEP: Keep = Keep::Fields(&[("metadata", Keep::Without("managedFields"))]);
+        type Read = Value;
+
+        fn read<'de, D: Deserializer<'de>>(text: D) -> Result<(ObjectMeta, Value), D::Error> {
+            part(Keep::Fields(&[("metadata", Keep::Without("managedFields"))]), text)
+        }
     }
 
     #[test]
@@ -116,10 +127,11 @@ mod tests {
         })
         .to_string();
         let watched: Watched<Thing> = serde_json::from_str(&text).unwrap();
-        assert!(watched.value["metadata"]["managedFields"].is_null() && watched.value["status"].is_null());
         let metadata = watched.meta();
         assert_eq!((metadata.name.as_deref(), metadata.resource_version.as_deref()), (Some("x"), Some("7")));
         assert_eq!(metadata.owner_references.as_ref().unwrap()[0].uid, "2");
+        let value = watched.into_read();
+        assert!(value["metadata"]["managedFields"].is_null() && value["status"].is_null());
         assert!(serde_json::from_str::<Watched<Thing>>("[]").is_err());
     }
 }

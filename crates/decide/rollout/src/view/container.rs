@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use pillion_api::pod::{Container, Pod};
-use serde_json::Value;
-
+use super::lenient::List;
+use super::parts::{Container, ContainerStatus, PodParts, Waiting};
 use crate::text::{Text, Texts};
 
 /// A container or native sidecar of a pod.
@@ -50,10 +49,10 @@ pub enum Trouble {
 impl Trouble {
     /// The trouble with an image. The kubelet reports why it could not pull an image until it has pulled another, so a message that
     /// does not name `image` is about one before.
-    fn of(waiting: &Value, image: &str) -> Option<Trouble> {
-        let message = waiting["message"].as_str().unwrap_or_default();
+    fn of(waiting: &Waiting<'_>, image: &str) -> Option<Trouble> {
+        let message = waiting.message.text();
         let is_about_image = message.is_empty() || message.contains(image);
-        let trouble = Trouble::of_reason(waiting["reason"].as_str()?)?;
+        let trouble = Trouble::of_reason(waiting.reason.text())?;
         (is_about_image || !trouble.is_about_pulling()).then_some(trouble)
     }
 
@@ -83,30 +82,35 @@ impl fmt::Display for Trouble {
 }
 
 /// The containers and native sidecars of a pod, and whether the kubelet has reported on each of them.
-pub(super) fn read(pod: &Pod, texts: &mut Texts) -> (Box<[ContainerView]>, bool) {
-    let status = |list: &str| pod.as_value()["status"][list].as_array().map(Vec::as_slice).unwrap_or_default();
-    let (regular, init) = (status("containerStatuses"), status("initContainerStatuses"));
-    let native = pod.init_containers().filter(|container| container.is_native_sidecar());
-    let all = native.map(|container| (container, init, true)).chain(pod.containers().map(|it| (it, regular, false)));
-    let containers: Box<[ContainerView]> =
-        all.map(|(container, statuses, is_native)| view(container, statuses, is_native, texts)).collect();
+pub(super) fn read(pod: &PodParts<'_>, texts: &mut Texts) -> (Box<[ContainerView]>, bool) {
+    let (spec, status) = (&pod.spec, &pod.status);
+    let native = spec.init_containers.iter().filter(|container| container.is_native_sidecar());
+    let native = native.map(|container| (container, &status.init_container_statuses, true));
+    let regular = spec.containers.iter().map(|container| (container, &status.container_statuses, false));
+    let containers: Box<[ContainerView]> = native
+        .chain(regular)
+        .map(|(container, statuses, is_native)| view(container, statuses, is_native, texts))
+        .collect();
     let is_reported = containers.iter().all(|container| container.reported_image.is_some())
-        && pod.containers().count() == regular.len();
+        && spec.containers.len() == status.container_statuses.len();
     (containers, is_reported)
 }
 
-fn view(container: Container<'_>, statuses: &[Value], is_native: bool, texts: &mut Texts) -> ContainerView {
-    let name = container.name();
-    let status = statuses.iter().find(|status| status["name"] == name);
-    let image = container.0.get("image").and_then(Value::as_str).unwrap_or_default();
-    let mut text = |value: &Value| texts.get(value.as_str().unwrap_or_default());
+fn view(
+    container: &Container<'_>,
+    statuses: &List<ContainerStatus<'_>>,
+    is_native: bool,
+    texts: &mut Texts,
+) -> ContainerView {
+    let (name, image) = (container.name.text(), container.image.text());
+    let status = statuses.iter().find(|status| status.name.text() == name);
     ContainerView {
-        reported_image: status.map(|status| text(&status["image"])),
-        image_id: status.map(|status| text(&status["imageID"])),
-        restarts: status.and_then(|status| status["restartCount"].as_u64()?.try_into().ok()).unwrap_or_default(),
+        reported_image: status.map(|status| texts.get(status.image.text())),
+        image_id: status.map(|status| texts.get(status.image_id.text())),
+        restarts: status.and_then(|status| status.restart_count.integer()?.try_into().ok()).unwrap_or_default(),
         is_native,
-        is_ready: status.is_some_and(|status| status["ready"] == true),
-        trouble: status.and_then(|status| Trouble::of(&status["state"]["waiting"], image)),
+        is_ready: status.is_some_and(|status| status.ready.is_true()),
+        trouble: status.and_then(|status| Trouble::of(&status.state.waiting, image)),
         image: texts.get(image),
         name: texts.get(name),
     }

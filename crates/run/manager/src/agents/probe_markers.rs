@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use kube::api::{Api, ListParams, Patch};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
@@ -16,9 +16,10 @@ use pillion_api::{names, probe_marker};
 use pillion_assist::{Marks, ProbeMarker, marks};
 use pillion_informer::Cache;
 use pillion_patch::selector::Selector;
+use serde::Deserializer;
 use serde_json::{Value, json};
 
-use crate::watched::{Keep, Kind, Watched};
+use crate::watched::{Keep, Kind, Watched, part};
 
 /// So many pods are written at the same time.
 const AT_ONCE: usize = 8;
@@ -28,12 +29,18 @@ const AT_ONCE: usize = 8;
 pub(crate) struct OfAgentPod;
 
 impl Kind for OfAgentPod {
-    const KEEP: Keep = Keep::Fields(&[
-        ("metadata", Keep::Without("managedFields")),
-        ("spec", Keep::Fields(&[("containers", CONTAINER), ("initContainers", CONTAINER)])),
-        ("status", Keep::Fields(&[("conditions", CONDITION)])),
-    ]);
+    type Read = Value;
+
+    fn read<'de, D: Deserializer<'de>>(text: D) -> Result<(ObjectMeta, Value), D::Error> {
+        part(POD, text)
+    }
 }
+
+const POD: Keep = Keep::Fields(&[
+    ("metadata", Keep::Without("managedFields")),
+    ("spec", Keep::Fields(&[("containers", CONTAINER), ("initContainers", CONTAINER)])),
+    ("status", Keep::Fields(&[("conditions", CONDITION)])),
+]);
 
 const CONTAINER: Keep = Keep::Fields(&[("name", Keep::All), ("ports", Keep::All), ("restartPolicy", Keep::All)]);
 const CONDITION: Keep = Keep::Fields(&[("type", Keep::All), ("status", Keep::All)]);
@@ -46,7 +53,7 @@ impl pillion_informer::View for AgentPod {
     type Object = Watched<OfAgentPod>;
 
     fn of(object: Watched<OfAgentPod>) -> Option<AgentPod> {
-        Some(AgentPod(object.value))
+        Some(AgentPod(object.into_read()))
     }
 
     /// Heartbeats of a pod change nothing that is read here.

@@ -18,7 +18,7 @@ fn set(name: &str, version: u32, image: &str) -> DynamicObject {
 }
 
 fn created<V: pillion_informer::View>(object: DynamicObject) -> Change<V> {
-    let object: V::Object = serde_json::from_value(serde_json::to_value(object).unwrap()).unwrap();
+    let object: V::Object = serde_json::from_str(&serde_json::to_string(&object).unwrap()).unwrap();
     Change { name: NamespacedName::of(&object), old: None, new: V::of(object).map(Arc::new) }
 }
 
