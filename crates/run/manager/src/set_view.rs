@@ -133,3 +133,37 @@ fn is_ours(condition_type: &str) -> bool {
 pub(crate) fn unusable(name: &str, error: &(dyn std::error::Error + 'static)) {
     tracing::warn!(sidecarset = name, error, "this SidecarSet is not injected: it cannot be used");
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::Resource as _;
+    use kube::core::WatchEvent;
+    use pillion_informer::View as _;
+
+    use super::*;
+
+    fn added(text: &str) -> Watched<OfSet> {
+        let event = format!(r#"{{"type":"ADDED","object":{text}}}"#);
+        match serde_json::from_str(&event).unwrap() {
+            WatchEvent::Added(object) => object,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_set_is_read_from_an_event_of_a_watch() {
+        let set = r#"{"apiVersion":"apps.kruise.io/v1beta1","kind":"SidecarSet","metadata":{"name":"mesh","uid":"1","resourceVersion":"7"}}"#;
+        let object = added(set);
+        let metadata = object.meta();
+        assert_eq!((metadata.name.as_deref(), metadata.resource_version.as_deref()), (Some("mesh"), Some("7")));
+        assert_eq!(SetView::of(object).unwrap().packed().unpack().unwrap().name(), "mesh");
+    }
+
+    #[test]
+    fn a_set_that_cannot_be_used_has_its_name_and_version() {
+        let set = r#"{"apiVersion":"apps.kruise.io/v1beta1","kind":"SidecarSet","metadata":{"name":"mesh","resourceVersion":"7"},"spec":{"containers":5}}"#;
+        let object = added(set);
+        assert_eq!(object.meta().resource_version.as_deref(), Some("7"));
+        assert!(SetView::of(object).is_none());
+    }
+}
