@@ -1,23 +1,29 @@
 //! A watch that goes on after errors.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
 use kube::Api;
+use kube::runtime::watcher::Event;
 use kube::runtime::{WatchStreamExt as _, watcher};
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use crate::contact::Contact;
 
-/// The status code of a watch whose version is older than what the API server remembers. It happens to every quiet watch now and then.
+/// The status code of a watch whose version is older than what the API server remembers. It happens to every quiet watch now and then, and to every watch of
+/// custom resources when their definition changes.
 const EXPIRED: u16 = 410;
 /// The status code of an API server that has too much to do.
 const BUSY: u16 = 429;
+/// An expired watch is listed again at once, unless it has expired less than this time before: then it waits as after any other error.
+const RELIST_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Lists and watches for ever. Errors are logged, and the watch is restarted with an exponential back-off.
+/// Lists and watches for ever. Errors are logged, and the watch is restarted with an exponential back-off; one that has expired is restarted at once.
 ///
 /// The label and field selectors are in `config`, the namespace in `api`.
-pub fn watch<K>(api: Api<K>, config: watcher::Config) -> impl Stream<Item = watcher::Event<K>> + Send + use<K>
+pub fn watch<K>(api: Api<K>, config: watcher::Config) -> impl Stream<Item = Event<K>> + Send + use<K>
 where
     K: kube::Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
@@ -29,19 +35,38 @@ pub(crate) fn watch_with<K>(
     api: Api<K>,
     config: watcher::Config,
     contact: Contact,
-) -> impl Stream<Item = watcher::Event<K>> + Send + use<K>
+) -> impl Stream<Item = Event<K>> + Send + use<K>
 where
     K: kube::Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let resource = api.resource_url().to_owned();
-    watcher(api, config).default_backoff().filter_map(move |event| {
+    restarted(watcher(api, config), resource, contact)
+}
+
+/// Waits after errors, logs them, and passes on everything else.
+fn restarted<K: Send>(
+    events: impl Stream<Item = watcher::Result<Event<K>>> + Send,
+    resource: String,
+    contact: Contact,
+) -> impl Stream<Item = Event<K>> + Send {
+    // A cache knows nothing of what is created between the end of its watch and the next list, so that this time is to be short.
+    let (mut expired, expired_resource) = (None, resource.clone());
+    let events = events.filter(move |event| {
+        let mut is_passed_on = true;
+        if is_expired(event) {
+            tracing::debug!(resource = expired_resource, "the watch has expired and is restarted");
+            let now = Instant::now();
+            let before = expired.replace(now);
+            is_passed_on = before.is_some_and(|before| now.duration_since(before) < RELIST_INTERVAL);
+        }
+        std::future::ready(is_passed_on)
+    });
+    events.default_backoff().filter_map(move |event| {
         match &event {
             // Nothing has been asked for yet.
-            Ok(watcher::Event::Init) => {}
+            Ok(Event::Init) => {}
             Ok(_) => contact.succeeded(),
-            Err(watcher::Error::WatchError(status)) if status.code == EXPIRED => {
-                tracing::debug!(resource, "the watch has expired and is restarted");
-            }
+            Err(_) if is_expired(&event) => {}
             Err(error) => {
                 tracing::warn!(resource, %error, "the watch was interrupted and is restarted");
                 contact.failed(error.to_string(), is_refused(error));
@@ -49,6 +74,10 @@ where
         }
         std::future::ready(event.ok())
     })
+}
+
+fn is_expired<K>(event: &watcher::Result<Event<K>>) -> bool {
+    matches!(event, Err(watcher::Error::WatchError(status)) if status.code == EXPIRED)
 }
 
 /// Whether the API server has answered, and the answer is about the watch. One that is down or has too much to do says nothing about it.
@@ -70,9 +99,32 @@ fn is_refused(error: &watcher::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use futures::stream;
     use kube::core::Status;
 
     use super::*;
+
+    /// After how long a watch goes on that meets these errors.
+    async fn goes_on_after(errors: Vec<watcher::Error>) -> Duration {
+        let errors = errors.into_iter().map(Err);
+        let events = stream::iter([Ok(Event::<()>::Init)])
+            .chain(stream::iter(errors))
+            .chain(stream::iter([Ok(Event::InitDone)]));
+        let start = Instant::now();
+        assert_eq!(restarted(events, "/things".to_owned(), Contact::default()).count().await, 2);
+        start.elapsed()
+    }
+
+    fn event(code: u16) -> watcher::Error {
+        watcher::Error::WatchError(Status::failure("no", "No").with_code(code).boxed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_expired_watch_is_listed_again_at_once_but_not_again_and_again() {
+        assert_eq!(goes_on_after(vec![event(EXPIRED)]).await, Duration::ZERO);
+        assert!(goes_on_after(vec![event(EXPIRED), event(EXPIRED)]).await >= Duration::from_millis(500));
+        assert!(goes_on_after(vec![event(500)]).await >= Duration::from_millis(500));
+    }
 
     #[test]
     fn an_api_server_that_cannot_answer_has_refused_nothing() {

@@ -3,7 +3,7 @@
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::ResourceExt as _;
-use kube::api::{ListParams, LogParams};
+use kube::api::{Api, ListParams, LogParams};
 
 use crate::namespace::Namespace;
 
@@ -25,13 +25,26 @@ pub(crate) async fn print(namespace: &Namespace) {
         let (kind, name) = (object.kind.unwrap_or_default(), object.name.unwrap_or_default());
         eprintln!("event {kind}/{name}: {}: {}", event.reason.unwrap_or_default(), event.message.unwrap_or_default());
     }
-    for pod in &pods {
+    print_logs(&namespace.api(), &pods, 50).await;
+}
+
+/// Prints the logs of the pods of a namespace that a scenario has installed something in.
+pub(crate) async fn print_logs_of(api: &Api<Pod>) {
+    let pods: Vec<Pod> = api.list(&ListParams::default()).await.into_iter().flatten().collect();
+    print_logs(api, &pods, 1000).await;
+}
+
+async fn print_logs(api: &Api<Pod>, pods: &[Pod], lines: i64) {
+    for pod in pods {
         let spec = pod.spec.iter();
         let containers = spec.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers));
         for container in containers {
             let parameters =
-                LogParams { container: Some(container.name.clone()), tail_lines: Some(50), ..LogParams::default() };
-            if let Ok(log) = namespace.api::<Pod>().logs(&pod.name_any(), &parameters).await {
+                LogParams { container: Some(container.name.clone()), tail_lines: Some(lines), ..LogParams::default() };
+            // A container that has not started has none, and one that has written nothing is not worth a line.
+            if let Ok(log) = api.logs(&pod.name_any(), &parameters).await
+                && !log.is_empty()
+            {
                 eprintln!("log of {}/{}:\n{log}", pod.name_any(), container.name);
             }
         }

@@ -18,7 +18,7 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::discovery::{Discovery, verbs};
 use pillion_api::names;
-use pillion_manager::Part;
+use pillion_manager::{KRUISE_MUTATING, Part};
 use serde_json::{Value, json};
 
 use super::custom_resources;
@@ -326,7 +326,13 @@ pub(super) async fn clear(namespace: &Namespace) -> anyhow::Result<()> {
         }
         Ok(is_gone.then_some(()))
     })
-    .await
+    .await?;
+    // Now that no manager runs, none of it comes back.
+    let configurations = "mutatingwebhookconfigurations,validatingwebhookconfigurations";
+    kubectl(&["delete", configurations, "pillion", KRUISE_MUTATING, "--ignore-not-found"]).await?;
+    kubectl(&["delete", "clusterroles,clusterrolebindings", "--selector=app.kubernetes.io/name=pillion"])
+        .await
+        .map(drop)
 }
 
 fn not_found_is_fine<T>(outcome: kube::Result<T>) -> anyhow::Result<()> {

@@ -21,7 +21,7 @@ use super::custom_resources;
 use super::installation::commands::{kubectl, pillion};
 use super::installation::{HOME, clear, has_proxy, is_injected};
 use super::{A_WHILE, UNTIL_TERM, shell, sidecar, with};
-use crate::{Namespace, wait};
+use crate::{Namespace, diagnostics, wait};
 
 /// How many pods are asked for at once.
 const AT_ONCE: usize = 4;
@@ -90,7 +90,7 @@ fn dry_run() -> PostParams {
 }
 
 /// Asks for pods while `work` goes on, and for `least` of them at any rate. `work` can see how many have been answered. Every one of them
-/// must be injected.
+/// must be injected: the first that is not ends it, with the logs of the managers as they are then.
 async fn under_load(
     namespace: &Namespace,
     least: usize,
@@ -99,31 +99,28 @@ async fn under_load(
 ) -> anyhow::Result<()> {
     let (asked, answered, is_over) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
     let pods = namespace.api::<Pod>();
-    let ask = async || -> anyhow::Result<Vec<String>> {
-        let mut lost = Vec::new();
+    let ask = async || -> anyhow::Result<()> {
         let mut tick = tokio::time::interval(PAUSE);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         while !(is_over.load(Ordering::Relaxed) && asked.load(Ordering::Relaxed) >= least) {
             tick.tick().await;
             let name = format!("load-{}", asked.fetch_add(1, Ordering::Relaxed));
-            match pods.create(parameters, &pod(&name, "open")?).await {
-                Ok(pod) if has_proxy(&pod) => {}
-                Ok(_) => lost.push(format!("{name} is not injected")),
-                Err(error) => lost.push(format!("{name}: {error}")),
-            }
+            let created = pods.create(parameters, &pod(&name, "open")?).await.with_context(|| name.clone())?;
+            ensure!(has_proxy(&created), "{name} is not injected, at {}", Timestamp::now());
             answered.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(lost)
+        Ok(())
     };
     let working = async {
         let outcome = work(&answered).await;
         is_over.store(true, Ordering::Relaxed);
         outcome
     };
-    let ((), lost) = tokio::try_join!(Box::pin(working), try_join_all((0..AT_ONCE).map(|_| ask())))?;
-    let (lost, all): (Vec<String>, usize) = (lost.into_iter().flatten().collect(), answered.into_inner());
-    ensure!(lost.is_empty(), "{} of {all} pods are wrong: {}", lost.len(), lost.join("; "));
-    Ok(())
+    let outcome = tokio::try_join!(Box::pin(working), try_join_all((0..AT_ONCE).map(|_| ask())));
+    if outcome.is_err() {
+        diagnostics::print_logs_of(&Api::namespaced(namespace.client(), HOME)).await;
+    }
+    outcome.map(drop)
 }
 
 /// `kubectl delete pod` in the middle of 500 creations.
