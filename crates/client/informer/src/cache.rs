@@ -151,6 +151,14 @@ impl<V> Cache<V> {
         self.inner.contact.failure()
     }
 
+    /// Returns when the watch is open and has reported what happened before, so that the cache is as new as can be; or when `longest` has passed since the watch was
+    /// interrupted. Every watch ends after some minutes, and is opened again within moments.
+    ///
+    /// Only a cache that is run with [`Cache::client`] knows; any other returns at once.
+    pub async fn uninterrupted(&self, longest: Duration) {
+        self.inner.contact.uninterrupted(longest).await;
+    }
+
     /// A client like this one, to run the cache with: it notes whether the watch is accepted.
     #[must_use]
     pub fn client(&self, client: &Client) -> Client {

@@ -49,35 +49,33 @@ fn restarted<K: Send>(
     resource: String,
     contact: Contact,
 ) -> impl Stream<Item = Event<K>> + Send {
-    // A cache knows nothing of what is created between the end of its watch and the next list, so that this time is to be short.
-    let (mut expired, expired_resource) = (None, resource.clone());
+    let mut expired: Option<Instant> = None;
     let events = events.filter(move |event| {
-        let mut is_passed_on = true;
-        if is_expired(event) {
-            tracing::debug!(resource = expired_resource, "the watch has expired and is restarted");
-            let now = Instant::now();
-            let before = expired.replace(now);
-            is_passed_on = before.is_some_and(|before| now.duration_since(before) < RELIST_INTERVAL);
-        }
-        std::future::ready(is_passed_on)
-    });
-    events.default_backoff().filter_map(move |event| {
-        match &event {
+        let is_passed_on = match event {
             // Nothing has been asked for yet.
-            Ok(Event::Init) => {}
-            Ok(_) => contact.succeeded(),
-            Err(_) if is_expired(&event) => {}
+            Ok(Event::Init) => true,
+            Ok(_) => {
+                contact.succeeded();
+                true
+            }
+            Err(watcher::Error::WatchError(status)) if status.code == EXPIRED => {
+                tracing::debug!(resource, "the watch has expired and is restarted");
+                contact.interrupted();
+                // A cache knows nothing of what is created between the end of its watch and the next list: there is no time to lose.
+                let now = Instant::now();
+                let before = expired.replace(now);
+                before.is_some_and(|before| now.duration_since(before) < RELIST_INTERVAL)
+            }
             Err(error) => {
                 tracing::warn!(resource, %error, "the watch was interrupted and is restarted");
+                contact.interrupted();
                 contact.failed(error.to_string(), is_refused(error));
+                true
             }
-        }
-        std::future::ready(event.ok())
-    })
-}
-
-fn is_expired<K>(event: &watcher::Result<Event<K>>) -> bool {
-    matches!(event, Err(watcher::Error::WatchError(status)) if status.code == EXPIRED)
+        };
+        std::future::ready(is_passed_on)
+    });
+    events.default_backoff().filter_map(|event| std::future::ready(event.ok()))
 }
 
 /// Whether the API server has answered, and the answer is about the watch. One that is down or has too much to do says nothing about it.

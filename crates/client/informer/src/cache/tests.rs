@@ -6,7 +6,7 @@ use axum::middleware::Next;
 use axum::response::IntoResponse as _;
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams, WatchParams};
 use kube::runtime::watcher::Event;
 use kube::{Client, ResourceExt as _};
 use pillion_apiserver::{ApiServer, Config};
@@ -298,6 +298,60 @@ async fn a_watch_that_is_refused_is_visible_until_it_is_accepted_again() {
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(cache.failure(), None);
     running.abort();
+}
+
+/// How long somebody waits for a watch that the API server answers after this time.
+async fn waits_for_a_watch(answered_after: Duration) -> Duration {
+    let server = ApiServer::new(Config::in_memory());
+    server.bootstrap().await.unwrap();
+    let slow = move |request: Request, next: Next| async move {
+        if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+            tokio::time::sleep(answered_after).await;
+        }
+        next.run(request).await
+    };
+    let client = Client::new(server.router().layer(axum::middleware::from_fn(slow)), "default");
+    let cache: Cache<ConfigMap> = Cache::new();
+    let running = tokio::spawn(cache.clone().run(Api::all(cache.client(&client)), watcher::Config::default()));
+    cache.synced().await;
+    let start = Instant::now();
+    cache.uninterrupted(Duration::from_secs(2)).await;
+    let waited = start.elapsed();
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    // Whoever comes later does not wait.
+    assert!(cache.uninterrupted(Duration::from_secs(2)).now_or_never().is_some());
+    running.abort();
+    waited
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_needs_what_is_newest_waits_for_the_watch_but_not_for_long() {
+    for (answered_after, expected) in [(0, 0), (500, 500), (60_000, 2000)] {
+        let waited = waits_for_a_watch(Duration::from_millis(answered_after)).await;
+        assert_eq!(waited.as_millis(), expected, "{answered_after}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_goes_on_where_another_ended_has_a_moment_to_expire() {
+    let (contact, longest) = (Contact::default(), Duration::from_secs(2));
+    let server = ApiServer::new(Config::in_memory());
+    server.bootstrap().await.unwrap();
+    let maps: Api<ConfigMap> = Api::all(contact.of(&Client::new(server.router(), "default")));
+    let mut waited = Vec::new();
+    let start = Instant::now();
+    for is_listed in [false, true] {
+        contact.interrupted();
+        let waiting = contact.clone();
+        let waiting = tokio::spawn(async move { waiting.uninterrupted(longest).await });
+        if is_listed {
+            maps.list(&ListParams::default()).await.unwrap();
+        }
+        drop(maps.watch(&WatchParams::default(), "1").await.unwrap());
+        waiting.await.unwrap();
+        waited.push(start.elapsed().as_millis());
+    }
+    assert_eq!(waited, [50, 50]);
 }
 
 #[tokio::test(start_paused = true)]

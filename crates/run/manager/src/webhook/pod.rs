@@ -5,6 +5,7 @@ mod places;
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use jiff::Timestamp;
@@ -23,6 +24,10 @@ use crate::question::{Decoded, Question};
 use crate::review::{Answer, Request};
 use crate::state::Inner;
 
+/// While the watch of SidecarSets is interrupted, pods wait for it, but no longer than this: then they get the SidecarSets that are known. An API server answers a watch a
+/// second late when the definition of SidecarSets has changed, and a pod has three seconds.
+const LONGEST_INTERRUPTION: Duration = Duration::from_millis(1500);
+
 /// Answers for a pod, with the view that has every SidecarSet that came before it.
 pub(crate) async fn mutate(inner: &Inner, question: Question) -> Result<(String, Answer), Refused> {
     let mut decoded = decode(inner, &question).await?;
@@ -31,7 +36,10 @@ pub(crate) async fn mutate(inner: &Inner, question: Question) -> Result<(String,
         return Ok((uid, Answer::default()));
     }
     let namespace = decoded.request.namespace.as_deref().unwrap_or("default").to_owned();
-    let mut awaited = pin!(inner.pending.view(&inner.views, &namespace));
+    let mut awaited = pin!(async {
+        inner.caches.sets.uninterrupted(LONGEST_INTERRUPTION).await;
+        inner.pending.view(&inner.views, &namespace).await
+    });
     let view = if let Some(view) = awaited.as_mut().now_or_never() {
         view
     } else {

@@ -1,6 +1,13 @@
 //! What pods become.
 
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::middleware::{self, Next};
+use kube::Client;
+use pillion_manager::Config;
 use serde_json::json;
+use tokio::time::{Instant, sleep};
 
 use crate::{Cluster, PODS, SIDECARSETS, URL, names, pod, sidecarset};
 
@@ -147,4 +154,30 @@ async fn a_pinned_revision_is_injected() {
     let reply = cluster.create(PODS, pod("web-2")).await;
     assert!(reply.warnings[0].contains("could not be counted in time"), "{:?}", reply.warnings);
     assert_eq!(reply.object()["spec"]["containers"][0]["image"], "envoy:1.31");
+}
+
+/// The containers of a pod that comes right after its SidecarSet, and after how long it is answered, while the API server lets the watch of SidecarSets wait so long.
+async fn pod_while_the_watch_is_interrupted(interruption: Duration) -> (Vec<String>, Duration) {
+    let cluster = Cluster::new().await;
+    let slow = move |request: Request, next: Next| async move {
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        if is_watch && request.uri().path().ends_with("/sidecarsets") {
+            sleep(interruption).await;
+        }
+        next.run(request).await
+    };
+    let client = Client::new(cluster.server.router().layer(middleware::from_fn(slow)), "default");
+    let _manager = cluster.manage(Config { client, ..cluster.config() }).await;
+    let start = Instant::now();
+    cluster.create(SIDECARSETS, sidecarset("mesh", json!({}))).await.object();
+    let pod = cluster.create(PODS, pod("web-0")).await.object();
+    (names(&pod).into_iter().map(str::to_owned).collect(), start.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_waits_while_the_watch_of_sidecarsets_is_interrupted_but_not_for_long() {
+    let (containers, waited) = pod_while_the_watch_is_interrupted(Duration::from_millis(1200)).await;
+    assert_eq!((containers, waited.as_millis()), (vec!["proxy".to_owned(), "app".to_owned()], 1200));
+    let (containers, waited) = pod_while_the_watch_is_interrupted(Duration::from_mins(1)).await;
+    assert_eq!((containers, waited.as_millis()), (vec!["app".to_owned()], 1500));
 }
