@@ -151,10 +151,10 @@ impl<V> Cache<V> {
         self.inner.contact.failure()
     }
 
-    /// Returns when the watch is open and has reported what happened before, so that the cache is as new as can be; or when `longest` has passed since the watch was
-    /// interrupted. Every watch ends after some minutes, and is opened again within moments.
+    /// Returns when the watch is open and has reported what happened before, or when `longest` has passed since it was interrupted.
+    /// API servers end every watch after some minutes, and it is opened again within milliseconds.
     ///
-    /// Only a cache that is run with [`Cache::client`] knows; any other returns at once.
+    /// A cache that is not run with [`Cache::client`] does not know, and returns at once.
     pub async fn uninterrupted(&self, longest: Duration) {
         self.inner.contact.uninterrupted(longest).await;
     }

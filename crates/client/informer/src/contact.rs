@@ -25,20 +25,21 @@ pub struct Failure {
 #[derive(Clone, Default)]
 pub(crate) struct Contact {
     failure: Arc<Mutex<Option<Failure>>>,
-    /// `None` before anything was asked for.
-    line: Sender<Option<Line>>,
+    /// `None` before the first request.
+    connection: Sender<Option<Connection>>,
 }
 
 /// Whether a watch is open.
 #[derive(Clone, Copy)]
-enum Line {
-    /// It is not; all objects may have been listed in the meantime.
-    Down { since: Instant, is_listed: bool },
-    /// It is, and what happened before is known from this moment on.
-    Up { settled: Instant },
+enum Connection {
+    /// It is not; all objects may have been listed since.
+    Interrupted { since: Instant, is_listed: bool },
+    /// It is. From `settled` on, what happened before is known.
+    Open { settled: Instant },
 }
 
-/// How long it takes until a watch that goes on where another one ended has reported what happened in between, or that it has expired: API servers accept it before.
+/// An API server accepts a watch that resumes an earlier one before it reports what happened in between, or that the watch has expired.
+/// It does so within this time.
 const SETTLING: Duration = Duration::from_millis(50);
 
 impl Contact {
@@ -56,21 +57,21 @@ impl Contact {
 
     /// The watch has ended, or is not open yet.
     pub(crate) fn interrupted(&self) {
-        self.line.send_if_modified(|line| {
-            let is_news = !matches!(line, Some(Line::Down { .. }));
+        self.connection.send_if_modified(|connection| {
+            let is_news = !matches!(connection, Some(Connection::Interrupted { .. }));
             if is_news {
-                *line = Some(Line::Down { since: Instant::now(), is_listed: false });
+                *connection = Some(Connection::Interrupted { since: Instant::now(), is_listed: false });
             }
             is_news
         });
     }
 
     fn listed(&self) {
-        self.line.send_if_modified(|line| {
-            if let Some(Line::Down { is_listed, .. }) = line {
+        self.connection.send_if_modified(|connection| {
+            if let Some(Connection::Interrupted { is_listed, .. }) = connection {
                 *is_listed = true;
             }
-            // Nobody waits for this.
+            // Nobody waits for a list.
             false
         });
     }
@@ -78,38 +79,38 @@ impl Contact {
     fn opened(&self) {
         self.succeeded();
         let now = Instant::now();
-        self.line.send_modify(|line| {
-            let is_listed = matches!(line, Some(Line::Down { is_listed: true, .. }));
-            *line = Some(Line::Up { settled: if is_listed { now } else { now + SETTLING } });
+        self.connection.send_modify(|connection| {
+            let is_listed = matches!(connection, Some(Connection::Interrupted { is_listed: true, .. }));
+            *connection = Some(Connection::Open { settled: if is_listed { now } else { now + SETTLING } });
         });
     }
 
     /// Returns when a watch is open and what happened before is known; or after `longest`, counted from when it was interrupted.
     pub(crate) async fn uninterrupted(&self, longest: Duration) {
-        let line = *self.line.borrow();
-        let deadline = match line {
+        let connection = *self.connection.borrow();
+        let deadline = match connection {
             None => return,
-            Some(Line::Up { settled }) if settled <= Instant::now() => return,
-            Some(Line::Up { settled }) => settled + longest,
-            Some(Line::Down { since, .. }) => since + longest,
+            Some(Connection::Open { settled }) if settled <= Instant::now() => return,
+            Some(Connection::Open { settled }) => settled + longest,
+            Some(Connection::Interrupted { since, .. }) => since + longest,
         };
         // Too late or not: the caller goes on.
         let _ = timeout_at(deadline, self.settled()).await;
     }
 
     async fn settled(&self) {
-        let mut lines = self.line.subscribe();
+        let mut connections = self.connection.subscribe();
         loop {
-            let line = *lines.borrow_and_update();
-            match line {
+            let connection = *connections.borrow_and_update();
+            match connection {
                 None => return,
-                Some(Line::Up { settled }) => {
-                    if timeout_at(settled, lines.changed()).await.is_err() {
+                Some(Connection::Open { settled }) => {
+                    if timeout_at(settled, connections.changed()).await.is_err() {
                         return;
                     }
                 }
                 // The sender is in `self`: there is no error.
-                Some(Line::Down { .. }) => drop(lines.changed().await),
+                Some(Connection::Interrupted { .. }) => drop(connections.changed().await),
             }
         }
     }
@@ -126,7 +127,7 @@ impl Contact {
             async move {
                 let mut parameters = request.uri().query().unwrap_or_default().split('&');
                 let is_watch = parameters.any(|parameter| parameter == "watch=true");
-                // Whatever is asked for, it is because no watch is open.
+                // The cache sends a request only while it has no open watch.
                 contact.interrupted();
                 let response = inner.send(request).await?;
                 match (response.status().is_success(), is_watch) {

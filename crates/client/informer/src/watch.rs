@@ -12,15 +12,15 @@ use tokio::time::Instant;
 
 use crate::contact::Contact;
 
-/// The status code of a watch whose version is older than what the API server remembers. It happens to every quiet watch now and then, and to every watch of
-/// custom resources when their definition changes.
+/// The status code of a watch whose version is older than what the API server remembers. It happens to every quiet watch now and then,
+/// and to every watch of custom resources when their definition changes.
 const EXPIRED: u16 = 410;
 /// The status code of an API server that has too much to do.
 const BUSY: u16 = 429;
-/// An expired watch is listed again at once, unless it has expired less than this time before: then it waits as after any other error.
+/// After a watch has expired, its objects are listed again at once. If it expires again within this time, there is a back-off as after any other error.
 const RELIST_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Lists and watches for ever. Errors are logged, and the watch is restarted with an exponential back-off; one that has expired is restarted at once.
+/// Lists and watches for ever. Errors are logged, and the watch is restarted with an exponential back-off; after it has expired, at once.
 ///
 /// The label and field selectors are in `config`, the namespace in `api`.
 pub fn watch<K>(api: Api<K>, config: watcher::Config) -> impl Stream<Item = Event<K>> + Send + use<K>
@@ -61,7 +61,7 @@ fn restarted<K: Send>(
             Err(watcher::Error::WatchError(status)) if status.code == EXPIRED => {
                 tracing::debug!(resource, "the watch has expired and is restarted");
                 contact.interrupted();
-                // A cache knows nothing of what is created between the end of its watch and the next list: there is no time to lose.
+                // Until the next list, a cache misses what is created: there is no time to lose.
                 let now = Instant::now();
                 let before = expired.replace(now);
                 before.is_some_and(|before| now.duration_since(before) < RELIST_INTERVAL)

@@ -339,8 +339,8 @@ async fn a_watch_that_goes_on_where_another_ended_has_a_moment_to_expire() {
     server.bootstrap().await.unwrap();
     let maps: Api<ConfigMap> = Api::all(contact.of(&Client::new(server.router(), "default")));
     let mut waited = Vec::new();
-    let start = Instant::now();
     for is_listed in [false, true] {
+        let start = Instant::now();
         contact.interrupted();
         let waiting = contact.clone();
         let waiting = tokio::spawn(async move { waiting.uninterrupted(longest).await });
@@ -351,7 +351,7 @@ async fn a_watch_that_goes_on_where_another_ended_has_a_moment_to_expire() {
         waiting.await.unwrap();
         waited.push(start.elapsed().as_millis());
     }
-    assert_eq!(waited, [50, 50]);
+    assert_eq!(waited, [50, 0]);
 }
 
 #[tokio::test(start_paused = true)]

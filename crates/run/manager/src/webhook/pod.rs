@@ -24,8 +24,8 @@ use crate::question::{Decoded, Question};
 use crate::review::{Answer, Request};
 use crate::state::Inner;
 
-/// While the watch of SidecarSets is interrupted, pods wait for it, but no longer than this: then they get the SidecarSets that are known. An API server answers a watch a
-/// second late when the definition of SidecarSets has changed, and a pod has three seconds.
+/// While the watch of SidecarSets is interrupted, a pod waits until this time after the interruption began; then it gets the SidecarSets that are
+/// known. When the definition of SidecarSets has changed, an API server answers a watch a second late; and it waits three seconds for a pod.
 const LONGEST_INTERRUPTION: Duration = Duration::from_millis(1500);
 
 /// Answers for a pod, with the view that has every SidecarSet that came before it.
@@ -37,8 +37,10 @@ pub(crate) async fn mutate(inner: &Inner, question: Question) -> Result<(String,
     }
     let namespace = decoded.request.namespace.as_deref().unwrap_or("default").to_owned();
     let mut awaited = pin!(async {
-        inner.caches.sets.uninterrupted(LONGEST_INTERRUPTION).await;
-        inner.pending.view(&inner.views, &namespace).await
+        // Both at once, so that a pod does not wait for one after the other.
+        let interruption = inner.caches.sets.uninterrupted(LONGEST_INTERRUPTION);
+        tokio::join!(interruption, inner.pending.view(&inner.views, &namespace));
+        inner.views.borrow().clone()
     });
     let view = if let Some(view) = awaited.as_mut().now_or_never() {
         view

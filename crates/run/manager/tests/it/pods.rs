@@ -156,7 +156,8 @@ async fn a_pinned_revision_is_injected() {
     assert_eq!(reply.object()["spec"]["containers"][0]["image"], "envoy:1.31");
 }
 
-/// The containers of a pod that comes right after its SidecarSet, and after how long it is answered, while the API server lets the watch of SidecarSets wait so long.
+/// The containers of a pod that is created right after its SidecarSet, and how long that takes, if the API server opens the watch of SidecarSets
+/// only after this time.
 async fn pod_while_the_watch_is_interrupted(interruption: Duration) -> (Vec<String>, Duration) {
     let cluster = Cluster::new().await;
     let slow = move |request: Request, next: Next| async move {
