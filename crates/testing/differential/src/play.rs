@@ -231,19 +231,20 @@ impl Player {
 
     /// What webhooks were sent since the last time.
     ///
-    /// kube-apiserver changes an object as its cache has it. If something newer is stored, it does so once more and calls the webhooks again, so that of a change
-    /// only the last call of each counts. What is created is sent to a webhook twice only if that is what `reinvocationPolicy` says.
+    /// kube-apiserver first changes an object as its cache has it. If a newer one is stored, it starts over with that and calls the webhooks again:
+    /// the same object in another version. Whether that happens is chance, and so only the last of these calls counts.
     fn take_reviews(&self, step: &Step) -> Vec<Value> {
         let mut reviews = self.webhook.as_ref().map(Webhook::take_reviews).unwrap_or_default();
-        if !step.request.as_ref().is_some_and(|line| line.starts_with("POST ")) {
-            reviews.dedup_by(|later, kept| {
-                let is_again = later.0 == kept.0;
-                if is_again {
-                    std::mem::swap(later, kept);
-                }
-                is_again
-            });
-        }
+        let old = |review: &Value, field: &str| review["request"]["oldObject"]["metadata"][field].clone();
+        reviews.dedup_by(|later, kept| {
+            let (uid, version) = (old(&later.1, "uid"), old(&later.1, "resourceVersion"));
+            let starts_over =
+                later.0 == kept.0 && uid == old(&kept.1, "uid") && version != old(&kept.1, "resourceVersion");
+            if starts_over {
+                std::mem::swap(later, kept);
+            }
+            starts_over
+        });
         let whole = |path: String, review: Value| {
             if step.reviews { json!({"path": path, "review": review}) } else { json!({"path": path}) }
         };

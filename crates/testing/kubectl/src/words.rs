@@ -12,7 +12,7 @@ static WORDS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? [+-]\d{4}( UTC)?", "<time>"),
         (r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d [+-]\d{4}", "<time>"),
-        // kubectl logs this only if its time is over at the very moment in which it opens a watch.
+        // kubectl logs this only if its timeout ends just while it opens a watch.
         (r#"^[A-Z]\d{4} .* "Failed to watch" err="context deadline exceeded".*\n"#, ""),
         (r"\b[A-Z]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", "<log> "),
         (r#"(resourceVersion\\?"?: ?\\?")\d+"#, "$1<version>"),

@@ -105,7 +105,8 @@ async fn under_load(
         while !(is_over.load(Ordering::Relaxed) && asked.load(Ordering::Relaxed) >= least) {
             tick.tick().await;
             let name = format!("load-{}", asked.fetch_add(1, Ordering::Relaxed));
-            let created = pods.create(parameters, &pod(&name, "open")?).await.with_context(|| name.clone())?;
+            let created = pods.create(parameters, &pod(&name, "open")?).await;
+            let created = created.with_context(|| format!("cannot create {name}"))?;
             ensure!(has_proxy(&created), "{name} is not injected, at {}", Timestamp::now());
             answered.fetch_add(1, Ordering::Relaxed);
         }
