@@ -102,7 +102,7 @@ async fn a_connection_that_is_being_answered_is_not_closed_to_make_room() {
 
 #[tokio::test]
 async fn a_client_that_sends_no_whole_request_is_closed_in_time() {
-    let served = serve(Bounds { request: Duration::from_millis(50), ..Bounds::default() });
+    let served = serve(Bounds { request: Duration::from_millis(500), ..Bounds::default() });
     let starts = ["", "GET /healthz HTT", "POST /upload HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\nabc"];
     for start in starts {
         let mut stream = served.connect().await;

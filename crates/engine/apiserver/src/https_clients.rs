@@ -11,8 +11,11 @@ use hyper_rustls::{FixedServerNameResolver, HttpsConnector};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use pillion_clock::Clock;
+use rustls::client::Resumption;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::time_provider::TimeProvider;
 
 /// So many are kept. A bundle that is changed again and again leaves its predecessors behind.
 const CLIENTS: usize = 64;
@@ -23,8 +26,8 @@ const IDLE: Duration = Duration::from_secs(30);
 pub(crate) type HttpsClient = Client<HttpsConnector<HttpConnector>, Body>;
 
 /// The clients of an API server.
-#[derive(Default)]
 pub(crate) struct HttpsClients {
+    clock: Clock,
     known: Mutex<HashMap<Trust, HttpsClient>>,
 }
 
@@ -37,7 +40,22 @@ struct Trust {
     service: Option<String>,
 }
 
+/// Certificates are valid by the clock of the cluster, which made most of them.
+#[derive(Debug)]
+struct ClusterTime(Clock);
+
+impl TimeProvider for ClusterTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        let seconds = u64::try_from(self.0.now().as_second()).ok()?;
+        Some(UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
+    }
+}
+
 impl HttpsClients {
+    pub(crate) fn new(clock: Clock) -> HttpsClients {
+        HttpsClients { clock, known: Mutex::default() }
+    }
+
     /// A client that trusts this `caBundle`, for a certificate of this Service, or of the host in the URL.
     pub(crate) fn client(&self, bundle: &str, service: Option<&str>) -> Result<HttpsClient, String> {
         let trust = Trust { bundle: bundle.to_owned(), service: service.map(str::to_owned) };
@@ -45,7 +63,7 @@ impl HttpsClients {
         if let Some(client) = known.get(&trust) {
             return Ok(client.clone());
         }
-        let client = trust.client()?;
+        let client = trust.client(self.clock)?;
         if known.len() >= CLIENTS {
             known.clear();
         }
@@ -55,8 +73,8 @@ impl HttpsClients {
 }
 
 impl Trust {
-    fn client(&self) -> Result<HttpsClient, String> {
-        let mut builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(self.tls()?).https_only();
+    fn client(&self, clock: Clock) -> Result<HttpsClient, String> {
+        let mut builder = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(self.tls(clock)?).https_only();
         if let Some(service) = &self.service {
             let name = ServerName::try_from(service.clone()).map_err(|error| error.to_string())?;
             builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
@@ -70,7 +88,7 @@ impl Trust {
         Ok(client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).build(connector))
     }
 
-    fn tls(&self) -> Result<rustls::ClientConfig, String> {
+    fn tls(&self, clock: Clock) -> Result<rustls::ClientConfig, String> {
         let mut roots = rustls::RootCertStore::empty();
         let pem = STANDARD.decode(&self.bundle).map_err(|error| error.to_string())?;
         for certificate in CertificateDer::pem_slice_iter(&pem) {
@@ -78,10 +96,13 @@ impl Trust {
             roots.add(certificate).map_err(|error| error.to_string())?;
         }
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let builder = rustls::ClientConfig::builder_with_provider(provider)
+        let builder = rustls::ClientConfig::builder_with_details(provider, Arc::new(ClusterTime(clock)))
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
-        Ok(builder.with_root_certificates(roots).with_no_client_auth())
+        let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+        // Like kube-apiserver: each connection begins with a look at the certificate, which may have expired since the last one.
+        config.resumption = Resumption::disabled();
+        Ok(config)
     }
 }
 
@@ -143,7 +164,7 @@ mod tests {
 
     #[test]
     fn clients_are_not_kept_for_ever() {
-        let clients = HttpsClients::default();
+        let clients = HttpsClients::new(Clock::system());
         for number in 0..CLIENTS * 3 {
             clients.client("", Some(&format!("s{number}.shop.svc"))).unwrap();
         }

@@ -57,7 +57,7 @@ impl Inner {
             random: Mutex::new(random),
             admin_token: RwLock::default(),
             webhooks: RwLock::default(),
-            https: HttpsClients::default(),
+            https: HttpsClients::new(config.clock),
             nodes: RwLock::default(),
             metrics: RwLock::default(),
         }
