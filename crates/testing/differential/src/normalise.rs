@@ -77,11 +77,7 @@ impl Normaliser {
 
     /// A body, a watch event or a review.
     pub(crate) fn value(&mut self, value: &Value) -> Value {
-        let mut normal = self.walk("", value);
-        if value["type"] == "BOOKMARK" {
-            store_version(&mut normal["object"]);
-        }
-        normal
+        if value["type"] == "BOOKMARK" { self.walk("", &without_versions(value)) } else { self.walk("", value) }
     }
 
     /// Any text, such as a warning.
@@ -216,6 +212,16 @@ fn store_version(object: &mut Value) {
     }
 }
 
+/// A bookmark, whose version is of the whole store: others may have written before it. In a table it is that of the only row.
+fn without_versions(bookmark: &Value) -> Value {
+    let mut bookmark = bookmark.clone();
+    let Some(object) = bookmark.get_mut("object") else { return bookmark };
+    store_version(object);
+    let rows = object.get_mut("rows").and_then(Value::as_array_mut).into_iter().flatten();
+    rows.filter_map(|row| row.get_mut("object")).for_each(store_version);
+    bookmark
+}
+
 /// The resources of a group whose name is random, and with it the hash of its names.
 fn without_hashes(resources: &Value) -> Value {
     let mut resources = resources.clone();
@@ -282,6 +288,16 @@ mod tests {
             json!({"metadata": {"resourceVersion": "<rv>", "continue": "<continue>"},
                 "items": [{"metadata": {"resourceVersion": "<rv of list>"}}]})
         );
+    }
+
+    #[test]
+    fn the_version_of_a_bookmark_is_of_the_store_in_a_table_as_well() {
+        let metadata = |version: &str| json!({"metadata": {"resourceVersion": version}});
+        let table = |version: &str| json!({"metadata": {}, "rows": [{"object": metadata(version)}]});
+        for object in [&metadata as &dyn Fn(&str) -> Value, &table] {
+            let event = |version: &str| json!({"type": "BOOKMARK", "object": object(version)});
+            assert_eq!(Normaliser::default().value(&event("12")), event("<rv>"));
+        }
     }
 
     #[test]

@@ -62,6 +62,8 @@ struct Player {
     variables: BTreeMap<String, String>,
     normaliser: Normaliser,
     webhook: Option<Webhook>,
+    /// The paths of objects, and in which version they were answered last.
+    versions: BTreeMap<String, String>,
     exchanges: Vec<Exchange>,
 }
 
@@ -87,7 +89,8 @@ impl Player {
             }
             webhook = Some(server);
         }
-        let mut player = Self { client, namespace, variables, normaliser, webhook, exchanges: Vec::new() };
+        let (versions, exchanges) = (BTreeMap::new(), Vec::new());
+        let mut player = Self { client, namespace, variables, normaliser, webhook, versions, exchanges };
         let name = |name: &str| json!({"metadata": {"name": name}});
         player.must_create("/api/v1/namespaces", name("$ns")).await?;
         // No controller makes it here, and pods want it.
@@ -116,9 +119,11 @@ impl Player {
     async fn ask(&mut self, step: &Step) -> anyhow::Result<()> {
         let begin = tokio::time::Instant::now();
         let (reply, reviews) = loop {
+            self.let_the_cache_catch_up(step).await?;
             let _of_before = self.take_reviews(step);
             let reply = self.send(step).await?;
             let reviews = self.take_reviews(step);
+            self.remember_version(step, &reply);
             let unmet = step.until.as_ref().and_then(|until| self.unmet(until, &reply));
             if unmet.is_none() || begin.elapsed() > PATIENCE {
                 break (reply, reviews);
@@ -229,22 +234,34 @@ impl Player {
         answered.with_context(|| format!("no answer to {line}"))?.with_context(|| format!("sending {line}"))
     }
 
+    /// kube-apiserver first changes an object as its cache has it. If a newer one is stored, it starts over with that, and calls webhooks once more,
+    /// or those that the older one was for. Whether that happens is chance, unless the cache has what was written before: a read that asks for
+    /// that version waits for it.
+    async fn let_the_cache_catch_up(&mut self, step: &Step) -> anyhow::Result<()> {
+        let Some((_, path)) = self.target(step).filter(|_| self.webhook.is_some()) else { return Ok(()) };
+        let Some(version) = self.versions.get(&path) else { return Ok(()) };
+        let read = Step { request: Some(format!("GET {path}?resourceVersion={version}")), ..Step::default() };
+        self.send(&read).await.map(drop)
+    }
+
+    fn remember_version(&mut self, step: &Step, reply: &Reply) {
+        let Some((method, path)) = self.target(step) else { return };
+        let [name, version] = ["name", "resourceVersion"].map(|field| reply.body["metadata"][field].as_str());
+        if let (Some(name), Some(version)) = (name, version) {
+            let path = if method == "POST" { format!("{path}/{name}") } else { path };
+            self.versions.insert(path, version.to_owned());
+        }
+    }
+
+    /// The method and the path of a request, without its query.
+    fn target(&self, step: &Step) -> Option<(String, String)> {
+        let (method, path) = step.request.as_deref()?.split_once(' ')?;
+        Some((method.to_owned(), self.filled(path.split('?').next()?)))
+    }
+
     /// What webhooks were sent since the last time.
-    ///
-    /// kube-apiserver first changes an object as its cache has it. If a newer one is stored, it starts over with that and calls the webhooks again:
-    /// the same object in another version. Whether that happens is chance, and so only the last of these calls counts.
     fn take_reviews(&self, step: &Step) -> Vec<Value> {
-        let mut reviews = self.webhook.as_ref().map(Webhook::take_reviews).unwrap_or_default();
-        let old = |review: &Value, field: &str| review["request"]["oldObject"]["metadata"][field].clone();
-        reviews.dedup_by(|later, kept| {
-            let (uid, version) = (old(&later.1, "uid"), old(&later.1, "resourceVersion"));
-            let starts_over =
-                later.0 == kept.0 && uid == old(&kept.1, "uid") && version != old(&kept.1, "resourceVersion");
-            if starts_over {
-                std::mem::swap(later, kept);
-            }
-            starts_over
-        });
+        let reviews = self.webhook.as_ref().map(Webhook::take_reviews).unwrap_or_default();
         let whole = |path: String, review: Value| {
             if step.reviews { json!({"path": path, "review": review}) } else { json!({"path": path}) }
         };
