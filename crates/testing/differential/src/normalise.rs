@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn the_version_of_a_bookmark_is_of_the_store_in_a_table_as_well() {
         let metadata = |version: &str| json!({"metadata": {"resourceVersion": version}});
-        let table = |version: &str| json!({"metadata": {}, "rows": [{"object": metadata(version)}]});
+        let table = |version: &str| json!({"metadata": {}, "rows": [{"cells": [], "object": metadata(version)}]});
         for object in [&metadata as &dyn Fn(&str) -> Value, &table] {
             let event = |version: &str| json!({"type": "BOOKMARK", "object": object(version)});
             assert_eq!(Normaliser::default().value(&event("12")), event("<rv>"));

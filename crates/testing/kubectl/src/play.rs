@@ -13,6 +13,9 @@ use crate::words::in_words;
 /// How long a command may take, in seconds.
 const PATIENCE: &str = "60";
 
+/// How often a command is tried that got no description of the API in time.
+const TRIES: usize = 3;
+
 /// An API server to hold sessions with.
 pub struct Server {
     /// The kubeconfig of its owner.
@@ -56,6 +59,17 @@ impl Place {
 
     /// What a command prints, and how it ends, in words.
     fn run(&self, command: &str) -> anyhow::Result<String> {
+        let mut printed = self.run_once(command)?;
+        for _ in 1..TRIES {
+            if !is_out_of_time(&printed) {
+                break;
+            }
+            printed = self.run_once(command)?;
+        }
+        Ok(printed)
+    }
+
+    fn run_once(&self, command: &str) -> anyhow::Result<String> {
         let script = format!("exec 2>&1\n{}\n{command}", include_str!("preamble.sh"));
         let home = self.folder.path();
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -85,5 +99,26 @@ impl Place {
         // Folders are of this machine.
         let printed = printed.replace(&*root.to_string_lossy(), "<here>").replace(&*home.to_string_lossy(), "<home>");
         Ok(in_words(&printed, &self.namespace))
+    }
+}
+
+/// Whether kubectl did nothing but wait for the description of the API, with which it validates before it sends anything. It waits for 32 seconds,
+/// which are over when the machine is busy enough.
+fn is_out_of_time(printed: &str) -> bool {
+    let mut lines = printed.lines().skip_while(|line| line.starts_with("<log> "));
+    lines.next().is_some_and(|line| line.starts_with("error: error validating") && line.contains("Client.Timeout"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_out_of_time;
+
+    #[test]
+    fn a_command_is_tried_again_if_it_was_out_of_time_before_it_sent_anything() {
+        let error = "error: error validating \"STDIN\": error validating data: unexpected error when reading response body. Please retry. \
+                     Original error: net/http: request canceled (Client.Timeout or context cancellation while reading body); if …";
+        assert!(is_out_of_time(&format!("<log> request.go:1196] \"Unexpected error\"\n{error}\n[exit 1]")));
+        assert!(!is_out_of_time(&format!("configmap/first created\n{error}\n[exit 1]")));
+        assert!(!is_out_of_time("error: error validating \"STDIN\": error validating data: kind not set\n[exit 1]"));
     }
 }
