@@ -40,7 +40,7 @@ struct Trust {
     service: Option<String>,
 }
 
-/// Certificates are valid by the clock of the cluster, which made most of them.
+/// Certificates are checked against the clock of the cluster.
 #[derive(Debug)]
 struct ClusterTime(Clock);
 
@@ -100,7 +100,7 @@ impl Trust {
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
         let mut config = builder.with_root_certificates(roots).with_no_client_auth();
-        // Like kube-apiserver: each connection begins with a look at the certificate, which may have expired since the last one.
+        // Like kube-apiserver: a resumed session would not check the certificate again, which may have expired since.
         config.resumption = Resumption::disabled();
         Ok(config)
     }

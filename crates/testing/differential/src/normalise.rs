@@ -212,7 +212,7 @@ fn store_version(object: &mut Value) {
     }
 }
 
-/// A bookmark, whose version is of the whole store: others may have written before it. In a table it is that of the only row.
+/// A bookmark without its version, which is that of the whole store: others may have written to it. In a table the only row has it.
 fn without_versions(bookmark: &Value) -> Value {
     let mut bookmark = bookmark.clone();
     let Some(object) = bookmark.get_mut("object") else { return bookmark };

@@ -62,7 +62,7 @@ struct Player {
     variables: BTreeMap<String, String>,
     normaliser: Normaliser,
     webhook: Option<Webhook>,
-    /// The paths of objects, and in which version they were answered last.
+    /// The last known version of each object, by its path.
     versions: BTreeMap<String, String>,
     exchanges: Vec<Exchange>,
 }
@@ -234,9 +234,10 @@ impl Player {
         answered.with_context(|| format!("no answer to {line}"))?.with_context(|| format!("sending {line}"))
     }
 
-    /// kube-apiserver first changes an object as its cache has it. If a newer one is stored, it starts over with that, and calls webhooks once more,
-    /// or those that the older one was for. Whether that happens is chance, unless the cache has what was written before: a read that asks for
-    /// that version waits for it.
+    /// Waits until the API server's cache has the last version of the object.
+    ///
+    /// kube-apiserver first applies a change to the object in its cache. If a newer version is stored, it starts over with that one, and webhooks have
+    /// been called for the older one as well. A read with a resource version waits until the cache has that version, so that this does not happen.
     async fn let_the_cache_catch_up(&mut self, step: &Step) -> anyhow::Result<()> {
         let Some((_, path)) = self.target(step).filter(|_| self.webhook.is_some()) else { return Ok(()) };
         let Some(version) = self.versions.get(&path) else { return Ok(()) };

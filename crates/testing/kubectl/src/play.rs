@@ -13,7 +13,7 @@ use crate::words::in_words;
 /// How long a command may take, in seconds.
 const PATIENCE: &str = "60";
 
-/// How often a command is tried that got no description of the API in time.
+/// How many times a command is run at most if kubectl does not receive the schema of the API in time.
 const TRIES: usize = 3;
 
 /// An API server to hold sessions with.
@@ -59,14 +59,13 @@ impl Place {
 
     /// What a command prints, and how it ends, in words.
     fn run(&self, command: &str) -> anyhow::Result<String> {
-        let mut printed = self.run_once(command)?;
         for _ in 1..TRIES {
-            if !is_out_of_time(&printed) {
-                break;
+            let printed = self.run_once(command)?;
+            if !timed_out_before_sending(&printed) {
+                return Ok(printed);
             }
-            printed = self.run_once(command)?;
         }
-        Ok(printed)
+        self.run_once(command)
     }
 
     fn run_once(&self, command: &str) -> anyhow::Result<String> {
@@ -102,23 +101,25 @@ impl Place {
     }
 }
 
-/// Whether kubectl did nothing but wait for the description of the API, with which it validates before it sends anything. It waits for 32 seconds,
-/// which are over when the machine is busy enough.
-fn is_out_of_time(printed: &str) -> bool {
+/// Whether kubectl timed out while it read the schema of the API, with which it validates objects before it sends them. Its timeout is 32 seconds,
+/// which is too short if the machine is very busy.
+fn timed_out_before_sending(printed: &str) -> bool {
     let mut lines = printed.lines().skip_while(|line| line.starts_with("<log> "));
     lines.next().is_some_and(|line| line.starts_with("error: error validating") && line.contains("Client.Timeout"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::is_out_of_time;
+    use super::timed_out_before_sending;
 
     #[test]
-    fn a_command_is_tried_again_if_it_was_out_of_time_before_it_sent_anything() {
+    fn a_command_is_run_again_if_it_timed_out_before_it_sent_anything() {
         let error = "error: error validating \"STDIN\": error validating data: unexpected error when reading response body. Please retry. \
                      Original error: net/http: request canceled (Client.Timeout or context cancellation while reading body); if …";
-        assert!(is_out_of_time(&format!("<log> request.go:1196] \"Unexpected error\"\n{error}\n[exit 1]")));
-        assert!(!is_out_of_time(&format!("configmap/first created\n{error}\n[exit 1]")));
-        assert!(!is_out_of_time("error: error validating \"STDIN\": error validating data: kind not set\n[exit 1]"));
+        assert!(timed_out_before_sending(&format!("<log> request.go:1196] \"Unexpected error\"\n{error}\n[exit 1]")));
+        assert!(!timed_out_before_sending(&format!("configmap/first created\n{error}\n[exit 1]")));
+        assert!(!timed_out_before_sending(
+            "error: error validating \"STDIN\": error validating data: kind not set\n[exit 1]"
+        ));
     }
 }

@@ -25,7 +25,7 @@ use crate::review::{Answer, Request};
 use crate::state::Inner;
 
 /// While the watch of SidecarSets is interrupted, a pod waits until this time after the interruption began; then it gets the SidecarSets that are
-/// known. When the definition of SidecarSets has changed, an API server answers a watch a second late; and it waits three seconds for a pod.
+/// known. When the definition of SidecarSets has changed, an API server answers a watch a second late. It gives the webhook three seconds.
 const LONGEST_INTERRUPTION: Duration = Duration::from_millis(1500);
 
 /// Answers for a pod, with the view that has every SidecarSet that came before it.

@@ -26,8 +26,8 @@ const SHUTDOWN_DELAY: Duration = Duration::from_secs(1);
 /// After this time the API server has closed a connection that it does not use. The next call begins with a handshake.
 const IDLE: Duration = Duration::from_secs(31);
 
-/// Does something that goes over sockets. Time would pass as soon as all of this process waits for the kernel, and does not while a blocking
-/// task runs.
+/// Does something that goes over sockets. Virtual time would advance whenever all tasks wait, and so while data is in a socket; it does not advance
+/// while a blocking task runs.
 async fn while_time_stands_still<T>(work: impl Future<Output = T>) -> T {
     let (held, release) = std::sync::mpsc::channel::<()>();
     let holding = tokio::task::spawn_blocking(move || release.recv());
@@ -180,7 +180,11 @@ async fn certificates_and_replicas_come_and_go_without_one_failed_admission() {
         assert!(current.expiry().await != before[0] && next.expiry().await != before[1], "both were renewed");
         service.sends_to(&next);
         let last = std::mem::replace(&mut current, next);
-        last.manager.stop();
+        tokio::join!(admits_pods(&cluster), async {
+            // With the requests on their way.
+            tokio::task::yield_now().await;
+            last.manager.stop();
+        });
         admits_pods(&cluster).await;
         last.ended().await;
         admits_pods(&cluster).await;
