@@ -97,9 +97,9 @@ impl Flags {
             }
             let (name, value) = argument.to_str().and_then(|text| text.split_once('=')).ok_or_else(unknown)?;
             match (name, value) {
-                ("--name", name) => name.clone_into(&mut flags.run.name),
+                ("--name", name) => flags.run.name = container(name)?,
                 ("--state", folder) => flags.run.state = folder.into(),
-                ("--work", name) => flags.work.push(name.to_owned()),
+                ("--work", name) => flags.work.push(container(name)?),
                 ("--policy", "Never") => flags.policy = Some(Policy::Never),
                 ("--policy", "OnFailure") => flags.policy = Some(Policy::OnFailure),
                 ("--grace", seconds) => flags.grace = Duration::from_secs(seconds.parse().map_err(|_| unknown())?),
@@ -112,6 +112,15 @@ impl Flags {
         }
         Ok(flags)
     }
+}
+
+/// The name of a container. It becomes the name of a file in the shared folder, so that anything else is refused.
+fn container(name: &str) -> Result<String, Error> {
+    let legal = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    if !name.is_empty() && name.len() <= 63 && name.bytes().all(legal) {
+        return Ok(name.to_owned());
+    }
+    Err(Error::Usage(format!("{name:?} is not the name of a container: use lower-case letters, digits and -")))
 }
 
 #[cfg(test)]
@@ -131,6 +140,19 @@ mod tests {
         assert!(
             error(&["sidecar", "--name=a", "--state=/s", "--policy=Never", "--", "x"]).starts_with("--work is missing")
         );
+    }
+
+    #[test]
+    fn names_that_lead_out_of_the_shared_folder_are_refused() {
+        for name in ["../../x", "..", ".", "a/b", "/etc/x", "a.lock", "A", "", &"a".repeat(64)] {
+            let (own, of_work) = (format!("--name={name}"), format!("--work={name}"));
+            assert!(
+                error(&["work", &own, "--state=/s", "--", "x"]).contains("is not the name of a container"),
+                "{name}"
+            );
+            let sidecar = ["sidecar", "--name=a", "--state=/s", &of_work, "--policy=Never", "--", "x"];
+            assert!(error(&sidecar).contains("is not the name of a container"), "{name}");
+        }
     }
 
     #[test]

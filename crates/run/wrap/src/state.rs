@@ -5,11 +5,13 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use nix::libc;
 
 use crate::arguments::Policy;
 use crate::error::Error;
@@ -26,7 +28,7 @@ pub(crate) struct Working {
 /// Begins an attempt.
 pub(crate) fn begin(folder: &Path, name: &str) -> Result<Working, Error> {
     let path = folder.join(format!("{name}.lock"));
-    let file = OpenOptions::new().create(true).append(true).open(&path).map_err(Error::file("write", &path))?;
+    let file = own(OpenOptions::new().append(true), &path)?;
     let mut lock = loop {
         match Flock::lock(file.try_clone().map_err(Error::system("copy a file descriptor"))?, FlockArg::LockExclusive) {
             Ok(lock) => break lock,
@@ -82,8 +84,14 @@ fn write_whole(path: &Path, code: u8) -> Result<(), Error> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
-    fs::write(&new, code.to_string()).map_err(Error::file("write", &new))?;
+    let mut file = own(OpenOptions::new().write(true).truncate(true), &new)?;
+    file.write_all(code.to_string().as_bytes()).map_err(Error::file("write", &new))?;
     fs::rename(&new, path).map_err(Error::file("write", path))
+}
+
+/// Opens a file of this container, and makes it if it is missing. The other containers of the pod write to the folder as well: no link is followed.
+fn own(options: &mut OpenOptions, path: &Path) -> Result<File, Error> {
+    options.create(true).custom_flags(libc::O_NOFOLLOW).open(path).map_err(Error::file("write", path))
 }
 
 /// Work that somebody else does.
@@ -141,6 +149,19 @@ enum Look {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn links_in_the_shared_folder_are_not_followed() {
+        let (folder, precious) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
+        for name in ["main.lock", "main.exit.new"] {
+            let link = folder.path().join(name);
+            std::os::unix::fs::symlink(precious.path(), &link).unwrap();
+            let ended = begin(folder.path(), "main").and_then(|working| working.ended(1));
+            assert!(ended.is_err(), "{name}");
+            fs::remove_file(link).unwrap();
+        }
+        assert_eq!(fs::read_to_string(precious.path()).unwrap(), "");
+    }
 
     #[test]
     fn work_is_done_when_its_lock_is_free_and_under_on_failure_after_an_exit_with_0() {
