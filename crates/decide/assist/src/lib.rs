@@ -44,6 +44,7 @@ mod config;
 mod keep;
 mod ledger;
 mod marker;
+mod origin;
 mod parameters;
 mod pod_probe;
 mod probe_marker;
@@ -60,6 +61,7 @@ pub use config::{
 pub use keep::{AgentNamespace, Keep, Mirrored, excess, keep, not_mirrored, prunable};
 pub use ledger::{Ledger, PodName, Sent, Write};
 pub use marker::{Condition, Desired, condition, desired, retired};
+pub use origin::{check_origin, check_page};
 pub use parameters::parameters;
 pub use pod_probe::{POD_PROBE, pod_probes};
 pub use probe_marker::{Marks, POD_PROBE_MARKERS, ProbeMarker, marks};

@@ -5,5 +5,5 @@ mod server;
 mod tls;
 
 pub(crate) use client::{Connector, Request, collect, read};
-pub(crate) use server::{Answer, Incoming, Service, serve};
+pub(crate) use server::{Answer, Head, Service, serve};
 pub(crate) use tls::{connector, trusting};

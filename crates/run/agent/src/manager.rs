@@ -1,6 +1,7 @@
 //! The manager of plugins, as the proposal's table has it.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -292,6 +293,11 @@ impl Manager {
     /// The token that a request must carry, as the Secret has it now.
     pub fn token(&self) -> Option<String> {
         self.security().1
+    }
+
+    /// The address of the pod, if the agent was told.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.world.pod.ip.parse().ok()
     }
 
     /// What the configuration trusts, and the token that a POST must carry.

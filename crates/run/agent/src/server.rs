@@ -1,11 +1,13 @@
 //! The agent's local endpoint: `/status`, `/healthz`, `/metrics` and `/hot-update`.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use pillion_assist::{Refusal, Trigger};
+use bytes::Bytes;
+use pillion_assist::{Refusal, Trigger, check_origin, check_page};
 
 use crate::form;
-use crate::http::{Answer, Incoming, Service};
+use crate::http::{Answer, Head, Service};
 use crate::manager::Manager;
 
 /// Answers requests to the agent.
@@ -14,16 +16,29 @@ pub(crate) struct Endpoint {
 }
 
 impl Service for Endpoint {
-    async fn answer(&self, request: Incoming) -> Answer {
+    fn check(&self, head: &Head) -> Option<Answer> {
+        let (is_get, path) = (head.method == "GET", head.path.as_str());
+        if is_get && path == "/healthz" {
+            return Some(Answer::text(200, "ok\n"));
+        }
         let (security, token) = self.manager.security();
+        let has_token = token.is_some_and(|token| carries(head.authorization.as_deref(), &token));
+        // A scraper may have a name of its own for the pod. It changes nothing, and browsers show its answer to no other page.
+        let is_scrape = is_get && path == "/metrics";
+        if !is_scrape && let Err(problem) = self.check_origin(head, has_token) {
+            return Some(Answer::text(403, problem + "\n"));
+        }
         let open = security.token.is_none() && (security.on_loopback() || security.permissive);
-        let authorized = open || token.is_some_and(|token| carries(request.authorization.as_deref(), &token));
-        match (request.method.as_str(), request.path.as_str()) {
-            ("GET", "/healthz") => Answer::text(200, "ok\n"),
-            _ if !authorized => Answer::text(
+        (!open && !has_token).then(|| {
+            Answer::text(
                 401,
                 "a token is needed: Authorization: Bearer TOKEN, of `tokenSecretRef` in the agent's configuration\n",
-            ),
+            )
+        })
+    }
+
+    async fn answer(&self, head: Head, body: Bytes) -> Answer {
+        match (head.method.as_str(), head.path.as_str()) {
             ("GET", "/status") => {
                 let body = serde_json::to_string_pretty(&self.manager.status()).unwrap_or_default();
                 Answer { status: 200, media: "application/json", body }
@@ -31,7 +46,7 @@ impl Service for Endpoint {
             ("GET", "/metrics") => {
                 Answer { status: 200, media: "text/plain; version=0.0.4", body: self.manager.metrics() }
             }
-            ("POST", "/hot-update") => self.update(&request).await,
+            ("POST", "/hot-update") => self.update(&head, &body).await,
             (_, "/hot-update") => Answer::text(405, "Method not allowed\n"),
             _ => Answer::text(404, "there is /status, /healthz, /metrics and /hot-update\n"),
         }
@@ -39,11 +54,22 @@ impl Service for Endpoint {
 }
 
 impl Endpoint {
-    async fn update(&self, request: &Incoming) -> Answer {
+    /// Whether a request comes from a web page. No page has the token, so that with it the pod may be called by any name, such as a Service's.
+    fn check_origin(&self, head: &Head, has_token: bool) -> Result<(), String> {
+        let hosts: Vec<&str> = head.hosts.iter().map(String::as_str).collect();
+        let origins: Vec<&str> = head.origins.iter().map(String::as_str).collect();
+        if has_token {
+            return check_page(&hosts, &origins);
+        }
+        let own: Vec<IpAddr> = self.manager.address().into_iter().chain(head.own).collect();
+        check_origin(&hosts, &origins, &own)
+    }
+
+    async fn update(&self, head: &Head, body: &Bytes) -> Answer {
         let Some(updater) = self.manager.updater().await else {
             return Answer::text(404, "the plugin hot_update is not in the agent's configuration\n");
         };
-        let trigger = trigger(request).and_then(|trigger| updater.check(&trigger).map(|()| trigger));
+        let trigger = trigger(head, body).and_then(|trigger| updater.check(&trigger).map(|()| trigger));
         let trigger = match trigger {
             Ok(trigger) => trigger,
             Err(Refusal::Bad(message)) => return Answer::text(400, message + "\n"),
@@ -60,12 +86,12 @@ impl Endpoint {
     }
 }
 
-fn trigger(request: &Incoming) -> Result<Trigger, Refusal> {
-    let text = String::from_utf8_lossy(&request.body);
-    if request.media.starts_with("application/json") {
+fn trigger(head: &Head, body: &Bytes) -> Result<Trigger, Refusal> {
+    let text = String::from_utf8_lossy(body);
+    if head.media.starts_with("application/json") {
         return Trigger::from_json(&text);
     }
-    let fields = form::fields(&request.query, &request.media, &text);
+    let fields = form::fields(&head.query, &head.media, &text);
     Trigger::read(|name| fields.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()))
 }
 

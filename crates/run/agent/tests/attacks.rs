@@ -252,6 +252,40 @@ async fn only_the_token_of_the_secret_opens() {
     assert_eq!(agent.get("/healthz").await.0, 200);
     assert_eq!(site.seen.lock().unwrap().len(), 0);
     assert_eq!(agent.request("POST", "/hot-update", media, &form, Some("s3cret")).await.0, 200);
+    // Who has the token may call the pod by any name, and is no web page.
+    let token = "Authorization: Bearer s3cret\r\n";
+    assert_eq!(agent.send("GET /status", "agent.games.svc", token, "").await.0, 200);
+    let page = format!("{token}Origin: http://evil.example.com\r\n");
+    assert_eq!(agent.send("GET /status", "agent.games.svc", &page, "").await.0, 403);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_web_page_updates_nothing() {
+    let scene = Scene::new("").await;
+    let port = scene.agent.port;
+    let (own, page) = (format!("localhost:{port}"), format!("Origin: http://localhost:{port}\r\n"));
+    let (own, page) = (own.as_str(), page.as_str());
+    // A page of another site, and one whose name was made to lead here.
+    let rows = [
+        ("POST /hot-update", own, "Origin: https://evil.example.com\r\n", 403),
+        ("POST /hot-update", own, "Origin: null\r\n", 403),
+        ("POST /hot-update", "evil.example.com", "", 403),
+        ("POST /hot-update", "evil.example.com", "Origin: http://evil.example.com\r\n", 403),
+        ("GET /status", "evil.example.com", "", 403),
+        ("GET /healthz", "evil.example.com", "", 200),
+        ("GET /metrics", "evil.example.com", "", 200),
+        ("GET /status", own, "", 200),
+        ("GET /status", own, page, 200),
+        ("GET /status", "127.0.0.1", "", 200),
+        ("GET /status", "10.1.2.3", "", 403),
+    ];
+    scene.site.set("/app.conf", 200, "evil");
+    let form = format!("version=v2&url={}&sha256={}", scene.site.url("/app.conf"), sha256(b"evil"));
+    for (request, host, headers, expected) in rows {
+        let (status, text) = scene.agent.send(request, host, headers, &form).await;
+        assert_eq!(status, expected, "{request} {host} {headers}: {text}");
+        scene.unharmed(request);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -252,6 +252,8 @@ impl Agent {
         let file = folder.path().join("config.yaml");
         std::fs::write(&file, config).unwrap();
         std::fs::write(folder.path().join("token"), "none").unwrap();
+        // Where a volume would be mounted.
+        std::fs::create_dir_all(folder.path().join("files")).unwrap();
         let annotations = folder.path().join("annotations");
         if !annotations.exists() {
             std::fs::write(annotations, "").unwrap();
@@ -356,13 +358,17 @@ impl Agent {
         body: &str,
         token: Option<&str>,
     ) -> (u16, String) {
+        let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+        let headers = format!("Content-Type: {media}\r\n{token}");
+        self.send(&format!("{method} {path}"), "localhost", &headers, body).await
+    }
+
+    /// Sends a request to a host by a name, with more headers.
+    pub async fn send(&self, request: &str, host: &str, headers: &str, body: &str) -> (u16, String) {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.unwrap();
-        let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
         let length = body.len();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: agent\r\nContent-Type: {media}\r\n{token}Content-Length: {length}\r\n\r\n"
-        );
+        let head = format!("{request} HTTP/1.1\r\nHost: {host}\r\n{headers}Content-Length: {length}\r\n\r\n");
         stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
         let mut answer = String::new();
         let _ = stream.read_to_string(&mut answer).await;
