@@ -3,9 +3,10 @@
 //! The app's containers share it, so that nothing in it is trusted: every step is relative to an open descriptor, and no symbolic link is
 //! followed. What goes into place gets there by one rename.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use pillion_assist::OnDisk;
@@ -13,6 +14,8 @@ use rustix::fs::{self, AtFlags, CWD, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::OwnedMutexGuard;
+
+use crate::log;
 
 /// The agent's own directory inside it: on the same file system, so that a rename is enough.
 const OWN: &str = ".pillion-agent";
@@ -55,7 +58,7 @@ impl Directory {
 
     /// A new file among the agent's own; what had the name is gone.
     pub(crate) fn create(&self, name: &str) -> std::io::Result<File> {
-        self.discard(name);
+        self.clear(name)?;
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(self.mode & 0o777);
         let file = fs::openat(&self.own, name, flags, mode)?;
@@ -66,7 +69,7 @@ impl Directory {
 
     /// A new directory among the agent's own.
     pub(crate) fn create_folder(&self, name: &str) -> std::io::Result<OwnedFd> {
-        self.discard(name);
+        self.clear(name)?;
         let mode = folder_mode(self.mode);
         fs::mkdirat(&self.own, name, mode)?;
         let folder = fs::openat(&self.own, name, FOLDER | OFlags::RDONLY, Mode::empty())?;
@@ -84,9 +87,33 @@ impl Directory {
         self.mode
     }
 
-    /// Removes one of the agent's own files or directories, if it is there.
+    /// Removes one of the agent's own files or directories, if it is there and can be removed.
     pub(crate) fn discard(&self, name: &str) {
-        let _ = remove(self.own.as_fd(), name, 0);
+        if let Err(error) = remove(self.own.as_fd(), name) {
+            log::line(format_args!("hot_update: {OWN}/{name} cannot be removed: {error}"));
+        }
+    }
+
+    /// Removes what an update has left: these names, and what `clear` has set aside.
+    pub(crate) fn sweep(&self, names: &[&str]) {
+        for name in names {
+            self.discard(name);
+        }
+        for number in 0..SET_ASIDE {
+            self.discard(&set_aside(number));
+        }
+    }
+
+    /// Makes a name free. What cannot be removed is set aside, so that it does not stop every later update: the app may have put a directory there
+    /// that is another user's.
+    fn clear(&self, name: &str) -> std::io::Result<()> {
+        let Err(error) = remove(self.own.as_fd(), name) else { return Ok(()) };
+        let free = |number| fs::renameat_with(&self.own, name, &self.own, set_aside(number), RenameFlags::NOREPLACE);
+        if (0..SET_ASIDE).any(|number| free(number).is_ok()) {
+            return Ok(());
+        }
+        let problem = format!("{OWN}/{name} in `fileDir` cannot be removed: {error}; remove it, and try again");
+        Err(std::io::Error::new(error.kind(), problem))
     }
 
     /// What is in place under a name.
@@ -174,20 +201,84 @@ pub(crate) fn folder_mode(mode: u32) -> Mode {
     Mode::from_raw_mode(mode | 0o700 | ((mode & 0o444) >> 2))
 }
 
-/// Deeper trees are not walked.
-const DEPTH: u32 = 64;
+/// So many things that could not be removed are kept aside.
+const SET_ASIDE: u32 = 8;
 
-fn remove(at: rustix::fd::BorrowedFd<'_>, name: &str, depth: u32) -> std::io::Result<()> {
+fn set_aside(number: u32) -> String {
+    format!("left-{number}")
+}
+
+/// Removes a file, or a directory with everything in it. The tree may be of any depth: directories are moved up into the first one and emptied
+/// there, so that neither memory nor the number of open files grows with it. No link is followed.
+fn remove(at: BorrowedFd<'_>, name: &str) -> std::io::Result<()> {
+    if unlink(at, name)? {
+        return Ok(());
+    }
+    let root = fs::openat(at, name, FOLDER | OFlags::RDONLY, Mode::empty())?;
+    let mut moved = 0;
+    loop {
+        let mut is_empty = true;
+        for entry in fs::Dir::read_from(&root)? {
+            let entry = entry?;
+            if !is_dot(entry.file_name()) {
+                is_empty = false;
+                flatten(root.as_fd(), entry.file_name(), &mut moved)?;
+            }
+        }
+        if is_empty {
+            return Ok(fs::unlinkat(at, name, AtFlags::REMOVEDIR)?);
+        }
+    }
+}
+
+/// Removes one entry of `root`. The directories in it become entries of `root`, which its caller reads until nothing is left.
+fn flatten(root: BorrowedFd<'_>, name: &CStr, moved: &mut u64) -> std::io::Result<()> {
+    if unlink(root, name)? {
+        return Ok(());
+    }
+    let folder = fs::openat(root, name, FOLDER | OFlags::RDONLY, Mode::empty())?;
+    for entry in fs::Dir::read_from(&folder)? {
+        let entry = entry?;
+        if !is_dot(entry.file_name()) && !unlink(folder.as_fd(), entry.file_name())? {
+            move_up(folder.as_fd(), entry.file_name(), root, moved)?;
+        }
+    }
+    match fs::unlinkat(root, name, AtFlags::REMOVEDIR) {
+        // Some file systems leave out entries while others are removed: the next look finds them.
+        Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Moves a directory into `root`, under a name that is free there.
+fn move_up(from: BorrowedFd<'_>, name: &CStr, root: BorrowedFd<'_>, moved: &mut u64) -> std::io::Result<()> {
+    loop {
+        *moved += 1;
+        match fs::renameat_with(from, name, root, format!("moved-{moved}"), RenameFlags::NOREPLACE) {
+            Err(Errno::EXIST) => {}
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// Removes what is not a directory, or is not there. Returns whether it was.
+fn unlink(at: BorrowedFd<'_>, name: impl rustix::path::Arg + Copy) -> std::io::Result<bool> {
     match fs::unlinkat(at, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => return Ok(()),
-        Err(Errno::ISDIR | Errno::PERM) if depth < DEPTH => {}
-        Err(error) => return Err(error.into()),
+        Ok(()) | Err(Errno::NOENT) => Ok(true),
+        Err(Errno::ISDIR) => Ok(false),
+        // POSIX has this for a directory; Linux for what the caller has no right to remove.
+        Err(Errno::PERM) if is_folder(at, name) => Ok(false),
+        Err(error) => Err(error.into()),
     }
-    let folder = fs::openat(at, name, FOLDER | OFlags::RDONLY, Mode::empty())?;
-    for entry in names(&folder)? {
-        remove(folder.as_fd(), &entry, depth + 1)?;
-    }
-    Ok(fs::unlinkat(at, name, AtFlags::REMOVEDIR)?)
+}
+
+fn is_folder(at: BorrowedFd<'_>, name: impl rustix::path::Arg) -> bool {
+    fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory)
+}
+
+fn is_dot(name: &CStr) -> bool {
+    matches!(name.to_bytes(), b"." | b"..")
 }
 
 /// The names in a directory, sorted.
@@ -195,17 +286,19 @@ fn names(folder: &OwnedFd) -> std::io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::Dir::read_from(folder)? {
         let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name != "." && name != ".." {
-            names.push(name);
+        if !is_dot(entry.file_name()) {
+            names.push(entry.file_name().to_string_lossy().into_owned());
         }
     }
     names.sort();
     Ok(names)
 }
 
+/// The digest of a tree has so many levels below the first: as many as an archive may have.
+const LEVELS: u32 = 64;
+
 /// The SHA-256 of a file, or of the listing of a directory with the digests of its files.
-fn digest(at: rustix::fd::BorrowedFd<'_>, name: &str) -> std::io::Result<OnDisk> {
+fn digest(at: BorrowedFd<'_>, name: &str) -> std::io::Result<OnDisk> {
     match fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => Ok(OnDisk::Nothing),
         Err(error) => Err(error.into()),
@@ -213,7 +306,7 @@ fn digest(at: rustix::fd::BorrowedFd<'_>, name: &str) -> std::io::Result<OnDisk>
     }
 }
 
-fn digest_at(at: rustix::fd::BorrowedFd<'_>, name: &str, depth: u32) -> std::io::Result<String> {
+fn digest_at(at: BorrowedFd<'_>, name: &str, depth: u32) -> std::io::Result<String> {
     let kind = FileType::from_raw_mode(fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode);
     let mut hash = Sha256::new();
     if kind == FileType::RegularFile {
@@ -228,7 +321,7 @@ fn digest_at(at: rustix::fd::BorrowedFd<'_>, name: &str, depth: u32) -> std::io:
             hash.update(&buffer[..read]);
         }
     }
-    if kind == FileType::Directory && depth < DEPTH {
+    if kind == FileType::Directory && depth <= LEVELS {
         let folder = fs::openat(at, name, FOLDER | OFlags::RDONLY, Mode::empty())?;
         for entry in names(&folder)? {
             let below = digest_at(folder.as_fd(), &entry, depth + 1)?;
@@ -250,9 +343,39 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
+
+    /// Nests directories in each other, each with a file.
+    fn nest(root: &Path, depth: usize) {
+        let mut at: OwnedFd = File::open(root).unwrap().into();
+        for _ in 0..depth {
+            fs::mkdirat(&at, "deep", Mode::from_raw_mode(0o755)).unwrap();
+            at = fs::openat(&at, "deep", FOLDER | OFlags::RDONLY, Mode::empty()).unwrap();
+            fs::openat(&at, "file", OFlags::CREATE | OFlags::WRONLY, Mode::from_raw_mode(0o644)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_tree_of_any_depth_is_removed_and_no_link_in_it_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let precious = folder.path().join("precious");
+        std::fs::create_dir(&precious).unwrap();
+        std::fs::write(precious.join("file"), "precious").unwrap();
+        let directory = Directory::open(folder.path(), 0o644).unwrap();
+        let staged = folder.path().join(OWN).join("staged");
+        std::fs::create_dir(&staged).unwrap();
+        nest(&staged, 300);
+        for name in ["a", "b", "moved-1"] {
+            std::fs::create_dir_all(staged.join(name).join("x/y")).unwrap();
+            symlink(&precious, staged.join(name).join("x/link")).unwrap();
+        }
+        symlink(&precious, staged.join("link")).unwrap();
+        directory.create_folder("staged").unwrap();
+        assert_eq!(names(&File::open(&staged).unwrap().into()).unwrap(), Vec::<String>::new());
+        assert_eq!(std::fs::read_to_string(precious.join("file")).unwrap(), "precious");
+    }
 
     #[test]
     fn modes_arrive_whatever_the_umask_is() {

@@ -1,9 +1,11 @@
-//! Unpacks archives without trusting them.
+//! Unpacks archives without trusting them: everything is bounded before it is written, and lands in a directory that can always be removed.
 
+use std::cell::Cell;
 use std::fs::File;
-use std::io::{Read, Write as _};
+use std::io::{self, Read, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path};
+use std::rc::Rc;
 
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
@@ -11,8 +13,16 @@ use rustix::io::Errno;
 use super::directory::{Directory, folder_mode};
 use super::zip;
 
-/// No more files come out of an archive.
-const FILES: usize = 10_000;
+/// An archive may have so many entries, and become so many files and directories.
+const ENTRIES: usize = 10_000;
+/// A file may be so many directories deep.
+const DEPTH: usize = 64;
+/// The bytes of a path in an archive.
+const PATH: usize = 1024;
+/// The bytes of one name in it: as many as file systems take.
+const NAME: usize = 255;
+/// The bytes of everything that describes one entry of a tar archive: long names and extended headers are read into memory.
+const HEADERS: u64 = 64 << 10;
 
 /// The name of the directory that an archive is unpacked to; `None` if this is no archive.
 pub(crate) fn folder_name(file: &str) -> Option<&str> {
@@ -23,13 +33,13 @@ pub(crate) fn folder_name(file: &str) -> Option<&str> {
 /// Unpacks one of the agent's own files into a directory of its own.
 ///
 /// # Errors
-/// The archive is damaged, too large, or contains something other than files and directories below itself.
+/// The archive is damaged, too large, too deep, or contains something other than files and directories below itself.
 pub(crate) fn unpack(directory: &Directory, archive: &str, staged: &str, most: u64) -> Result<(), String> {
     let open = || directory.read(archive).map_err(|error| error.to_string());
     let mut head = Vec::new();
     open()?.take(4).read_to_end(&mut head).map_err(|error| error.to_string())?;
     let root = directory.create_folder(staged).map_err(|error| error.to_string())?;
-    let folder = Folder { root, mode: directory.mode(), most };
+    let folder = Folder { root, mode: directory.mode(), most, left: Cell::new(ENTRIES) };
     if zip::is_zip(&head) {
         folder.extract_zip(&mut open()?)
     } else if head.starts_with(&[0x1f, 0x8b]) {
@@ -44,6 +54,8 @@ struct Folder {
     root: OwnedFd,
     mode: u32,
     most: u64,
+    /// So many files and directories may still be made.
+    left: Cell<usize>,
 }
 
 impl Folder {
@@ -51,22 +63,30 @@ impl Folder {
         format!("the archive has more than {} bytes; raise `maxUnpackedBytes` if this is meant", self.most)
     }
 
+    /// Counts a file or a directory, before it is made.
+    fn count(&self) -> Result<(), String> {
+        let left = self.left.get().checked_sub(1).ok_or_else(too_many)?;
+        self.left.set(left);
+        Ok(())
+    }
+
     fn extract_zip(&self, file: &mut File) -> Result<(), String> {
-        let entries = zip::entries(file)?;
-        if entries.len() > FILES {
-            return Err(format!("the archive has more than {FILES} entries"));
-        }
+        let entries = zip::entries(file, ENTRIES)?;
+        // The list of files says everything but the contents: it is checked before anything is written.
         let mut bytes = 0u64;
+        for entry in &entries {
+            names(Path::new(&entry.name))?;
+            // What does not have the size that it says is refused when it is read.
+            bytes = bytes.saturating_add(entry.size);
+        }
+        if bytes > self.most {
+            return Err(self.too_large());
+        }
         for entry in entries {
             let names = names(Path::new(&entry.name))?;
             if entry.is_directory {
-                enter(&self.root, &names, self.mode)?;
+                self.enter(&names)?;
                 continue;
-            }
-            // What does not have the size that it says is refused when it is read.
-            bytes = bytes.saturating_add(entry.size);
-            if bytes > self.most {
-                return Err(self.too_large());
             }
             let mut to = self.create(&names, entry.is_executable)?;
             zip::copy(file, &entry, &mut to)?;
@@ -80,7 +100,8 @@ impl Folder {
         let Some((name, parents)) = names.split_last() else {
             return Err("the archive has a file without a name".to_owned());
         };
-        let parent = enter(&self.root, parents, self.mode)?;
+        let parent = self.enter(parents)?;
+        self.count()?;
         let bits = if is_executable { self.mode | ((self.mode & 0o444) >> 2) } else { self.mode };
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(bits & 0o777);
@@ -92,77 +113,113 @@ impl Folder {
     }
 
     fn extract_tar(&self, reader: impl Read) -> Result<(), String> {
-        let Folder { root: folder, mode, most } = self;
-        // A little more than the contents may have, for headers; beyond it nothing is read, whatever the headers say.
-        let mut archive = tar::Archive::new(reader.take(most.saturating_add(FILES as u64 * 1024)));
-        let (mut files, mut bytes) = (0, 0u64);
-        for entry in archive.entries().map_err(|error| format!("the archive cannot be read: {error}"))? {
-            let mut entry = entry.map_err(|error| format!("the archive cannot be read: {error}"))?;
-            files += 1;
-            if files > FILES {
-                return Err(format!("the archive has more than {FILES} entries"));
+        let unread = Rc::new(Cell::new(0));
+        let mut archive = tar::Archive::new(Bounded { reader, left: Rc::clone(&unread) });
+        let damaged = |error: io::Error| format!("the archive cannot be read: {error}");
+        let mut entries = archive.entries().map_err(damaged)?;
+        let (mut count, mut bytes) = (0, 0u64);
+        loop {
+            unread.set(HEADERS);
+            let Some(entry) = entries.next() else { return Ok(()) };
+            let mut entry = entry.map_err(damaged)?;
+            count += 1;
+            if count > ENTRIES {
+                return Err(too_many());
             }
             let path = entry.path().map_err(|error| error.to_string())?.into_owned();
-            let shown = path.display();
             let names = names(&path)?;
             match entry.header().entry_type() {
-                tar::EntryType::Directory => drop(enter(folder, &names, *mode)?),
+                tar::EntryType::Directory => drop(self.enter(&names)?),
                 tar::EntryType::Regular | tar::EntryType::Continuous => {
-                    bytes = bytes.saturating_add(entry.header().size().unwrap_or(u64::MAX));
-                    if bytes > *most {
+                    bytes = bytes.saturating_add(entry.size());
+                    if bytes > self.most {
                         return Err(self.too_large());
                     }
+                    unread.set(entry.size());
                     let executable = entry.header().mode().is_ok_and(|bits| bits & 0o100 != 0);
                     let mut file = self.create(&names, executable)?;
-                    std::io::copy(&mut entry, &mut file).map_err(|error| format!("{shown}: {error}"))?;
-                    file.flush().and_then(|()| file.sync_all()).map_err(|error| format!("{shown}: {error}"))?;
+                    let copied =
+                        io::copy(&mut entry, &mut file).and_then(|_| file.flush()).and_then(|()| file.sync_all());
+                    copied.map_err(|error| format!("{}: {error}", path.display()))?;
                 }
                 tar::EntryType::XGlobalHeader | tar::EntryType::XHeader => {}
                 other => {
                     return Err(format!(
-                        "the archive contains {shown}, which is neither a file nor a directory ({other:?})"
+                        "the archive contains {}, which is neither a file nor a directory ({other:?})",
+                        path.display()
                     ));
                 }
             }
         }
-        Ok(())
+    }
+
+    /// Opens a directory below the first one, and makes it if it is missing; never through a symbolic link.
+    fn enter(&self, names: &[&str]) -> Result<OwnedFd, String> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
+        let mut at = self.root.try_clone().map_err(|error| error.to_string())?;
+        for name in names {
+            let failed = |error: Errno| format!("{name}: {error}");
+            match fs::openat(&at, *name, flags, Mode::empty()) {
+                Err(Errno::NOENT) => {
+                    self.count()?;
+                    fs::mkdirat(&at, *name, folder_mode(self.mode)).map_err(failed)?;
+                    at = fs::openat(&at, *name, flags, Mode::empty()).map_err(failed)?;
+                    fs::fchmod(&at, folder_mode(self.mode)).map_err(failed)?;
+                }
+                opened => at = opened.map_err(failed)?,
+            }
+        }
+        Ok(at)
     }
 }
 
-/// The components of a path that stays below its directory.
+fn too_many() -> String {
+    format!("the archive has more than {ENTRIES} files and directories")
+}
+
+/// A reader that may be read only so far: as far as its owner has said for what comes next.
+struct Bounded<R> {
+    reader: R,
+    left: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.left.get()).unwrap_or(usize::MAX);
+        if left == 0 && !buffer.is_empty() {
+            let problem = format!("what describes an entry is longer than {HEADERS} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+        }
+        let most = buffer.len().min(left);
+        let read = self.reader.read(&mut buffer[..most])?;
+        self.left.set(self.left.get() - read as u64);
+        Ok(read)
+    }
+}
+
+/// The components of a path that stays below its directory, and is not longer or deeper than the agent removes and applications open.
 fn names(path: &Path) -> Result<Vec<&str>, String> {
+    if path.as_os_str().len() > PATH {
+        return Err(format!("the archive has a path of more than {PATH} bytes"));
+    }
     let mut names = Vec::new();
     for component in path.components() {
         match component {
             Component::CurDir => {}
             Component::Normal(name) => match name.to_str() {
+                Some(name) if name.len() > NAME => {
+                    return Err(format!("the archive has a name of more than {NAME} bytes"));
+                }
                 Some(name) => names.push(name),
                 None => return Err(format!("{} is not a name in UTF-8", path.display())),
             },
             _ => return Err(format!("the archive contains {}, which leads out of its directory", path.display())),
         }
     }
-    Ok(names)
-}
-
-/// Opens a directory below another, and makes it if it is missing; never through a symbolic link.
-fn enter(folder: &OwnedFd, names: &[&str], mode: u32) -> Result<OwnedFd, String> {
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
-    let mut at = folder.try_clone().map_err(|error| error.to_string())?;
-    for name in names {
-        let failed = |error: Errno| format!("{name}: {error}");
-        let made = fs::mkdirat(&at, *name, folder_mode(mode));
-        if let Err(error) = made
-            && error != Errno::EXIST
-        {
-            return Err(failed(error));
-        }
-        at = fs::openat(&at, *name, flags, Mode::empty()).map_err(failed)?;
-        if made.is_ok() {
-            fs::fchmod(&at, folder_mode(mode)).map_err(failed)?;
-        }
+    if names.len() > DEPTH {
+        return Err(format!("the archive has more than {DEPTH} directories inside each other"));
     }
-    Ok(at)
+    Ok(names)
 }
 
 #[cfg(test)]
@@ -172,14 +229,79 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_arrive_whatever_the_umask_is() {
+    fn modes_arrive_whatever_the_umask_is_and_what_is_made_is_counted() {
         let folder = tempfile::tempdir().unwrap();
-        let unpacked = Folder { root: File::open(folder.path()).unwrap().into(), mode: 0o666, most: 0 };
+        let root = File::open(folder.path()).unwrap().into();
+        let unpacked = Folder { root, mode: 0o666, most: 0, left: Cell::new(3) };
         unpacked.create(&["folder", "file"], false).unwrap();
         unpacked.create(&["folder", "program"], true).unwrap();
         for (name, expected) in [("folder", 0o777), ("folder/file", 0o666), ("folder/program", 0o777)] {
             let mode = folder.path().join(name).metadata().unwrap().permissions().mode();
             assert_eq!(mode & 0o777, expected, "{name}");
         }
+        // The directories that names imply count as well.
+        unpacked.left.set(2);
+        let error = unpacked.create(&["one", "two", "file"], false).unwrap_err();
+        assert!(error.contains("more than 10000 files and directories"), "{error}");
+    }
+
+    /// A tar archive of empty files, also of those that a file system would not take.
+    fn archive(files: &[String]) -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        for name in files {
+            let mut header = tar::Header::new_gnu();
+            header.set_mode(0o644);
+            header.set_size(0);
+            builder.append_data(&mut header, name, io::empty()).unwrap();
+        }
+        builder.into_inner().unwrap()
+    }
+
+    fn unpacked(bytes: &[u8]) -> Result<(), String> {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::open(folder.path(), 0o644).unwrap();
+        directory.create("incoming").unwrap().write_all(bytes).unwrap();
+        let result = unpack(&directory, "incoming", "staged", 1000);
+        // Whatever was unpacked can be removed, and the next archive takes its place.
+        directory.create_folder("staged").unwrap();
+        let left = folder.path().join(".pillion-agent/staged").read_dir().unwrap().count();
+        assert_eq!(left, 0);
+        result
+    }
+
+    #[test]
+    fn archives_are_bounded_in_depth_and_names() {
+        let nested = |depth: usize| vec![format!("{}file", "d/".repeat(depth))];
+        let table = [
+            (nested(63), ""),
+            (nested(64), "more than 64 directories inside each other"),
+            (nested(500), "more than 64 directories inside each other"),
+            (nested(5000), "a path of more than 1024 bytes"),
+            (nested(100_000), "longer than 65536 bytes"),
+            (vec!["n".repeat(255)], ""),
+            (vec!["n".repeat(256)], "a name of more than 255 bytes"),
+        ];
+        for (files, expected) in table {
+            let what = files[0].chars().take(20).collect::<String>();
+            match unpacked(&archive(&files)) {
+                Ok(()) => assert_eq!(expected, "", "{what}"),
+                Err(error) => assert!(!expected.is_empty() && error.contains(expected), "{what}: {error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_size_in_an_extended_header_counts() {
+        let mut builder = tar::Builder::new(Vec::new());
+        builder.append_pax_extensions([("size", b"2000".as_slice())]).unwrap();
+        let mut header = tar::Header::new_ustar();
+        header.set_path("file").unwrap();
+        header.set_mode(0o644);
+        header.set_size(0);
+        header.set_cksum();
+        builder.append(&header, io::empty()).unwrap();
+        let mut bytes = builder.into_inner().unwrap();
+        bytes.extend([0; 4096]);
+        assert!(unpacked(&bytes).unwrap_err().contains("more than 1000 bytes"));
     }
 }

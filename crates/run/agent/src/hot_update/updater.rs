@@ -120,14 +120,23 @@ impl Updater {
             // The agent was restarted, and this request came before the recovery. What comes of the older one is in its result.
             let _ = self.resume(&directory, journal, Recovery::Before).await;
         }
-        self.begin(&directory, &trigger, 0, Patience::Request).await
+        let outcome = self.begin(&directory, &trigger, 0, Patience::Request).await;
+        sweep(directory).await;
+        outcome
     }
 
     /// After a start: finishes an update that was under way, or brings an empty directory to what the pod's workload runs.
     pub(crate) async fn recover(&self) -> Result<(), UpdateError> {
         let directory = self.turn().await?;
+        let outcome = self.recover_in(&directory).await;
+        // Also what an agent before this one could not remove.
+        sweep(directory).await;
+        outcome
+    }
+
+    async fn recover_in(&self, directory: &Arc<Directory>) -> Result<(), UpdateError> {
         if let Some(journal) = directory.journal::<Journal>() {
-            return self.resume(&directory, journal, Recovery::Whole).await;
+            return self.resume(directory, journal, Recovery::Whole).await;
         }
         if let Some(current) = directory.current::<Entry>() {
             self.publish(&current, &current.result);
@@ -152,7 +161,7 @@ impl Updater {
         });
         let Some(trigger) = allowed else { return Ok(()) };
         log::line(format_args!("hot_update: {} is what {} runs", trigger.version, host.pod.workload));
-        self.begin(&directory, &trigger, 0, Patience::Start).await.map(drop)
+        self.begin(directory, &trigger, 0, Patience::Start).await.map(drop)
     }
 
     /// Whether a ConfigMap with this digest was followed already, here or before a restart.
@@ -199,7 +208,7 @@ impl Updater {
         let trigger = match Trigger::read(text) {
             Ok(trigger) if matches!(journal.staged.as_deref(), None | Some(INCOMING | STAGED)) => trigger,
             other => {
-                clean(directory);
+                directory.close_journal();
                 let problem = other.err().map(|refusal| refusal.message().to_owned());
                 let problem = problem.unwrap_or_else(|| "it names a file of somebody else".to_owned());
                 return Err(UpdateError::Refused(format!("the journal of an update was not followed: {problem}")));
@@ -335,7 +344,7 @@ impl Updater {
         directory.save_current(&entry).map_err(disk)?;
         fault::point("recorded");
         self.publish(&entry, &entry.result);
-        clean(directory);
+        directory.close_journal();
         fault::point("done");
         Ok(entry)
     }
@@ -396,7 +405,7 @@ impl Updater {
             }
             None => self.say(&result),
         }
-        clean(directory);
+        directory.close_journal();
         error
     }
 
@@ -425,11 +434,15 @@ impl Updater {
     }
 }
 
-/// Nothing is under way any more.
-fn clean(directory: &Directory) {
-    directory.close_journal();
-    directory.discard(INCOMING);
-    directory.discard(STAGED);
+/// Removes what updates have left, unless one is still under way. A tree may be large, so that other tasks go on meanwhile.
+async fn sweep(directory: Arc<Directory>) {
+    let work = move || {
+        if directory.journal::<Journal>().is_none() {
+            directory.sweep(&[INCOMING, STAGED]);
+        }
+    };
+    // If the agent ends meanwhile, its next start does it.
+    let _ = tokio::task::spawn_blocking(work).await;
 }
 
 fn disk(error: std::io::Error) -> UpdateError {

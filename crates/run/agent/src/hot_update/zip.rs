@@ -36,8 +36,8 @@ pub(crate) fn is_zip(head: &[u8]) -> bool {
     head.starts_with(&LOCAL_MARK) || head.starts_with(&END_MARK)
 }
 
-/// What an archive contains, as its central directory says.
-pub(crate) fn entries(file: &mut File) -> Result<Vec<Entry>, String> {
+/// What an archive contains, as its central directory says, if it has no more than `most` entries.
+pub(crate) fn entries(file: &mut File, most: usize) -> Result<Vec<Entry>, String> {
     let broken = |error: std::io::Error| format!("the archive cannot be read: {error}");
     let length = file.metadata().map_err(broken)?.len();
     // The end is followed by a comment of at most 64 KiB.
@@ -51,6 +51,9 @@ pub(crate) fn entries(file: &mut File) -> Result<Vec<Entry>, String> {
         return Err("the archive has no end: it was cut off".to_owned());
     }
     let (count, size, start) = (number(end, 10, 2), number(end, 12, 4), number(end, 16, 4));
+    if count > most as u64 && count != u64::from(u16::MAX) {
+        return Err(format!("the archive has more than {most} files and directories"));
+    }
     if number(end, 4, 4) != 0 || count == u64::from(u16::MAX) || size > LONGEST || start.saturating_add(size) > length {
         return Err("the archive is in several parts, or too large to be read (zip64)".to_owned());
     }
