@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::config::{Policy, Storage, Target, label_value};
 use crate::state::{FAILED, State, UNKNOWN};
+use crate::update::UpdateOutcome;
 
 /// All that one source of results wants written: complete, so that it does not matter what was written before.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,15 +49,35 @@ pub struct Condition {
 /// assert_eq!(desired(&storage, &State::failed("refused")).labels["idle"], None);
 /// ```
 pub fn desired(storage: &Storage, state: &State) -> Desired {
-    let mut desired = Desired::default();
-    let policy = policy(&storage.policies, state);
-    let text = match (state, policy) {
+    let text = match (state, policy(&storage.policies, state)) {
         (State::Succeeded(text), _) => text.as_str(),
         // The vocabulary is that of the policies, of the proposal without any.
         (State::Failed(_), Some(policy)) => policy.state.as_str(),
         (State::Failed(_), None) if storage.policies.iter().any(|policy| policy.state == "Succeeded") => FAILED,
         (State::Failed(_) | State::Unknown(_), _) => UNKNOWN,
     };
+    let condition = storage.condition_type.as_ref().map(|name| condition(name, state));
+    Desired { condition, ..written(storage, state, text, text) }
+}
+
+/// What is written once an update has come to something: the sentence itself, also that of a failure.
+pub fn desired_of_update(storage: &Storage, outcome: &UpdateOutcome) -> Desired {
+    let state = outcome.state();
+    let (status, reason) =
+        if outcome.failure.is_none() { ("True", "UpdateSucceeded") } else { ("False", "UpdateFailed") };
+    let condition = storage.condition_type.as_ref().map(|name| Condition {
+        name: name.clone(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: state.message().to_owned(),
+    });
+    Desired { condition, ..written(storage, &state, state.message(), &outcome.label()) }
+}
+
+/// Everything but the condition: what the policies say of the state, and the result as a text.
+fn written(storage: &Storage, state: &State, text: &str, label: &str) -> Desired {
+    let mut desired = Desired::default();
+    let policy = policy(&storage.policies, state);
     for other in &storage.policies {
         desired.annotations.extend(other.annotations.keys().map(|key| (key.clone(), None)));
         desired.labels.extend(other.labels.keys().map(|key| (key.clone(), None)));
@@ -72,13 +93,14 @@ pub fn desired(storage: &Storage, state: &State) -> Desired {
         desired.annotations.insert(key.clone(), Some(text.to_owned()));
     }
     if let Some(key) = &storage.label_key {
-        let value = label_value(text).then(|| text.to_owned());
+        let value = label_value(label).then(|| label.to_owned());
         if value.is_none() {
-            desired.problems.push(format!("{text:?} is not a value that the label {key} can have"));
+            desired.problems.push(format!(
+                "{label:?} is not a value that the label {key} can have: at most 63 letters, digits, `-`, `_` and `.`"
+            ));
         }
         desired.labels.insert(key.clone(), value);
     }
-    desired.condition = storage.condition_type.as_ref().map(|name| condition(name, state));
     if let Some(target) = &storage.target {
         let mut values: BTreeMap<String, Value> = policy.map(|policy| policy.values.clone()).unwrap_or_default();
         if let Some(path) = &storage.json_path {
@@ -193,6 +215,38 @@ mod tests {
         assert_eq!(status(&State::succeeded("idle")), "True");
         assert_eq!(status(&State::failed("x")), "False");
         assert_eq!(status(&State::Unknown("exec in another container".into())), "Unknown");
+    }
+
+    #[test]
+    fn an_update_that_failed_is_a_failure_and_keeps_its_sentence() {
+        let policy = |state: &str| Policy {
+            state: state.into(),
+            annotations: [("updated".to_owned(), state.to_owned())].into(),
+            ..Policy::default()
+        };
+        let storage = Storage {
+            annotation_key: Some("result".into()),
+            label_key: Some("update".into()),
+            condition_type: Some("game/updated".into()),
+            policies: vec![policy("Succeeded"), policy("Failed")],
+            ..Storage::default()
+        };
+        let rows = [
+            ("v1: Update success", "True", "UpdateSucceeded", "Succeeded", "v1-succeeded"),
+            ("v2: Failed to download the file: http://x answered 404", "False", "UpdateFailed", "Failed", "v2-failed"),
+        ];
+        for (sentence, status, reason, policy, label) in rows {
+            let desired = desired_of_update(&storage, &UpdateOutcome::read(sentence));
+            let condition = desired.condition.unwrap();
+            let said = (condition.status.as_str(), condition.reason.as_str(), condition.message.as_str());
+            assert_eq!(said, (status, reason, sentence));
+            assert_eq!(desired.annotations["result"].as_deref(), Some(sentence));
+            assert_eq!(desired.annotations["updated"].as_deref(), Some(policy));
+            assert_eq!((desired.labels["update"].as_deref(), desired.problems.len()), (Some(label), 0));
+        }
+        let unknown = Storage { policies: vec![Policy { state: "unknown".into(), ..policy("x") }], ..storage };
+        let desired = desired_of_update(&unknown, &UpdateOutcome::read("v2: Failed"));
+        assert_eq!(desired.annotations["updated"].as_deref(), Some("x"), "the proposal's word for a failure");
     }
 
     #[test]

@@ -2,11 +2,13 @@
 
 mod entry;
 mod journal;
+mod outcome;
 mod trigger;
 mod version;
 
 pub(crate) use entry::read_entry;
 pub use entry::{Entry, LONGEST_ENTRY, entries_of, workload_of};
 pub use journal::{Journal, OnDisk, Resume, resume};
+pub use outcome::UpdateOutcome;
 pub use trigger::{Refusal, Source, Trigger, check_host};
 pub use version::Version;

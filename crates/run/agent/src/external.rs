@@ -6,6 +6,7 @@
 //!  agent ─▶ {"type": "start"}
 //!  plugin ─▶ {"type": "store", "data": "idle"}                   a result, to where storageConfig says
 //!  plugin ─▶ {"type": "store", "failed": "connection refused"}   a failure
+//!  plugin ─▶ {"type": "store", "unknown": "no permission"}       it cannot say
 //!  plugin ─▶ {"type": "status", "message": "…"}
 //!  plugin ─▶ {"type": "log", "message": "…"}
 //!  plugin ─▶ {"type": "error", "message": "…"}                   it has failed, and is restarted as the policy says
@@ -104,8 +105,9 @@ impl External {
                     output.write_all(b"{\"type\":\"start\"}\n").await.map_err(broken)?;
                 }
                 "store" => {
-                    let state = match &message["failed"] {
-                        Value::String(reason) => State::failed(reason),
+                    let state = match (&message["failed"], &message["unknown"]) {
+                        (Value::String(reason), _) => State::failed(reason),
+                        (_, Value::String(reason)) => State::Unknown(reason.trim().to_owned()),
                         _ => State::succeeded(&match &message["data"] {
                             Value::String(text) => text.clone(),
                             other => other.to_string(),

@@ -519,6 +519,44 @@ async fn what_does_not_work_is_rolled_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_update_that_failed_is_a_failure_wherever_it_is_stored() {
+    let (cluster, site) = (Cluster::start().await, Site::start().await);
+    site.set("/v1", 200, "good");
+    let folder = tempfile::tempdir().unwrap();
+    let config = format!(
+        "listen: 127.0.0.1:0\nrequireChecksum: false\nallowedHosts: ['{}']\nplugins:\n- name: hot_update\n  config:\n    fileDir: {}\n    loadPatchType: none\n    storageConfig:\n      type: InKube\n      inKube:\n        annotationKey: result\n        labelKey: update\n        conditionType: game.io/updated\n        markerPolicies:\n        - {{state: Succeeded, annotations: {{updated: 'yes'}}}}\n        - {{state: Failed, annotations: {{updated: 'no'}}}}\n",
+        site.host(),
+        folder.path().join("files").display()
+    );
+    let is_stored = async |status: &str, updated: &str, label: &str| {
+        cluster
+            .until(POD, |pod| {
+                let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                let mut found = conditions.iter().filter(|condition| condition["type"] == "game.io/updated");
+                found.any(|condition| condition["status"] == status)
+                    && pod["metadata"]["annotations"]["updated"] == updated
+                    && pod["metadata"]["labels"]["update"] == label
+            })
+            .await
+    };
+    let agent = Agent::start_in(folder, &cluster, &config, "");
+    let form = |version: &str| format!("version={version}&url={}&file=app.conf", site.url(&format!("/{version}")));
+    assert_eq!(agent.post(&form("v1")).await.0, 200);
+    is_stored("True", "yes", "v1-succeeded").await;
+    assert_eq!(agent.post(&form("v2")).await.0, 500);
+    let pod = is_stored("False", "no", "v2-failed").await;
+    let sentence = pod["metadata"]["annotations"]["result"].as_str().unwrap();
+    assert!(sentence.starts_with("v2: Failed to download the file") && sentence.contains("404"), "{sentence}");
+    // Another agent in the same pod knows it as well.
+    let folder = agent.into_folder();
+    cluster.merge(POD, json!({"metadata": {"annotations": {"updated": null}, "labels": {"update": null}}})).await;
+    let agent = Agent::start_in(folder, &cluster, &config, "");
+    is_stored("False", "no", "v2-failed").await;
+    assert_eq!(agent.post(&form("v1")).await.0, 200);
+    is_stored("True", "yes", "v1-succeeded").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_configuration_is_read_from_a_config_map_of_another_namespace_and_followed() {
     let (cluster, site) = (Cluster::start().await, Site::start().await);
     site.set("/state", 200, "idle");

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pillion_assist::{
-    Desired, Entry, HotUpdate, Journal, OnDisk, Refusal, Resume, State, Target, Trigger, entries_of, resume, shortened,
+    Desired, Entry, HotUpdate, Journal, OnDisk, Refusal, Resume, State, Target, Trigger, UpdateOutcome,
+    desired_of_update, entries_of, resume, shortened,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -338,7 +339,7 @@ impl Updater {
             file: journal.file.clone(),
             sha256: fetched.sha256.clone(),
             size: fetched.size,
-            result: format!("{}: Update success", journal.version),
+            result: UpdateOutcome::success(&journal.version).to_string(),
             time: host.publisher.now(),
         };
         directory.save_current(&entry).map_err(disk)?;
@@ -413,7 +414,7 @@ impl Updater {
     fn say(&self, result: &str) {
         result.clone_into(&mut self.result.lock().unwrap_or_else(PoisonError::into_inner));
         if let Ok(host) = self.host() {
-            host.store("result", &State::succeeded(result));
+            host.publish("result", desired_of_update(&host.storage, &UpdateOutcome::read(result)));
         }
     }
 
