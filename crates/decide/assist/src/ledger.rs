@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::config::{Storage, Target};
 use crate::marker::{Condition, Desired, retired};
+use crate::update::RESULTS;
 
 /// The pod that the agent runs in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,15 +77,43 @@ struct Retry {
 /// - A write holds only what differs from what was acknowledged; if nothing differs, there is none.
 /// - A value that one source sets is not removed by another; of two sources that set it, the first by name counts.
 /// - What is refused does not keep the rest from being written.
+/// - What somebody else has changed since is written again: each object is looked at when it was not seen for [`UNSEEN`].
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     pod: PodName,
     sources: BTreeMap<String, Desired>,
     written: BTreeMap<Key, Option<Value>>,
+    /// What the API server has made of values that were written, where it has answered with the object.
+    stored: BTreeMap<Key, Option<Value>>,
+    /// When each object was seen last.
+    seen: BTreeMap<Object, Timestamp>,
     transitions: BTreeMap<String, (String, Timestamp)>,
     retries: BTreeMap<Slot, Retry>,
     /// Keys of writes that were refused as a whole.
     apart: BTreeSet<Key>,
+}
+
+/// An object of which the API server has to be asked how it is now: by a patch that changes nothing, and as a dry run. To read its pod the agent has
+/// no right, and the answer to a patch is the object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Of the URL, with its query.
+    pub path: String,
+    /// `Content-Type`.
+    pub media: &'static str,
+    /// The patch.
+    pub body: &'static str,
+    object: Object,
+}
+
+/// An object is looked at when it was not seen for this time.
+pub const UNSEEN: SignedDuration = SignedDuration::from_mins(10);
+
+/// An object that is written to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Object {
+    Pod,
+    Target(Target),
 }
 
 const MERGE: &str = "application/merge-patch+json";
@@ -193,6 +222,58 @@ impl Ledger {
         self.pending().into_keys().map(due).min()
     }
 
+    /// The objects that have to be looked at.
+    pub fn looks(&self, now: Timestamp) -> Vec<Look> {
+        let unseen = self.seen.iter().filter(|(_, seen)| now.duration_since(**seen) >= UNSEEN);
+        unseen.filter_map(|(object, _)| self.look(object)).collect()
+    }
+
+    /// When the next look is due; `None` if nothing was written yet.
+    pub fn next_look(&self) -> Option<Timestamp> {
+        self.seen.values().min().map(|seen| seen.checked_add(UNSEEN).unwrap_or(Timestamp::MAX))
+    }
+
+    /// By a path that the agent has the right to patch: it has written there before.
+    fn look(&self, object: &Object) -> Option<Look> {
+        let mut groups = self.written.keys().map(Key::group).filter(|group| group.object() == *object);
+        let path = self.path(&groups.next()?);
+        Some(Look { path: format!("{path}?dryRun=All"), media: MERGE, body: "{}", object: object.clone() })
+    }
+
+    /// Records what a look has found; `None` if there is no such object. What differs from what was written is left to write.
+    pub fn looked(&mut self, look: &Look, found: Option<&Value>, now: Timestamp) {
+        self.see(&look.object, found, now);
+    }
+
+    /// Records a look that has failed: the next one is as far away as after any other.
+    pub fn not_looked(&mut self, look: &Look, now: Timestamp) {
+        self.seen.insert(look.object.clone(), now);
+    }
+
+    /// Records the object that a write was answered with: what it has become, and what of earlier writes somebody else has changed.
+    pub fn answered(&mut self, write: &Write, object: &Value, now: Timestamp) {
+        if !write.is_followed() || !is_object(object) {
+            return;
+        }
+        for (key, _) in &write.sets {
+            // Compared with this from now on: an API server may prune a value, or default it, and would be written to for ever.
+            self.stored.insert(key.clone(), key.value_in(object));
+        }
+        self.see(&write.slot.group.object(), Some(object), now);
+    }
+
+    fn see(&mut self, object: &Object, found: Option<&Value>, now: Timestamp) {
+        self.seen.insert(object.clone(), now);
+        let stored = &self.stored;
+        let is_as_written = |key: &Key, written: &Option<Value>| match found {
+            _ if key.group().object() != *object || !key.is_comparable() => true,
+            None => false,
+            Some(found) if is_object(found) => key.value_in(found) == *stored.get(key).unwrap_or(written),
+            Some(_) => true,
+        };
+        self.written.retain(|key, written| is_as_written(key, written));
+    }
+
     /// Records how a write ended.
     pub fn sent(&mut self, write: &Write, sent: Sent, now: Timestamp) {
         if sent == Sent::Written {
@@ -203,7 +284,11 @@ impl Ledger {
                     let since = self.transition(name, &status, now);
                     self.transitions.insert(name.clone(), (status, since));
                 }
+                self.stored.remove(key);
                 self.written.insert(key.clone(), value.clone());
+            }
+            if write.is_followed() {
+                self.seen.insert(write.slot.group.object(), now);
             }
             self.retries.remove(&write.slot);
             return;
@@ -245,10 +330,19 @@ impl Ledger {
         pending
     }
 
-    fn write(&self, slot: Slot, sets: Vec<(Key, Option<Value>)>, now: Timestamp) -> Write {
+    fn path(&self, group: &Group) -> String {
         let PodName { namespace, name } = &self.pod;
         let pod = format!("/api/v1/namespaces/{namespace}/pods/{name}");
-        let (path, media, body) = match &slot.group {
+        match group {
+            Group::Metadata => pod,
+            Group::Conditions => format!("{pod}/status"),
+            Group::Target(target, status) => target.path(status.then_some("status")),
+        }
+    }
+
+    fn write(&self, slot: Slot, sets: Vec<(Key, Option<Value>)>, now: Timestamp) -> Write {
+        let path = self.path(&slot.group);
+        let (media, body) = match &slot.group {
             Group::Metadata => {
                 let (mut annotations, mut labels) = (Map::new(), Map::new());
                 for (key, value) in &sets {
@@ -262,7 +356,7 @@ impl Ledger {
                 let parts = [("annotations", annotations), ("labels", labels)];
                 let parts = parts.into_iter().filter(|(_, part)| !part.is_empty());
                 let metadata: Map<_, _> = parts.map(|(name, part)| (name.to_owned(), Value::Object(part))).collect();
-                (pod, MERGE, json!({"metadata": metadata}))
+                (MERGE, json!({"metadata": metadata}))
             }
             Group::Conditions => {
                 let conditions = sets.iter().filter_map(|(key, value)| match (key, value.clone()) {
@@ -273,15 +367,14 @@ impl Ledger {
                     }
                     _ => None,
                 });
-                (format!("{pod}/status"), STRATEGIC, json!({"status": {"conditions": conditions.collect::<Vec<_>>()}}))
+                (STRATEGIC, json!({"status": {"conditions": conditions.collect::<Vec<_>>()}}))
             }
-            Group::Target(target, status) => {
+            Group::Target(..) => {
                 let values = sets.iter().filter_map(|(key, value)| match key {
                     Key::Field(_, pointer) => Some((pointer.as_str(), value.clone()?)),
                     _ => None,
                 });
-                let (media, body) = fields(values.collect());
-                (target.path(status.then_some("status")), media, body)
+                fields(values.collect())
             }
         };
         Write { path, media, body, slot, sets }
@@ -292,6 +385,11 @@ impl Write {
     /// Whether its parts are sent one by one if it is refused.
     pub fn is_divisible(&self) -> bool {
         self.sets.len() > 1
+    }
+
+    /// Whether somebody else's changes of the object are followed, so that its answer is of use.
+    pub fn is_followed(&self) -> bool {
+        self.sets.iter().any(|(key, _)| key.is_comparable())
     }
 
     /// What it changes, for people.
@@ -314,6 +412,46 @@ impl Key {
             Key::Field(target, pointer) => Group::Target(target.clone(), pointer.starts_with("/status/")),
         }
     }
+
+    /// Whether it can be seen in the object whether somebody has changed it. Results of updates are removed by the manager when there are too many.
+    fn is_comparable(&self) -> bool {
+        match self {
+            Key::Field(target, pointer) => target.name != RESULTS && !pointer.split('/').any(|part| part == "-"),
+            _ => true,
+        }
+    }
+
+    /// Its value in an object, in the form in which it is written.
+    fn value_in(&self, object: &Value) -> Option<Value> {
+        let metadata = |field: &str, key: &str| object["metadata"][field].get(key).cloned();
+        match self {
+            Key::Annotation(key) => metadata("annotations", key),
+            Key::Label(key) => metadata("labels", key),
+            Key::Condition(name) => {
+                let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+                let found = conditions.find(|condition| condition["type"] == name.as_str())?;
+                let text = |field: &str| found[field].as_str().unwrap_or_default();
+                Some(
+                    json!({"type": name, "status": text("status"), "reason": text("reason"), "message": text("message")}),
+                )
+            }
+            Key::Field(_, pointer) => object.pointer(pointer).cloned(),
+        }
+    }
+}
+
+impl Group {
+    fn object(&self) -> Object {
+        match self {
+            Group::Metadata | Group::Conditions => Object::Pod,
+            Group::Target(target, _) => Object::Target(target.clone()),
+        }
+    }
+}
+
+/// Whether an answer is an object of Kubernetes, and not something that a proxy has made of it.
+fn is_object(value: &Value) -> bool {
+    value["metadata"]["name"].is_string()
 }
 
 /// The source of a condition that nobody has any more, since it cannot be removed. It sorts last, so that any source that has the condition counts more.
@@ -580,15 +718,105 @@ mod tests {
         }
     }
 
-    #[test]
-    fn fields_of_targets_are_patched_by_pointer() {
-        let target = Target {
+    fn game_server() -> Target {
+        Target {
             group: "game.kruise.io".into(),
             version: "v1alpha1".into(),
             resource: "gameservers".into(),
             namespace: "games".into(),
             name: "web-1".into(),
+        }
+    }
+
+    /// Sends what is due, and answers with these objects: the pod, and the target.
+    fn answer(ledger: &mut Ledger, pod: &Value, server: &Value, now: Timestamp) -> Vec<String> {
+        let writes = ledger.due(now);
+        for write in &writes {
+            ledger.sent(write, Sent::Written, now);
+            ledger.answered(write, if write.path.contains("/pods/") { pod } else { server }, now);
+        }
+        writes.iter().map(Write::subject).collect()
+    }
+
+    /// Looks at what is due, with the same objects.
+    fn look(ledger: &mut Ledger, pod: &Value, server: Option<&Value>, now: Timestamp) -> Vec<String> {
+        let looks = ledger.looks(now);
+        for look in &looks {
+            ledger.looked(look, if look.path.contains("/pods/") { Some(pod) } else { server }, now);
+        }
+        looks.into_iter().map(|look| look.path).collect()
+    }
+
+    #[test]
+    fn what_somebody_else_has_changed_is_written_again_and_nothing_while_nothing_differs() {
+        const POD: &str = "/api/v1/namespaces/games/pods/web-1";
+        const SERVER: &str = "/apis/game.kruise.io/v1alpha1/namespaces/games/gameservers/web-1";
+        let mut ledger = ledger();
+        let desired = Desired {
+            annotations: [("a".to_owned(), Some("idle".to_owned())), ("old".to_owned(), None)].into(),
+            condition: Some(Condition {
+                name: "x/y".into(),
+                status: "True".into(),
+                reason: "R".into(),
+                message: String::new(),
+            }),
+            fields: Some((game_server(), [("/spec/opsState".to_owned(), json!("idle"))].into())),
+            ..Desired::default()
         };
+        ledger.set("probe", desired);
+        let condition =
+            json!({"type": "x/y", "status": "True", "reason": "R", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let pod =
+            json!({"metadata": {"name": "web-1", "annotations": {"a": "idle"}}, "status": {"conditions": [condition]}});
+        let server = json!({"metadata": {"name": "web-1"}, "spec": {"opsState": "idle"}});
+        assert_eq!(answer(&mut ledger, &pod, &server, at(0)).len(), 3);
+        assert_eq!((ledger.next_due(at(1)), ledger.next_look()), (None, Some(at(600))));
+        assert!(ledger.looks(at(599)).is_empty());
+        let looks = look(&mut ledger, &pod, Some(&server), at(600));
+        assert_eq!(looks, [format!("{POD}?dryRun=All"), format!("{SERVER}?dryRun=All")]);
+        assert_eq!((ledger.next_due(at(600)), ledger.next_look()), (None, Some(at(1200))));
+
+        let mut changed = pod.clone();
+        changed["metadata"]["annotations"] = json!({"a": "mine", "old": "mine"});
+        changed["status"]["conditions"][0]["status"] = json!("False");
+        let recreated = json!({"metadata": {"name": "web-1"}, "spec": {}});
+        look(&mut ledger, &changed, Some(&recreated), at(1200));
+        let expected = [
+            format!("{POD}: annotation a, annotation old"),
+            format!("{POD}/status: condition x/y"),
+            format!("{SERVER}: /spec/opsState"),
+        ];
+        assert_eq!(answer(&mut ledger, &pod, &server, at(1200)), expected);
+        look(&mut ledger, &pod, None, at(1800));
+        assert_eq!(answer(&mut ledger, &pod, &server, at(1800)), expected[2..], "it is gone, and may come back");
+
+        // The answer to a write tells of the rest of the object as well.
+        ledger.set("other", Desired { labels: [("l".to_owned(), Some("x".to_owned()))].into(), ..Desired::default() });
+        assert_eq!(answer(&mut ledger, &changed, &server, at(1900)), [format!("{POD}: label l")]);
+        assert_eq!(answer(&mut ledger, &pod, &server, at(1900)), expected[..2]);
+        assert_eq!(ledger.next_due(at(1900)), None);
+    }
+
+    #[test]
+    fn what_the_api_server_makes_of_a_value_is_not_fought_and_results_of_updates_are_not_looked_at() {
+        let mut ledger = ledger();
+        let fields = Some((game_server(), [("/spec/pruned".to_owned(), json!("x"))].into()));
+        ledger.set("probe", Desired { fields, ..Desired::default() });
+        let results = Target { group: String::new(), name: RESULTS.to_owned(), ..game_server() };
+        let fields = Some((results, [("/data/web-1".to_owned(), json!("x"))].into()));
+        ledger.set("record", Desired { fields, ..Desired::default() });
+        let server = json!({"metadata": {"name": "web-1"}, "spec": {}});
+        assert_eq!(answer(&mut ledger, &server, &server, at(0)).len(), 2);
+        assert_eq!(look(&mut ledger, &server, Some(&server), at(600)).len(), 1);
+        assert_eq!(ledger.next_due(at(600)), None);
+        // What is not an object says nothing.
+        look(&mut ledger, &json!({}), Some(&json!({})), at(1200));
+        assert_eq!(ledger.next_due(at(1200)), None);
+    }
+
+    #[test]
+    fn fields_of_targets_are_patched_by_pointer() {
+        let target = game_server();
         let table = [
             ("/spec/opsState", "", MERGE, json!({"spec": {"opsState": "x"}})),
             ("/metadata/annotations/a~1b", "", MERGE, json!({"metadata": {"annotations": {"a/b": "x"}}})),

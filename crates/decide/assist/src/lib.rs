@@ -59,7 +59,7 @@ pub use config::{
     Storage, Target, Url, Verify, signal_number,
 };
 pub use keep::{AgentNamespace, Keep, Mirrored, excess, keep, not_mirrored, prunable};
-pub use ledger::{Ledger, PodName, Sent, Write};
+pub use ledger::{Ledger, Look, PodName, Sent, UNSEEN, Write};
 pub use marker::{Condition, Desired, condition, desired, desired_of_update, retired};
 pub use origin::{check_origin, check_page};
 pub use parameters::parameters;
@@ -69,6 +69,6 @@ pub use process::{Process, select};
 pub use restart::{restart, was_healthy};
 pub use state::{FAILED, SUCCEEDED, State, Streak, UNKNOWN, shortened};
 pub use update::{
-    Entry, Journal, LONGEST_ENTRY, OnDisk, Refusal, Resume, Source, Trigger, UpdateOutcome, Version, check_host,
-    entries_of, resume, workload_of,
+    Entry, Journal, LONGEST_ENTRY, OnDisk, RESULTS, Refusal, Resume, Source, Trigger, UpdateOutcome, Version,
+    check_host, entries_of, resume, workload_of,
 };

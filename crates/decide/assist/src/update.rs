@@ -7,7 +7,7 @@ mod trigger;
 mod version;
 
 pub(crate) use entry::read_entry;
-pub use entry::{Entry, LONGEST_ENTRY, entries_of, workload_of};
+pub use entry::{Entry, LONGEST_ENTRY, RESULTS, entries_of, workload_of};
 pub use journal::{Journal, OnDisk, Resume, resume};
 pub use outcome::UpdateOutcome;
 pub use trigger::{Refusal, Source, Trigger, check_host};

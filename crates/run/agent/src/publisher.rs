@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use jiff::Timestamp;
-use pillion_assist::{Desired, Ledger, PodName, Sent, Storage, Write};
+use pillion_assist::{Desired, Ledger, Look, PodName, Sent, Storage, Write};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -93,13 +93,24 @@ impl Publisher {
     /// Writes for ever. One task does it, so that there is never a second write of the same change under way.
     pub async fn run(&self, api: &dyn Api) {
         loop {
+            let looks = self.ledger().looks(self.now());
+            for look in looks {
+                self.look(api, &look).await;
+            }
             let writes = self.ledger().due(self.now());
             for write in writes {
-                let sent = self.send(api, &write).await;
-                self.ledger().sent(&write, sent, self.now());
+                let (sent, object) = self.send(api, &write).await;
+                let (mut ledger, now) = (self.ledger(), self.now());
+                ledger.sent(&write, sent, now);
+                if let Some(object) = object {
+                    ledger.answered(&write, &object, now);
+                }
             }
             let now = self.now();
-            let next = self.ledger().next_due(now);
+            let next = {
+                let ledger = self.ledger();
+                ledger.next_due(now).into_iter().chain(ledger.next_look()).min()
+            };
             match next {
                 None => self.shared.changed.notified().await,
                 Some(at) => {
@@ -113,15 +124,41 @@ impl Publisher {
         }
     }
 
-    async fn send(&self, api: &dyn Api, write: &Write) -> Sent {
+    /// Asks how an object is now.
+    async fn look(&self, api: &dyn Api, look: &Look) {
+        let body = Bytes::from_static(look.body.as_bytes());
+        let answer = api.send(Request { method: "PATCH", path: look.path.clone(), media: look.media, body }).await;
+        let problem = match answer {
+            Ok(response) if is_success(&response) => {
+                let object = serde_json::from_slice(&response.body).unwrap_or_default();
+                return self.ledger().looked(look, Some(&object), self.now());
+            }
+            Ok(Response { status: 404, .. }) => return self.ledger().looked(look, None, self.now()),
+            Ok(response) => refusal(&response),
+            Err(error) => error,
+        };
+        crate::log::line(format_args!(
+            "PATCH {}: {problem}; whether anybody else has changed it is not known",
+            look.path
+        ));
+        self.ledger().not_looked(look, self.now());
+    }
+
+    /// Sends a write. Returns how it ended, and the object as it is then if that is of use.
+    async fn send(&self, api: &dyn Api, write: &Write) -> (Sent, Option<Value>) {
         let mut answer = patch(api, write).await;
         if let Ok(Response { status: 404, .. }) = &answer
             && let Some(created) = create(api, write).await
         {
             answer = created;
         }
+        let mut object = None;
         let (sent, problem) = match answer {
-            Ok(response) if (200..300).contains(&response.status) => (Sent::Written, None),
+            Ok(response) if is_success(&response) => {
+                // Results of a whole namespace are long, and nothing is read from them.
+                object = write.is_followed().then(|| serde_json::from_slice(&response.body).unwrap_or_default());
+                (Sent::Written, None)
+            }
             Ok(response) if matches!(response.status, 409 | 429 | 500..=599) => {
                 (Sent::Failed, Some(refusal(&response)))
             }
@@ -141,8 +178,12 @@ impl Publisher {
                 }
             }
         }
-        sent
+        (sent, object)
     }
+}
+
+fn is_success(response: &Response) -> bool {
+    (200..300).contains(&response.status)
 }
 
 async fn patch(api: &dyn Api, write: &Write) -> Result<Response, String> {

@@ -30,6 +30,8 @@ pub struct Entry {
     pub time: Timestamp,
 }
 
+/// The ConfigMap in the pod's namespace that keeps what each pod runs.
+pub const RESULTS: &str = "sidecar-result";
 /// Longer entries are not read, and the policy of the agents refuses them.
 pub const LONGEST_ENTRY: usize = 4096;
 /// The clocks of nodes may differ by this much.

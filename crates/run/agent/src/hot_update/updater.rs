@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pillion_assist::{
-    Desired, Entry, HotUpdate, Journal, OnDisk, Refusal, Resume, State, Target, Trigger, UpdateOutcome,
+    Desired, Entry, HotUpdate, Journal, OnDisk, RESULTS, Refusal, Resume, State, Target, Trigger, UpdateOutcome,
     desired_of_update, entries_of, resume, shortened,
 };
 use serde_json::Value;
@@ -21,8 +21,6 @@ use crate::api::{self, ReadError};
 use crate::plugin::Host;
 use crate::{fault, log};
 
-/// The ConfigMap in the pod's namespace that keeps what each pod runs.
-pub(crate) const RESULTS: &str = "sidecar-result";
 const INCOMING: &str = "incoming";
 const STAGED: &str = "staged";
 /// What goes into the ConfigMap of the whole namespace is a sentence and not a page.
