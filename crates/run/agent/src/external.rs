@@ -40,6 +40,7 @@ pub(crate) struct External {
     said: Mutex<Said>,
     stopping: watch::Sender<bool>,
     running: watch::Sender<bool>,
+    greeted: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -58,6 +59,7 @@ impl External {
             said: Mutex::default(),
             stopping: watch::Sender::new(false),
             running: watch::Sender::new(false),
+            greeted: watch::Sender::new(false),
         }
     }
 
@@ -103,6 +105,7 @@ impl External {
                     greeted = true;
                     deadline = None;
                     output.write_all(b"{\"type\":\"start\"}\n").await.map_err(broken)?;
+                    self.greeted.send_replace(true);
                 }
                 "store" => {
                     let state = match (&message["failed"], &message["unknown"]) {
@@ -206,6 +209,14 @@ impl Plugin for External {
             self.stopping.send_replace(true);
             let mut running = self.running.subscribe();
             let _ = tokio::time::timeout(GRACE, running.wait_for(|running| !running)).await;
+        })
+    }
+
+    /// It has said hello.
+    fn ready(&self) -> BoxFuture<'_, ()> {
+        let mut greeted = self.greeted.subscribe();
+        Box::pin(async move {
+            let _ = greeted.wait_for(|greeted| *greeted).await;
         })
     }
 

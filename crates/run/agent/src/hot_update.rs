@@ -10,6 +10,7 @@
 mod directory;
 mod drop_dir;
 mod fetch;
+mod mounted;
 mod reload;
 mod unpack;
 mod updater;
@@ -24,7 +25,7 @@ use std::time::Duration;
 use pillion_assist::{Refusal, Trigger};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 pub(crate) use updater::Updater;
 
@@ -38,17 +39,22 @@ use updater::UpdateError;
 /// The plugin: triggers that are not requests, and what happens at its start.
 pub(crate) struct HotUpdate {
     updater: Arc<Updater>,
+    /// Whether it was tried to bring the directory to what it should be.
+    recovered: watch::Sender<bool>,
 }
 
 impl HotUpdate {
     pub(crate) fn new(updater: Arc<Updater>) -> HotUpdate {
-        HotUpdate { updater }
+        HotUpdate { updater, recovered: watch::Sender::new(false) }
     }
 
     /// Recovers; what cannot be fetched now is tried again ever more slowly.
     async fn recover(&self) {
         let mut pause = Duration::from_secs(30);
-        while let Err(error) = self.updater.recover().await {
+        loop {
+            let recovered = self.updater.recover().await;
+            self.recovered.send_replace(true);
+            let Err(error) = recovered else { return };
             log::line(format_args!("hot_update: {error}"));
             if !matches!(error, UpdateError::Fetch(_)) {
                 return;
@@ -155,6 +161,7 @@ impl Plugin for HotUpdate {
     fn start(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             let host = self.updater.host()?;
+            self.updater.check_directory()?;
             // Beside the others: what cannot be fetched must not keep away a request that can. An update takes up the journal by itself.
             let recovering = async {
                 self.recover().await;
@@ -165,6 +172,14 @@ impl Plugin for HotUpdate {
                 () = self.follow(&host) => Err("the ConfigMap is not followed any more".to_owned()),
                 ended = self.pick_up() => ended,
             }
+        })
+    }
+
+    /// The pod has the files that its workload runs, as far as they can be had.
+    fn ready(&self) -> BoxFuture<'_, ()> {
+        let mut recovered = self.recovered.subscribe();
+        Box::pin(async move {
+            let _ = recovered.wait_for(|recovered| *recovered).await;
         })
     }
 

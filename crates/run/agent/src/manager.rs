@@ -14,7 +14,7 @@ use pillion_assist::{
 };
 use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::api::{self, Api, ReadError};
 use crate::external::External;
@@ -26,7 +26,7 @@ use crate::pod::Pod;
 use crate::pod_probe::{self, PodProbe};
 use crate::prober::{CurrentSecrets, Prober, Secrets};
 use crate::publisher::Publisher;
-use crate::supervise::Running;
+use crate::supervise::{Running, STARTING};
 
 /// Makes plugins that were built in by somebody else, by name.
 pub type Registry = BTreeMap<String, fn() -> Box<dyn Plugin>>;
@@ -423,7 +423,14 @@ impl Manager {
                 manager.report();
             }
         };
-        Ok(Running::start(Arc::from(plugin), policy, changed))
+        Ok(Running::start(Arc::from(plugin), policy, self.before(config.boot_order), changed))
+    }
+
+    /// The plugins that have to be ready before one of this order starts.
+    fn before(&self, boot_order: i64) -> Vec<watch::Receiver<bool>> {
+        let inner = self.inner();
+        let earlier = inner.plugins.iter().filter(|entry| entry.config.boot_order < boot_order);
+        earlier.filter_map(|entry| entry.running.as_ref().ok()).map(Running::settled).collect()
     }
 
     /// Removes a plugin, and returns what it was.
@@ -460,13 +467,16 @@ impl Manager {
         };
         let down: Vec<String> = plugins
             .iter()
-            .filter(|plugin| !plugin.running && plugin.health != "Ended")
+            .filter(|plugin| !plugin.running && plugin.health != "Ended" && plugin.health != STARTING)
             .map(|plugin| format!("{}: {}", plugin.name, plugin.health))
             .collect();
         let (status, reason, message) = if rejected {
             ("False", "ConfigurationRejected", "the newest configuration is wrong; see the agent's status".to_owned())
         } else if let Some(problem) = unreachable.filter(|_| down.is_empty()) {
             ("False", "NotListening", problem)
+        } else if down.is_empty() && plugins.iter().any(|plugin| plugin.health == STARTING) {
+            // How that ends is reported then.
+            return;
         } else if down.is_empty() {
             let names: Vec<&str> = plugins.iter().map(|plugin| plugin.name.as_str()).collect();
             ("True", "PluginsRunning", names.join(", "))

@@ -45,6 +45,12 @@ pub trait Plugin: Send + Sync {
     /// Runs until it ends by itself. To stop it, the agent drops the future after [`Plugin::stop`].
     fn start(&self) -> BoxFuture<'_, Result<(), String>>;
 
+    /// Returns when the plugin has done what others may wait for: those with a higher `bootOrder` start then, or when it has failed, or after half a
+    /// minute. Unless it says otherwise a plugin is ready when it is started.
+    fn ready(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     /// Called before the plugin is removed.
     fn stop(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
@@ -136,7 +142,7 @@ pub struct PluginStatus {
     pub config_type: String,
     /// Whether it runs.
     pub running: bool,
-    /// `Running`, `Waiting` before a restart, `Ended` or `Failed`.
+    /// `Starting` until the plugins before it are ready, `Running`, `Waiting` before a restart, `Ended` or `Failed`.
     pub health: String,
     /// What it says of itself, or why it is not running.
     pub message: String,

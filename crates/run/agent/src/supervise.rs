@@ -1,6 +1,8 @@
 //! Runs one plugin: starts it again as the restart policy says, and keeps its failures from the others.
 
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use pillion_assist::{RestartPolicy, restart, was_healthy};
 use tokio::sync::watch;
@@ -14,10 +16,16 @@ pub(crate) struct Running {
     plugin: Arc<dyn Plugin>,
     state: Arc<Mutex<State>>,
     stop: watch::Sender<bool>,
+    settled: watch::Receiver<bool>,
     task: tokio::task::JoinHandle<()>,
 }
 
-#[derive(Clone, Debug, Default)]
+/// Others wait no longer for a plugin to get ready.
+const BOOT: Duration = Duration::from_secs(30);
+/// The health of a plugin that has yet to start.
+pub(crate) const STARTING: &str = "Starting";
+
+#[derive(Clone, Debug)]
 struct State {
     running: bool,
     health: &'static str,
@@ -26,13 +34,16 @@ struct State {
 }
 
 impl Running {
-    /// Starts a plugin that was set up. `changed` is called when its health changes.
+    /// Starts a plugin that was set up, once those before it are ready or have failed. `changed` is called when its health changes.
     pub(crate) fn start(
         plugin: Arc<dyn Plugin>,
         policy: RestartPolicy,
+        before: Vec<watch::Receiver<bool>>,
         changed: impl Fn() + Send + Sync + 'static,
     ) -> Running {
-        let (state, stop) = (Arc::new(Mutex::new(State::default())), watch::Sender::new(false));
+        let starting = State { running: false, health: STARTING, message: String::new(), restarts: 0 };
+        let (state, stop) = (Arc::new(Mutex::new(starting)), watch::Sender::new(false));
+        let (settle, settled) = watch::channel(false);
         let set = {
             let state = Arc::clone(&state);
             move |next: State| {
@@ -40,8 +51,20 @@ impl Running {
                 changed();
             }
         };
-        let task = tokio::spawn(run(Arc::clone(&plugin), policy, set, stop.subscribe()));
-        Running { plugin, state, stop, task }
+        let (plugin_of_task, mut stopping) = (Arc::clone(&plugin), stop.subscribe());
+        let task = tokio::spawn(async move {
+            tokio::select! {
+                () = all(before) => {}
+                _ = stopping.changed() => return,
+            }
+            run(plugin_of_task, policy, set, stopping, settle).await;
+        });
+        Running { plugin, state, stop, settled, task }
+    }
+
+    /// Becomes true when the plugin is ready, or has failed, or has taken too long.
+    pub(crate) fn settled(&self) -> watch::Receiver<bool> {
+        self.settled.clone()
     }
 
     pub(crate) fn status(&self) -> PluginStatus {
@@ -67,7 +90,29 @@ impl Running {
     }
 }
 
-async fn run(plugin: Arc<dyn Plugin>, policy: RestartPolicy, set: impl Fn(State), mut stop: watch::Receiver<bool>) {
+/// Returns when all are true, or gone.
+async fn all(before: Vec<watch::Receiver<bool>>) {
+    for mut settled in before {
+        let _ = settled.wait_for(|settled| *settled).await;
+    }
+}
+
+/// Reports when a plugin is ready, and never returns.
+async fn settle(plugin: &dyn Plugin, settled: &watch::Sender<bool>) -> Infallible {
+    if !*settled.borrow() && tokio::time::timeout(BOOT, plugin.ready()).await.is_err() {
+        log::line(format_args!("plugin {}: is not ready after {} s, and others start", plugin.name(), BOOT.as_secs()));
+    }
+    settled.send_replace(true);
+    std::future::pending().await
+}
+
+async fn run(
+    plugin: Arc<dyn Plugin>,
+    policy: RestartPolicy,
+    set: impl Fn(State),
+    mut stop: watch::Receiver<bool>,
+    settled: watch::Sender<bool>,
+) {
     let mut restarts = 0;
     let mut total = 0;
     loop {
@@ -80,12 +125,14 @@ async fn run(plugin: Arc<dyn Plugin>, policy: RestartPolicy, set: impl Fn(State)
         });
         let ended = tokio::select! {
             ended = &mut task => ended,
+            never = settle(&*plugin, &settled) => match never {},
             _ = stop.changed() => {
                 task.abort();
                 let _ = task.await;
                 return;
             }
         };
+        settled.send_replace(true);
         let outcome = match ended {
             Ok(outcome) => outcome,
             Err(error) => Err(format!("it panicked: {error}")),

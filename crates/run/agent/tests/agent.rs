@@ -557,6 +557,29 @@ async fn an_update_that_failed_is_a_failure_wherever_it_is_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_directory_that_no_volume_is_mounted_at_is_an_error() {
+    let (cluster, site) = (Cluster::start().await, Site::start().await);
+    site.set("/app.conf", 200, "new");
+    let missing = "/pillion-agent-of-a-test/downloads";
+    let config = format!(
+        "listen: 127.0.0.1:0\nrequireChecksum: false\nallowedHosts: ['{}']\nplugins:\n- name: hot_update\n  config: {{fileDir: {missing}, loadPatchType: none}}\n",
+        site.host()
+    );
+    let agent = Agent::start(&cluster, &config);
+    let (status, text) = agent.post(&format!("version=v1&url={}", site.url("/app.conf"))).await;
+    assert!(status == 500 && text.contains(missing) && text.contains("no volume is mounted there"), "{text}");
+    assert!(!std::path::Path::new(missing).exists());
+    let failing =
+        |condition: &Value| condition["type"] == "pillion.dev/Agent" && condition["reason"] == "PluginsFailing";
+    cluster
+        .until(POD, |pod| {
+            pod["status"]["conditions"].as_array().is_some_and(|conditions| conditions.iter().any(failing))
+        })
+        .await;
+    agent.until(|status| status["plugins"][0]["message"].to_string().contains("no volume is mounted there")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_configuration_is_read_from_a_config_map_of_another_namespace_and_followed() {
     let (cluster, site) = (Cluster::start().await, Site::start().await);
     site.set("/state", 200, "idle");

@@ -25,7 +25,7 @@ fn events(test: &str) -> Vec<String> {
     EVENTS.lock().unwrap().iter().filter(|(of, _)| of == test).map(|(_, what)| what.clone()).collect()
 }
 
-/// Does what its configuration says: `{"test": NAME, "do": "wait" | "end" | "fail" | "panic" | "store"}`.
+/// Does what its configuration says: `{"test": NAME, "do": "wait" | "end" | "fail" | "panic" | "store" | "ready-SECONDS"}`.
 #[derive(Default)]
 struct Puppet {
     name: String,
@@ -62,6 +62,15 @@ impl Plugin for Puppet {
                     std::future::pending().await
                 }
                 _ => std::future::pending().await,
+            }
+        })
+    }
+
+    fn ready(&self) -> BoxFuture<'_, ()> {
+        let seconds = self.config["do"].as_str().and_then(|what| what.strip_prefix("ready-")?.parse().ok());
+        Box::pin(async move {
+            if let Some(seconds) = seconds {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
             }
         })
     }
@@ -155,28 +164,39 @@ fn manager() -> (Arc<Manager>, Arc<Cluster>) {
 }
 
 fn manager_with(prober: Arc<dyn Prober>, pod_info: Option<std::path::PathBuf>) -> (Arc<Manager>, Arc<Cluster>) {
+    let api = Arc::new(Cluster::default());
+    let (manager, publisher) = agent(Arc::clone(&api) as Arc<dyn Api>, prober, pod_info);
+    let running = Arc::clone(&api);
+    tokio::spawn(async move { publisher.run(&*running).await });
+    (manager, api)
+}
+
+/// The parts of an agent, of which nothing runs yet.
+fn agent(
+    api: Arc<dyn Api>,
+    prober: Arc<dyn Prober>,
+    pod_info: Option<std::path::PathBuf>,
+) -> (Arc<Manager>, Publisher) {
     let began = Instant::now();
     let fields = Fields::from([("POD_NAME".into(), "web-0".into()), ("POD_NAMESPACE".into(), "default".into())]);
     let pod = Pod::from_fields(fields).unwrap();
     let origin = jiff::Timestamp::from_second(1_767_225_600).unwrap();
     let clock = Arc::new(move || origin + jiff::SignedDuration::try_from(began.elapsed()).unwrap());
-    let (publisher, api) = (Publisher::new(pod.name.clone(), clock), Arc::new(Cluster::default()));
+    let publisher = Publisher::new(pod.name.clone(), clock);
     let mut registry = Registry::new();
     registry.insert("a".to_owned(), || puppet("a"));
     registry.insert("b".to_owned(), || puppet("b"));
     registry.insert("c".to_owned(), || puppet("c"));
     let manager = Manager::new(World {
         pod: Arc::new(pod),
-        api: Arc::clone(&api) as Arc<dyn Api>,
+        api,
         prober,
         publisher: publisher.clone(),
         registry: Arc::new(registry),
         plugin_dir: "/nowhere".into(),
         pod_info,
     });
-    let running = Arc::clone(&api);
-    tokio::spawn(async move { publisher.run(&*running).await });
-    (manager, api)
+    (manager, publisher)
 }
 
 /// A configuration of plugins: name, boot order and what it does.
@@ -200,6 +220,91 @@ async fn plugins_start_in_their_order_and_stop_in_the_other() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     manager.stop().await;
     assert_eq!(events("order"), ["start b", "start c", "start a", "stop a", "stop c", "stop b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_waits_until_those_before_it_are_ready_or_have_failed() {
+    let (manager, _) = manager();
+    // Each started after so many seconds: the second has failed at once.
+    let text = config("boot", "Never", &[("a", 1, "ready-10"), ("b", 2, "fail"), ("c", 3, "wait")]);
+    manager.load_config(&text).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    assert_eq!(events("boot"), ["start a"]);
+    assert_eq!(health(&manager, "c").0, "Starting");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(events("boot"), ["start a", "start b", "start c"]);
+    // One that never gets ready is waited for, and not for ever; those of one order do not wait for each other.
+    let (manager, _) = manager_with(Arc::new(Network), None);
+    let text = config("slow", "Always", &[("a", 1, "ready-100000"), ("b", 1, "wait"), ("c", 2, "wait")]);
+    manager.load_config(&text).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(29)).await;
+    assert_eq!(events("slow"), ["start a", "start b"]);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(events("slow"), ["start a", "start b", "start c"]);
+    manager.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_is_not_reported_as_a_failure() {
+    let api = Arc::new(Cluster::default());
+    let (manager, publisher) = agent(Arc::clone(&api) as Arc<dyn Api>, Arc::new(Network), None);
+    let text = config("start", "Always", &[("a", 1, "ready-5"), ("b", 2, "wait")]);
+    let load = async {
+        manager.load_config(&text).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+    };
+    // As in the program: what is reported is written before any other task runs.
+    tokio::select! {
+        biased;
+        () = load => {}
+        () = publisher.run(&*api) => {}
+    }
+    assert_eq!(api.written(), ["pillion.dev/Agent True a, b"]);
+}
+
+/// A cluster with one pod, which answers with it.
+struct OnePod {
+    pod: Mutex<Value>,
+    writes: Mutex<u32>,
+}
+
+impl Api for OnePod {
+    fn send(&self, request: Request) -> BoxFuture<'_, Result<Response, String>> {
+        Box::pin(async move {
+            let mut pod = self.pod.lock().unwrap();
+            if !request.path.ends_with("?dryRun=All") {
+                *self.writes.lock().unwrap() += 1;
+                let body: Value = serde_json::from_slice(&request.body).unwrap();
+                for (key, value) in body["metadata"]["annotations"].as_object().into_iter().flatten() {
+                    pod["metadata"]["annotations"][key] = value.clone();
+                }
+            }
+            Ok(Response { status: 200, body: pod.to_string().into() })
+        })
+    }
+
+    fn watch(&self, _path: String) -> BoxFuture<'_, Result<mpsc::Receiver<Value>, String>> {
+        Box::pin(async { Err("there are no watches here".to_owned()) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_somebody_else_has_changed_is_written_again() {
+    let pod = json!({"metadata": {"name": "web-0", "annotations": {}}});
+    let api = Arc::new(OnePod { pod: Mutex::new(pod), writes: Mutex::default() });
+    let (manager, publisher) = agent(Arc::clone(&api) as Arc<dyn Api>, Arc::new(Network), None);
+    let running = Arc::clone(&api);
+    tokio::spawn(async move { publisher.run(&*running).await });
+    let storage = Storage { annotation_key: Some("state".into()), ..Storage::default() };
+    manager.store_data("somebody", &storage, "idle");
+    tokio::time::sleep(Duration::from_hours(24)).await;
+    assert_eq!(*api.writes.lock().unwrap(), 1, "nothing is written while nothing differs");
+    for change in [json!({"state": "busy"}), json!({})] {
+        api.pod.lock().unwrap()["metadata"]["annotations"] = change;
+        tokio::time::sleep(Duration::from_mins(11)).await;
+        assert_eq!(api.pod.lock().unwrap()["metadata"]["annotations"]["state"], "idle");
+    }
+    assert_eq!(*api.writes.lock().unwrap(), 3);
 }
 
 #[tokio::test(start_paused = true)]

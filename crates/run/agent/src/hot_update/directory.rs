@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::OwnedMutexGuard;
 
+use super::mounted::make_in_volume;
 use crate::log;
 
 /// The agent's own directory inside it: on the same file system, so that a rename is enough.
@@ -36,12 +37,9 @@ pub(crate) struct Directory {
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 impl Directory {
-    /// Opens the directory, and makes it if it is missing.
+    /// Opens the directory, and makes it if it is missing in a volume.
     pub(crate) fn open(path: &Path, mode: u32) -> std::io::Result<Directory> {
-        match std::fs::DirBuilder::new().recursive(true).create(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
+        make_in_volume(path)?;
         let files = fs::openat(CWD, path, FOLDER | OFlags::RDONLY, Mode::empty())?;
         match fs::mkdirat(&files, OWN, Mode::from_raw_mode(0o700)) {
             Ok(()) | Err(Errno::EXIST) => {}

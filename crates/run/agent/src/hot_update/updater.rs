@@ -163,6 +163,11 @@ impl Updater {
         self.begin(directory, &trigger, 0, Patience::Start).await.map(drop)
     }
 
+    /// Whether there is a directory to write to.
+    pub(super) fn check_directory(&self) -> Result<(), String> {
+        self.open().map(drop).map_err(|error| error.to_string())
+    }
+
     /// Whether a ConfigMap with this digest was followed already, here or before a restart.
     pub(super) fn is_taken(&self, digest: &str) -> bool {
         self.open().is_ok_and(|directory| directory.taken().as_deref() == Some(digest))
