@@ -37,6 +37,8 @@ pub struct AgentNamespace {
     pub parameters: Option<BTreeMap<String, String>>,
     /// The conditions of its PodProbeMarkers.
     pub conditions: BTreeSet<String>,
+    /// What its agent pods have of what the parameters allow: keys under `annotations` and `labels`, types under `conditions`.
+    pub in_use: BTreeMap<&'static str, BTreeSet<String>>,
 }
 
 /// What is to be written in one namespace.
@@ -98,12 +100,36 @@ pub fn keep(namespace: &AgentNamespace, source: Option<&Mirrored>, is_refused: b
     // The agents keep their old configuration when the new one is wrong, and so does the policy.
     let config = config.and_then(|text| Config::parse(text, None).ok());
     let wanted = config.map(|config| with_conditions(&config, namespace.conditions.iter().map(String::as_str)));
-    if let (Some(wanted), Some(known)) = (wanted, &namespace.parameters)
-        && *known != wanted
-    {
-        plan.push(Keep::Parameters(wanted));
+    if let (Some(wanted), Some(known)) = (wanted, &namespace.parameters) {
+        let wanted = with_what_is_in_use(wanted, known, &namespace.in_use);
+        if *known != wanted {
+            plan.push(Keep::Parameters(wanted));
+        }
     }
     plan
+}
+
+/// What the configuration does not name any more stays allowed until no pod has it: an agent reads a new configuration later than the manager, and
+/// removes then what its old one has written. Nothing is allowed that was not allowed before.
+fn with_what_is_in_use(
+    mut wanted: BTreeMap<String, String>,
+    known: &BTreeMap<String, String>,
+    in_use: &BTreeMap<&'static str, BTreeSet<String>>,
+) -> BTreeMap<String, String> {
+    for (field, used) in in_use {
+        let Some(value) = wanted.get_mut(*field) else { continue };
+        let old = known.get(*field).map(|old| listed(old)).unwrap_or_default();
+        let kept = old.into_iter().filter(|key| used.contains(*key));
+        let all: BTreeSet<&str> = listed(value).into_iter().chain(kept).collect();
+        let joined = all.into_iter().collect::<Vec<_>>().join(",");
+        *value = joined;
+    }
+    wanted
+}
+
+/// The keys of a parameter.
+fn listed(value: &str) -> BTreeSet<&str> {
+    value.split(',').filter(|key| !key.is_empty()).collect()
 }
 
 /// The keys of `sidecar-result` that may be removed if their pods are gone. What a workload without pods ran last stays for those that come.
@@ -189,6 +215,38 @@ mod tests {
         assert_eq!(data["conditions"], format!("game.io/idle,{}", wanted["conditions"]));
         assert_eq!(keep(&of("plugins: 1"), None, false), []);
         assert_eq!(keep(&AgentNamespace { parameters: None, ..of(TEXT) }, None, false), [], "there is no policy");
+    }
+
+    #[test]
+    fn what_a_removed_plugin_has_written_can_be_removed_before_the_parameters_forget_it() {
+        let before = with_conditions(&Config::parse(TEXT, None).unwrap(), []);
+        let used = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<BTreeSet<_>>();
+        let mut namespace = AgentNamespace {
+            config: Some(("plugins: []\nstatusCondition: ''\n".into(), None)),
+            parameters: Some(before),
+            in_use: [
+                ("annotations", used(&["http_probe", "somebody-elses"])),
+                ("labels", used(&["gameserver-idle", "app"])),
+                ("conditions", used(&["pillion.dev/Agent", "Ready"])),
+            ]
+            .into(),
+            ..AgentNamespace::default()
+        };
+        let plan = keep(&namespace, None, false);
+        let [Keep::Parameters(data)] = plan.as_slice() else { panic!("{plan:?}") };
+        let expected = [
+            ("annotations", "http_probe"),
+            ("conditions", "pillion.dev/Agent"),
+            ("labels", "gameserver-idle"),
+            ("targets", ""),
+        ];
+        assert_eq!(*data, expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+        namespace.parameters = Some(data.clone());
+        assert_eq!(keep(&namespace, None, false), [], "and it stays so until the pods do not have it");
+        namespace.in_use = [("annotations", used(&[])), ("labels", used(&["app"])), ("conditions", used(&[]))].into();
+        let plan = keep(&namespace, None, false);
+        let [Keep::Parameters(data)] = plan.as_slice() else { panic!("{plan:?}") };
+        assert!(data.values().all(String::is_empty), "{data:?}");
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub use config::{
 };
 pub use keep::{AgentNamespace, Keep, Mirrored, excess, keep, not_mirrored, prunable};
 pub use ledger::{Ledger, Look, PodName, Sent, UNSEEN, Write};
-pub use marker::{Condition, Desired, condition, desired, desired_of_update, retired};
+pub use marker::{Condition, Desired, REMOVED, condition, desired, desired_of_update, retired};
 pub use origin::{check_origin, check_page};
 pub use parameters::parameters;
 pub use pod_probe::{POD_PROBE, pod_probes};

@@ -147,6 +147,9 @@ pub fn condition(name: &str, state: &State) -> Condition {
     }
 }
 
+/// The reason of a condition that nothing reports any more.
+pub const REMOVED: &str = "PluginRemoved";
+
 /// What is left to write of a source that is no longer there: its labels and annotations go, its condition is not known any more.
 pub fn retired(last: &Desired) -> Desired {
     Desired {
@@ -154,7 +157,7 @@ pub fn retired(last: &Desired) -> Desired {
         labels: last.labels.keys().map(|key| (key.clone(), None)).collect(),
         condition: last.condition.as_ref().map(|condition| Condition {
             status: "Unknown".to_owned(),
-            reason: "PluginRemoved".to_owned(),
+            reason: REMOVED.to_owned(),
             message: "the agent does not probe this any more".to_owned(),
             ..condition.clone()
         }),

@@ -9,6 +9,7 @@
 //! The rights for this reach every namespace, and an admission policy of the installation bounds them to these objects.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _, stream};
@@ -223,8 +224,10 @@ fn at(old: &ConfigMap, mut patch: Value) -> Value {
 /// The namespaces that have agents or something of theirs.
 fn namespaces(caches: &Caches) -> BTreeMap<String, AgentNamespace> {
     let mut namespaces: BTreeMap<String, AgentNamespace> = BTreeMap::new();
-    for name in caches.pods.names(|_| true) {
-        namespaces.entry(name.namespace.to_string()).or_default().has_agents = true;
+    let mut pods: BTreeMap<String, Vec<Arc<AgentPod>>> = BTreeMap::new();
+    for pod in caches.pods.list() {
+        namespaces.entry(pod.namespace().to_owned()).or_default().has_agents = true;
+        pods.entry(pod.namespace().to_owned()).or_default().push(pod);
     }
     for map in caches.maps.list() {
         let namespace = namespaces.entry(map.namespace().unwrap_or_default()).or_default();
@@ -237,6 +240,13 @@ fn namespaces(caches: &Caches) -> BTreeMap<String, AgentNamespace> {
             _ => {}
         }
     }
+    for (name, pods) in &pods {
+        if let Some(namespace) = namespaces.get_mut(name)
+            && let Some(parameters) = &namespace.parameters
+        {
+            namespace.in_use = in_use(parameters, pods);
+        }
+    }
     for marker in caches.markers.list() {
         // Only where there is something of agents: markers alone are Kruise's.
         if let Some(namespace) = namespaces.get_mut(marker.namespace()) {
@@ -244,4 +254,14 @@ fn namespaces(caches: &Caches) -> BTreeMap<String, AgentNamespace> {
         }
     }
     namespaces
+}
+
+/// What the agent pods of a namespace have of what its parameters allow.
+fn in_use(parameters: &BTreeMap<String, String>, pods: &[Arc<AgentPod>]) -> BTreeMap<&'static str, BTreeSet<String>> {
+    let used = |field: &'static str| {
+        let allowed = parameters.get(field).map(String::as_str).unwrap_or_default().split(',');
+        let used = allowed.filter(|key| pods.iter().any(|pod| pod.has(field, key)));
+        (field, used.map(str::to_owned).collect())
+    };
+    ["annotations", "labels", "conditions"].map(used).into()
 }

@@ -43,11 +43,27 @@ const POD: Keep = Keep::Fields(&[
 ]);
 
 const CONTAINER: Keep = Keep::Fields(&[("name", Keep::All), ("ports", Keep::All), ("restartPolicy", Keep::All)]);
-const CONDITION: Keep = Keep::Fields(&[("type", Keep::All), ("status", Keep::All)]);
+const CONDITION: Keep = Keep::Fields(&[("type", Keep::All), ("status", Keep::All), ("reason", Keep::All)]);
 
 /// A pod with an agent.
 #[derive(Debug)]
 pub(crate) struct AgentPod(Value);
+
+impl AgentPod {
+    pub(crate) fn namespace(&self) -> &str {
+        self.0["metadata"]["namespace"].as_str().unwrap_or_default()
+    }
+
+    /// Whether the pod has a label, an annotation or a condition. A condition cannot be removed: one that its agent has given up counts as gone.
+    pub(crate) fn has(&self, field: &str, key: &str) -> bool {
+        if field != "conditions" {
+            return !self.0["metadata"][field][key].is_null();
+        }
+        let conditions = self.0["status"]["conditions"].as_array().into_iter().flatten();
+        let mut found = conditions.filter(|condition| condition["type"] == key);
+        found.any(|condition| condition["reason"] != pillion_assist::REMOVED)
+    }
+}
 
 impl pillion_informer::View for AgentPod {
     type Object = Watched<OfAgentPod>;
@@ -140,8 +156,7 @@ pub(crate) async fn look(
     let pods = pods.list();
     let mut writes = Vec::new();
     for pod in &pods {
-        let metadata = &pod.0["metadata"];
-        let namespace = metadata["namespace"].as_str().unwrap_or_default();
+        let (metadata, namespace) = (&pod.0["metadata"], pod.namespace());
         let selects = |it: &&std::sync::Arc<MarkerView>| {
             it.namespace == namespace && it.selector.matches(|key| metadata["labels"][key].as_str())
         };
