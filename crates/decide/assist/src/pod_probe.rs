@@ -79,10 +79,10 @@ fn ask(probe: &Value, container: &str, pod_ip: &str) -> Result<Ask, String> {
     }
     if probe.get("exec").is_some_and(Value::is_object) {
         return Err(format!(
-            "a command in the container {container} cannot be run from inside the pod: containers do not share their file systems; use httpGet or tcpSocket"
+            "a command in the container {container} cannot be run from inside the pod: containers do not share their file systems; use httpGet, tcpSocket or grpc, or leave the probe to the daemon of OpenKruise"
         ));
     }
-    Err("the probe has neither httpGet nor tcpSocket".to_owned())
+    Err("the probe has none of httpGet, tcpSocket and grpc".to_owned())
 }
 
 #[cfg(test)]
@@ -107,7 +107,8 @@ mod tests {
         assert_eq!((http.url.to_string().as_str(), probes[0].failure_threshold), ("http://10.0.0.7:8080/idle", 2));
         assert_eq!((probes[0].interval, probes[0].start_delay), (Duration::from_secs(3), Duration::from_secs(1)));
         let Ask::Impossible(reason) = &probes[1].ask else { panic!() };
-        assert!(reason.contains("container main"));
+        assert!(reason.contains("container main") && reason.contains("httpGet, tcpSocket or grpc"), "{reason}");
+        assert!(reason.contains("OpenKruise"), "{reason}");
         assert!(matches!(&probes[2].ask, Ask::Impossible(reason) if reason.contains("is a name")));
         assert!(pod_probes("{}", "").is_err());
         assert!(pod_probes("nope", "").is_err());
