@@ -160,7 +160,11 @@ fn sidecar_set(config: &Config, options: &AgentOptions) -> Value {
             container["restartPolicy"] = json!("Always");
             spec["initContainers"] = json!([container]);
         }
-        StartOrder::After => spec["containers"] = json!([container]),
+        StartOrder::After => {
+            // Without it, injection puts the container in front of the pod's own, and the kubelet starts it first.
+            container["podInjectPolicy"] = json!("AfterAppContainer");
+            spec["containers"] = json!([container]);
+        }
     }
     json!({"apiVersion": "apps.kruise.io/v1alpha1", "kind": "SidecarSet", "metadata": {"name": format!("{AGENT}-{}", options.namespace)}, "spec": spec})
 }

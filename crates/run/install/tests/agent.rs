@@ -200,7 +200,9 @@ fn the_agents_container_is_as_its_configuration_says() {
     let context = &set(probes)["spec"]["initContainers"][0]["securityContext"];
     assert_eq!((&context["runAsUser"], &context["capabilities"]), (&Value::Null, &json!({"drop": ["ALL"]})));
     let after = set(&CONFIG.replace("sidecarstartorder: Before", "sidecarstartorder: After"));
-    assert!(after["spec"]["initContainers"].is_null() && after["spec"]["containers"][0]["name"] == AGENT);
+    let container = &after["spec"]["containers"][0];
+    assert!(after["spec"]["initContainers"].is_null() && container["name"] == AGENT);
+    assert_eq!(container["podInjectPolicy"], "AfterAppContainer", "the kubelet starts containers in their order");
 }
 
 #[test]

@@ -140,6 +140,18 @@ fn the_objects_of_an_agent_are_printed() {
 }
 
 #[test]
+fn an_agent_that_starts_after_the_app_is_behind_it() {
+    let text = CONFIGURATIONS[3].replace("sidecarstartorder: Before", "sidecarstartorder: After");
+    let shown = agent_objects("config.yaml", &text);
+    let printed = shown.strip_prefix("exit 0\n--- stdout\n").unwrap_or_else(|| panic!("{shown}"));
+    let app = "apiVersion: v1\nkind: Pod\nmetadata: {name: game, namespace: games, labels: {pillion.dev/agent: enabled}}\nspec: {containers: [{name: game, image: game:1}]}\n";
+    let folder = crate::Folder::with(&[("agent.yaml", printed.split("--- stderr").next().unwrap()), ("pod.yaml", app)]);
+    let injected = folder.run(&["inject", "-f", "agent.yaml", "-f", "pod.yaml"]);
+    let (game, agent) = (injected.find("image: game:1"), injected.find("image: agent:1"));
+    assert!(game.is_some() && game < agent, "{injected}");
+}
+
+#[test]
 fn what_is_wrong_with_an_agents_configuration_is_said_with_its_place() {
     let shown = agent_objects("config.yaml", "plugins:\n- name: http_probe\n  config: {endpoints: [{method: GET}]}\n");
     assert!(shown.starts_with("exit 2\n--- stderr\n") && shown.contains("config.yaml:3:"), "{shown}");
