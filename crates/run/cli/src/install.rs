@@ -7,8 +7,7 @@ use std::time::Duration;
 use clap::Parser as _;
 use kube::Client;
 use pillion_api::names::agent::{CONFIG, CONFIG_KEY, MIRROR};
-use pillion_assist::Config;
-use pillion_install::{AgentOptions, Options, Part, agent, manifests, own_flags};
+use pillion_install::{AgentOptions, Options, Part, agent, agent_config, manifests, own_flags};
 use serde_json::Value;
 
 use crate::args::{Cli, ClusterArgs, InstallArgs, ToClusterArgs, UninstallArgs};
@@ -87,7 +86,7 @@ fn agent_objects(file: &Path, mut options: AgentOptions) -> Result<Vec<Value>, F
         Some(inner) => (inner.to_owned(), format!("{shown}: config.yaml")),
         None => (text, shown.to_string()),
     };
-    let config = Config::parse(&text, None).map_err(|errors| {
+    let config = agent_config(&text, &options).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(|error| format!("{place}:{error}")).collect();
         Failure::misuse(lines.join("\n"))
     })?;

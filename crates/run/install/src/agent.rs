@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use pillion_api::names;
 use pillion_api::names::agent::{CONFIG, CONFIG_KEY, LABEL, MIRROR, NAME as AGENT, RESULTS};
-use pillion_assist::{Config, Kind, Reload, StartOrder, Target, parameters};
+use pillion_assist::{Config, Kind, Reload, StartOrder, Target, not_mirrored, parameters};
 use serde_json::{Map, Value, json};
 
 use self::policy::policy;
@@ -22,6 +22,35 @@ pub struct AgentOptions {
     pub user: Option<u32>,
     /// The namespace and name of the ConfigMap that the manager mirrors; without it the namespace gets a configuration of its own.
     pub mirror: Option<(String, String)>,
+}
+
+/// The variables of the agent's container, with the fields of the pod that they have.
+const VARIABLES: [(&str, &str); 8] = [
+    ("POD_NAME", "metadata.name"),
+    ("POD_NAMESPACE", "metadata.namespace"),
+    ("POD_IP", "status.podIP"),
+    ("POD_TEMPLATE_HASH", "metadata.labels['pod-template-hash']"),
+    ("POD_UID", "metadata.uid"),
+    ("POD_SERVICE_ACCOUNT", "spec.serviceAccountName"),
+    ("NODE_NAME", "spec.nodeName"),
+    ("HOST_IP", "status.hostIP"),
+];
+
+/// Reads a configuration as the agents that it is printed for do. What they, or the manager that mirrors it, would refuse is refused.
+///
+/// # Errors
+/// What is wrong with it, with line and column where it has a place.
+pub fn agent_config(text: &str, options: &AgentOptions) -> Result<Config, Vec<String>> {
+    let lines = |errors: Vec<_>| errors.iter().map(ToString::to_string).collect::<Vec<String>>();
+    let config = Config::parse(text, None).map_err(lines)?;
+    // Any value will do, but for what it is checked for.
+    let value = |path: &str| if path.starts_with("status.") { "10.0.0.1" } else { "a" };
+    let fields = VARIABLES.map(|(name, path)| (name.to_owned(), value(path).to_owned()));
+    Config::parse(text, Some(&fields.into())).map_err(lines)?;
+    match options.mirror.as_ref().and_then(|_| not_mirrored(text)) {
+        Some(reason) => Err(vec![format!(" it would not be mirrored: {reason}")]),
+        None => Ok(config),
+    }
 }
 
 /// The objects for a configuration, in the order in which they are applied.
@@ -122,11 +151,7 @@ fn sidecar_set(config: &Config, options: &AgentOptions) -> Value {
         "image": options.image,
         "command": ["pillion-agent"],
         "args": ["--config", "/opt/kidecar/config.yaml", "--pod-info", "/opt/kidecar-pod"],
-        "env": [
-            field("POD_NAME", "metadata.name"), field("POD_NAMESPACE", "metadata.namespace"), field("POD_IP", "status.podIP"),
-            field("POD_TEMPLATE_HASH", "metadata.labels['pod-template-hash']"), field("POD_UID", "metadata.uid"),
-            field("POD_SERVICE_ACCOUNT", "spec.serviceAccountName"), field("NODE_NAME", "spec.nodeName"), field("HOST_IP", "status.hostIP"),
-        ],
+        "env": VARIABLES.map(|(name, path)| field(name, path)),
         "securityContext": security_context(config, options),
         // `fileDir` is on a volume that the app mounts as well.
         "shareVolumePolicy": {"type": "enabled"},

@@ -39,7 +39,7 @@ mod rights;
 mod take_over;
 mod uninstall;
 
-pub use agent::{AgentOptions, agent};
+pub use agent::{AgentOptions, agent, agent_config};
 pub use error::Error;
 pub use install::install;
 pub use manifests::{

@@ -6,7 +6,7 @@ use axum::http::Request;
 use pillion_api::names::agent::NAME as AGENT;
 use pillion_apiserver::{ApiServer, Config as ServerConfig, User};
 use pillion_assist::Config;
-use pillion_install::{AgentOptions, Options, Part, agent, manifests};
+use pillion_install::{AgentOptions, Options, Part, agent, agent_config, manifests};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -203,6 +203,31 @@ fn the_agents_container_is_as_its_configuration_says() {
     let container = &after["spec"]["containers"][0];
     assert!(after["spec"]["initContainers"].is_null() && container["name"] == AGENT);
     assert_eq!(container["podInjectPolicy"], "AfterAppContainer", "the kubelet starts containers in their order");
+}
+
+#[test]
+fn what_the_printed_agents_would_refuse_is_refused() {
+    let options = options("games");
+    let with = |line: &str| format!("plugins: []\n{line}\n");
+    let check = |text: &str, options: &AgentOptions| match agent_config(text, options) {
+        Ok(_) => String::new(),
+        Err(errors) => errors.join("\n"),
+    };
+    assert_eq!(check(CONFIG, &options), "");
+    assert_eq!(check(&with("statusCondition: 'x/${SELF:NODE_NAME}'"), &options), "");
+    let rows = [
+        ("statusCondition: 'x/${SELF:POD_WORKLOAD}'", "2:18: ${SELF:POD_WORKLOAD} is not set"),
+        ("statusCondition: 'x/${POD:NAME}'", "2:18: ${POD:NAME} cannot be read"),
+        ("listen: '${SELF:POD_IP}:5000'", "2:9: an address off loopback needs `tokenSecretRef"),
+    ];
+    for (line, expected) in rows {
+        let refused = check(&with(line), &options);
+        assert!(refused.starts_with(expected), "{line}: {refused}");
+    }
+    let literal = with("extra: {Authorization: 'Bearer x'}");
+    assert_eq!(check(&literal, &options), "");
+    let mirrored = AgentOptions { mirror: Some(("kube-system".into(), "agents".into())), ..options };
+    assert!(check(&literal, &mirrored).contains("would not be mirrored"));
 }
 
 #[test]
