@@ -108,6 +108,32 @@ async fn the_parameters_of_the_policy_follow_the_configuration() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_stays_allowed_until_no_pod_with_an_agent_has_it() {
+    let (cluster, _manager) = managed().await;
+    agent_pod(&cluster, "games", "game-0").await;
+    let pod = "/api/v1/namespaces/games/pods/game-0";
+    cluster.merge(pod, json!({"metadata": {"labels": {"gameserver-idle": "true"}}})).await.object();
+    let config = map("sidecar-config", json!({"pillion.dev/agent": "config"}), json!({"config.yaml": CONFIG}));
+    cluster.create(&maps("games"), config).await.object();
+    let parameters = map("pillion-agent", json!({"pillion.dev/agent": "parameters"}), json!({}));
+    cluster.create(&maps("games"), parameters).await.object();
+    settled().await;
+    let labels = async || {
+        let parameters = cluster.get(&format!("{}/pillion-agent", maps("games"))).await;
+        parameters["data"]["labels"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(labels().await, "gameserver-idle");
+    let newer = CONFIG.replace("gameserver-idle", "idle");
+    let config = format!("{}/sidecar-config", maps("games"));
+    cluster.merge(&config, json!({"data": {"config.yaml": newer}})).await.object();
+    settled().await;
+    assert_eq!(labels().await, "gameserver-idle,idle", "the agent has yet to remove it");
+    cluster.merge(pod, json!({"metadata": {"labels": {"gameserver-idle": null}}})).await.object();
+    settled().await;
+    assert_eq!(labels().await, "idle");
+}
+
+#[tokio::test(start_paused = true)]
 async fn results_of_pods_that_are_gone_are_pruned() {
     let (cluster, _manager) = managed().await;
     agent_pod(&cluster, "games", "game-0").await;
