@@ -26,6 +26,8 @@ use serde_json::{Map, Value};
 pub struct ImageMap {
     /// In the order of the file.
     images: Vec<(String, Image)>,
+    /// What runs where containers have a command of this name.
+    programs: BTreeMap<String, Vec<String>>,
 }
 
 /// What one image runs: what else its configuration would say.
@@ -83,7 +85,7 @@ impl ImageMap {
             }
             Ok((name, image))
         });
-        Ok(ImageMap { images: images.collect::<Result<_, _>>()? })
+        Ok(ImageMap { images: images.collect::<Result<_, _>>()?, programs: BTreeMap::new() })
     }
 
     /// The same with what an image runs, unless something says it already.
@@ -93,6 +95,18 @@ impl ImageMap {
             self.images.push((name.to_owned(), image));
         }
         self
+    }
+
+    /// The same with a program that containers find by its name, whatever their image is.
+    #[must_use]
+    pub fn with_program(mut self, name: &str, command: Vec<String>) -> ImageMap {
+        self.programs.insert(name.to_owned(), command);
+        self
+    }
+
+    /// What runs where containers have a command of this name, if it is not for the `PATH` to say.
+    pub fn program(&self, name: &str) -> Option<&[String]> {
+        self.programs.get(name).map(Vec::as_slice)
     }
 
     /// What an image runs: by its exact name, or by the first pattern of the file that fits. In patterns `*` is any text.

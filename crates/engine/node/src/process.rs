@@ -102,7 +102,11 @@ impl ProcessRuntime {
     /// What the process crate is asked to start.
     fn process_spec(&self, pod: &LocalPod, spec: &ContainerSpec) -> Result<ProcessSpec, Refusal> {
         let image = self.images.get(&spec.image);
-        let command = command(spec, image).ok_or_else(|| refusal("CreateContainerError", message::no_command(spec)))?;
+        let mut command =
+            command(spec, image).ok_or_else(|| refusal("CreateContainerError", message::no_command(spec)))?;
+        if let Some(program) = command.first().and_then(|name| self.images.program(name)) {
+            command.splice(..1, program.iter().cloned());
+        }
         let working_directory =
             spec.working_directory.as_deref().or(image.and_then(|image| image.working_dir.as_deref()));
         Ok(ProcessSpec {

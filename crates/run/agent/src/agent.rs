@@ -30,6 +30,7 @@ pub async fn run(arguments: Arguments, registry: Registry) -> Result<(), String>
         Some(server) => InCluster::new(server, &arguments.account)?,
         None => InCluster::from_environment(&arguments.account)?,
     });
+    let pod_ip = pod.ip.clone();
     let publisher = Publisher::new(pod.name.clone(), Arc::new(Timestamp::now));
     let manager = Manager::new(World {
         pod,
@@ -51,7 +52,7 @@ pub async fn run(arguments: Arguments, registry: Registry) -> Result<(), String>
     tokio::select! {
         () = publisher.run(&*api) => {}
         () = manager.follow_secrets() => {}
-        ended = configure(&manager, &*api, &arguments.config) => return ended,
+        ended = configure(&manager, &*api, &arguments.config, pod_ip) => return ended,
         stopped = stopped => stopped.map_err(|error| error.to_string())?,
     }
     log::line("stopping");
@@ -60,8 +61,8 @@ pub async fn run(arguments: Arguments, registry: Registry) -> Result<(), String>
 }
 
 /// Loads the configuration whenever it changes, and serves where it says.
-async fn configure(manager: &Arc<Manager>, api: &dyn Api, source: &Source) -> Result<(), String> {
-    let mut server = Server { manager: Arc::clone(manager), listening: None };
+async fn configure(manager: &Arc<Manager>, api: &dyn Api, source: &Source, pod_ip: String) -> Result<(), String> {
+    let mut server = Server { manager: Arc::clone(manager), pod_ip, listening: None };
     match source {
         Source::File(file) => {
             let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -98,6 +99,7 @@ const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 
 struct Server {
     manager: Arc<Manager>,
+    pod_ip: String,
     listening: Option<(String, tokio::task::JoinHandle<()>)>,
 }
 
@@ -115,16 +117,16 @@ impl Server {
             Ok(()) => log::line("the configuration is in use"),
             Err(problem) => log::line(problem),
         }
-        let (security, _) = self.manager.security();
-        if self.listening.as_ref().is_some_and(|(listen, _)| *listen == security.listen) {
+        let address = self.manager.security().0.address(&self.pod_ip);
+        if self.listening.as_ref().is_some_and(|(listen, _)| *listen == address) {
             return;
         }
         if let Some((_, task)) = self.listening.take() {
             task.abort();
             let _ = task.await;
         }
-        let task = tokio::spawn(serve(Arc::clone(&self.manager), security.listen.clone()));
-        self.listening = Some((security.listen, task));
+        let task = tokio::spawn(serve(Arc::clone(&self.manager), address.clone()));
+        self.listening = Some((address, task));
     }
 }
 

@@ -69,9 +69,44 @@ impl Security {
         security
     }
 
+    /// Where the agent listens in a pod with this address. Pods that share the machine's network, as in `pillion up`, have loopback addresses of their own:
+    /// there the pod's own loopback is its address, so that two agents do not need one port.
+    pub fn address(&self, pod_ip: &str) -> String {
+        let own = pod_ip.parse().ok().filter(std::net::IpAddr::is_loopback);
+        match (own, self.listen.rsplit_once(':')) {
+            (Some(ip), Some(("127.0.0.1" | "localhost" | "[::1]", port))) => match port.parse() {
+                Ok(port) => std::net::SocketAddr::new(ip, port).to_string(),
+                Err(_) => self.listen.clone(),
+            },
+            _ => self.listen.clone(),
+        }
+    }
+
     /// Whether only this pod can connect.
     pub fn on_loopback(&self) -> bool {
         let host = self.listen.rsplit_once(':').map_or("", |(host, _)| host);
         host == "localhost" || host.trim_matches(['[', ']']).parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agents_that_share_a_loopback_listen_on_the_addresses_of_their_pods() {
+        let address = |listen: &str, pod_ip| Security { listen: listen.into(), ..Security::default() }.address(pod_ip);
+        let rows = [
+            ("127.0.0.1:5000", "127.10.0.3", "127.10.0.3:5000"),
+            ("localhost:5000", "127.10.0.3", "127.10.0.3:5000"),
+            ("127.0.0.1:5000", "10.0.0.7", "127.0.0.1:5000"),
+            ("127.0.0.1:5000", "", "127.0.0.1:5000"),
+            ("127.0.0.2:5000", "127.10.0.3", "127.0.0.2:5000"),
+            (":5000", "127.10.0.3", ":5000"),
+            ("10.0.0.7:5000", "127.10.0.3", "10.0.0.7:5000"),
+        ];
+        for (listen, pod_ip, expected) in rows {
+            assert_eq!(address(listen, pod_ip), expected, "{listen} {pod_ip}");
+        }
     }
 }

@@ -4,8 +4,10 @@ use std::ffi::OsString;
 
 use pillion_node::{Image, ImageMap};
 
-/// The names of the image, of any registry and with any tag.
-const NAMES: [&str; 2] = ["pillion-agent", "*/pillion-agent"];
+/// The agent, as containers call it whose image is not its own.
+const PROGRAM: &str = "pillion-agent";
+/// The names of its image, of any registry and with any tag.
+const NAMES: [&str; 2] = [PROGRAM, "*/pillion-agent"];
 /// The first argument of this program where it is to be the agent.
 const ASKED: &str = "--as-pillion-agent";
 
@@ -16,13 +18,15 @@ pub fn agent_arguments(arguments: impl IntoIterator<Item = OsString>) -> Option<
     is_asked.then(|| arguments.map(|argument| argument.to_string_lossy().into_owned()).collect())
 }
 
-/// The images with the agent's, unless they have one of that name.
+/// The images with the agent's, unless they have one of that name, and the agent itself for every image: `pillion install --print --agent` calls it by
+/// its name.
 pub(super) fn with_agent(images: ImageMap) -> ImageMap {
     let Some(program) = std::env::current_exe().ok().and_then(|program| program.into_os_string().into_string().ok())
     else {
         return images;
     };
     let agent = Image { command: vec![program, ASKED.to_owned()], ..Image::default() };
+    let images = images.with_program(PROGRAM, agent.command.clone());
     NAMES.into_iter().fold(images, |images, name| images.or(name, agent.clone()))
 }
 
@@ -39,6 +43,7 @@ mod tests {
             assert_eq!(arguments, Some(vec!["--help".to_owned()]), "{name}");
         }
         assert_eq!(images.get("another-agent"), None);
+        assert_eq!(images.program("pillion-agent"), Some(images.get("pillion-agent").unwrap().command.as_slice()));
         let own = with_agent(ImageMap::parse("'*': {command: [mine]}").unwrap());
         assert_eq!(own.get("pillion-agent").unwrap().command, ["mine"]);
         assert_eq!(agent_arguments(["pillion", "up"].map(OsString::from)), None);

@@ -27,11 +27,10 @@ fn find(folder: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// The answer to a form that is posted, as `curl -d` does.
-fn post(port: &str, path: &str, form: &str) -> String {
-    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port.parse().unwrap())).unwrap();
+fn post(address: &str, path: &str, form: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
     let length = form.len();
-    let head =
-        format!("POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\nContent-Length: {length}");
+    let head = format!("POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}");
     write!(stream, "{head}\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\n{form}").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -48,29 +47,34 @@ fn a_probe_changes_a_label_and_a_process_reloads_a_file() {
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples/agent").join(file);
         let text = fs::read_to_string(from).unwrap();
         let text = PORTS.iter().zip(&ports).fold(text, |text, (port, free)| text.replace(port, free));
+        let text = text.replace("replicas: 1", "replicas: 2");
         fs::write(place.path("agent").join(file), text).unwrap();
     }
     let mut up = place.up(&["agent"]);
     let line = up.line_with("export KUBECONFIG=");
     let (runtime, client) = client(Path::new(line.split_once('=').unwrap().1));
     let pods: Api<Pod> = Api::default_namespaced(client);
-    let pod = || runtime.block_on(pods.list(&ListParams::default())).unwrap().items.into_iter().next();
-    let has_label = |value: &str| {
-        let is_so = || pod().filter(|pod| pod.labels().get("gameserver-idle").is_some_and(|label| label == value));
-        until(&format!("gameserver-idle: {value}"), is_so)
+    let with_label = |value: &str| {
+        let all = runtime.block_on(pods.list(&ListParams::default())).unwrap().items;
+        let has_it = |pod: &Pod| pod.labels().get("gameserver-idle").is_some_and(|label| label == value);
+        all.into_iter().filter(has_it).collect::<Vec<_>>()
     };
 
-    let name = has_label("true").name_any();
+    // Each game has the ports for itself, and so has each agent.
+    until("two idle games", || (with_label("true").len() == 2).then_some(()));
     let state = find(&place.path(""), "state").expect("the game has a state");
     fs::write(state, "allocated").unwrap();
-    let cost = has_label("false").annotations().get("controller.kubernetes.io/pod-deletion-cost").cloned();
-    assert_eq!(cost.as_deref(), Some("10"));
+    let busy = until("a busy game", || with_label("false").pop());
+    let cost = busy.annotations().get("controller.kubernetes.io/pod-deletion-cost");
+    assert_eq!((cost.map(String::as_str), with_label("true").len()), (Some("10"), 1));
 
-    let [game, agent] = &ports;
+    let name = busy.name_any();
+    let ip = busy.status.and_then(|status| status.pod_ip).expect("a pod has an address");
+    let [game, agent] = ports.map(|port| format!("{ip}:{port}"));
     let sha256 = "bf82a1f776f4ae229c00e9974d34cd6aa80ca2215d4e92b7768c43c30607a663";
     let update = |sha256: &str| {
-        let form = format!("version=v2&url=http://127.0.0.1:{game}/level-2.txt&file=level.txt&sha256={sha256}");
-        post(agent, "/hot-update", &form)
+        let form = format!("version=v2&url=http://{game}/level-2.txt&file=level.txt&sha256={sha256}");
+        post(&agent, "/hot-update", &form)
     };
     let refused = update(sha256);
     assert!(!refused.starts_with("HTTP/1.1 200"), "another checksum: {refused}");
