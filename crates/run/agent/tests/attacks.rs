@@ -134,6 +134,8 @@ async fn archives_stay_in_their_directory() {
             }),
         ),
         ("cut off", archive(|tar| entry(tar, "a", regular, "", &[0; 2000]))[..1200].to_vec()),
+        ("too deep", nested(65)),
+        ("far too deep", nested(400)),
     ];
     for (what, bytes) in table {
         scene.site.set("/site.tar", 200, &bytes);
@@ -142,6 +144,24 @@ async fn archives_stay_in_their_directory() {
         scene.unharmed(what);
     }
     assert!(!Path::new("/tmp/evil-absolute").exists());
+    // What an older agent could not remove does not stop an update.
+    let mut left = scene.agent.files().join(".pillion-agent/staged");
+    left.push("d/".repeat(200));
+    std::fs::create_dir_all(&left).unwrap();
+    scene.site.set("/site.tar", 200, nested(60));
+    let (status, text) = scene.post("v2", "/site.tar", &nested(60), "").await;
+    assert_eq!(status, 200, "{text}");
+    assert_eq!(names(&scene.agent.files().join(".pillion-agent")), ["current.json"]);
+}
+
+/// A file in so many directories.
+fn nested(depth: usize) -> Vec<u8> {
+    archive(|tar| {
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(0o644);
+        header.set_size(1);
+        tar.append_data(&mut header, format!("{}file", "d/".repeat(depth)), b"x".as_slice()).unwrap();
+    })
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

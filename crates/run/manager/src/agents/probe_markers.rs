@@ -13,7 +13,7 @@ use kube::api::{Api, ListParams, Patch};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
 use pillion_api::{names, probe_marker};
-use pillion_assist::{Marks, ProbeMarker, marks};
+use pillion_assist::{Marks, ProbeMarker, REMOVED, marks};
 use pillion_informer::Cache;
 use pillion_patch::selector::Selector;
 use serde::Deserializer;
@@ -54,14 +54,16 @@ impl AgentPod {
         self.0["metadata"]["namespace"].as_str().unwrap_or_default()
     }
 
-    /// Whether the pod has a label, an annotation or a condition. A condition cannot be removed: one that its agent has given up counts as gone.
+    /// Whether the pod has a label, an annotation, or a condition of its agent. What an agent reports has a reason, and since a condition cannot be
+    /// removed, one that it has given up counts as gone.
     pub(crate) fn has(&self, field: &str, key: &str) -> bool {
         if field != "conditions" {
             return !self.0["metadata"][field][key].is_null();
         }
         let conditions = self.0["status"]["conditions"].as_array().into_iter().flatten();
-        let mut found = conditions.filter(|condition| condition["type"] == key);
-        found.any(|condition| condition["reason"] != pillion_assist::REMOVED)
+        let mut reasons =
+            conditions.filter(|condition| condition["type"] == key).filter_map(|it| it["reason"].as_str());
+        reasons.any(|reason| !reason.is_empty() && reason != REMOVED)
     }
 }
 
