@@ -43,9 +43,9 @@ pub(crate) fn unpack(directory: &Directory, archive: &str, staged: &str, most: u
     if zip::is_zip(&head) {
         folder.extract_zip(&mut open()?)
     } else if head.starts_with(&[0x1f, 0x8b]) {
-        folder.extract_tar(flate2::read::GzDecoder::new(open()?))
+        folder.extract_tar(|| open().map(flate2::read::GzDecoder::new))
     } else {
-        folder.extract_tar(open()?)
+        folder.extract_tar(open)
     }
 }
 
@@ -112,7 +112,13 @@ impl Folder {
         Ok(File::from(file))
     }
 
-    fn extract_tar(&self, reader: impl Read) -> Result<(), String> {
+    /// Reads the archive twice: before anything is written, all of it is known to be within its bounds.
+    fn extract_tar<R: Read>(&self, open: impl Fn() -> Result<R, String>) -> Result<(), String> {
+        self.read_tar(open()?, Pass::Check)?;
+        self.read_tar(open()?, Pass::Write)
+    }
+
+    fn read_tar(&self, reader: impl Read, pass: Pass) -> Result<(), String> {
         let unread = Rc::new(Cell::new(0));
         let mut archive = tar::Archive::new(Bounded { reader, left: Rc::clone(&unread) });
         let damaged = |error: io::Error| format!("the archive cannot be read: {error}");
@@ -129,6 +135,7 @@ impl Folder {
             let path = entry.path().map_err(|error| error.to_string())?.into_owned();
             let names = names(&path)?;
             match entry.header().entry_type() {
+                tar::EntryType::Directory if pass == Pass::Check => {}
                 tar::EntryType::Directory => drop(self.enter(&names)?),
                 tar::EntryType::Regular | tar::EntryType::Continuous => {
                     bytes = bytes.saturating_add(entry.size());
@@ -136,11 +143,16 @@ impl Folder {
                         return Err(self.too_large());
                     }
                     unread.set(entry.size());
-                    let executable = entry.header().mode().is_ok_and(|bits| bits & 0o100 != 0);
-                    let mut file = self.create(&names, executable)?;
+                    let failed = |error: io::Error| format!("{}: {error}", path.display());
+                    if pass == Pass::Check {
+                        io::copy(&mut entry, &mut io::sink()).map_err(failed)?;
+                        continue;
+                    }
+                    let is_executable = entry.header().mode().is_ok_and(|bits| bits & 0o100 != 0);
+                    let mut file = self.create(&names, is_executable)?;
                     let copied =
                         io::copy(&mut entry, &mut file).and_then(|_| file.flush()).and_then(|()| file.sync_all());
-                    copied.map_err(|error| format!("{}: {error}", path.display()))?;
+                    copied.map_err(failed)?;
                 }
                 tar::EntryType::XGlobalHeader | tar::EntryType::XHeader => {}
                 other => {
@@ -171,6 +183,14 @@ impl Folder {
         }
         Ok(at)
     }
+}
+
+/// What is done with an archive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// Whether it is within its bounds.
+    Check,
+    Write,
 }
 
 fn too_many() -> String {
