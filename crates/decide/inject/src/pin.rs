@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use pillion_api::sidecarset::{InjectRevision, InjectRevisionPolicy, SidecarSet, revision};
+use pillion_api::sidecarset::{InjectRevision, InjectRevisionPolicy, OnMissing, SidecarSet, revision};
 use pillion_patch::selector::Selector;
 
 use crate::body::{Body, CompileError};
-use crate::revisions::{Revisions, name_of, owner_of};
+use crate::revisions::{Revisions, name_of};
 use crate::selectors::selector;
 
 /// The revision that a set pins for new pods.
@@ -16,6 +16,8 @@ pub(crate) struct Pin {
     /// How the set names the revision.
     pub(crate) wanted: String,
     pub(crate) update_selector: Option<Selector>,
+    /// Whether new pods get the latest revision if the pinned one does not exist.
+    pub(crate) is_optional: bool,
     pub(crate) body: Result<Arc<Body>, PinError>,
 }
 
@@ -23,11 +25,20 @@ pub(crate) struct Pin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PinError {
     pub(crate) reason: String,
+    /// Whether the set has no such revision.
+    pub(crate) is_missing: bool,
+}
+
+impl PinError {
+    /// The revision is there, and something is wrong with it.
+    fn unusable(why: &str) -> PinError {
+        PinError { reason: format!("the pinned revision cannot be used: {why}"), is_missing: false }
+    }
 }
 
 impl From<CompileError> for PinError {
     fn from(error: CompileError) -> PinError {
-        PinError { reason: format!("the pinned revision cannot be used: {}: {}", error.path, chain(&error.reason)) }
+        PinError::unusable(&format!("{}: {}", error.path, chain(&error.reason)))
     }
 }
 
@@ -43,29 +54,18 @@ impl Pin {
         };
         let body = restore(set, &pinned, revisions).map(Arc::new);
         let policy = pinned.policy.unwrap_or(InjectRevisionPolicy::Always);
-        Ok(Some(Pin { policy, wanted, update_selector, body }))
+        let is_optional = pinned.on_missing == Some(OnMissing::Latest);
+        Ok(Some(Pin { policy, wanted, update_selector, is_optional, body }))
     }
 }
 
 fn restore(set: &SidecarSet, pinned: &InjectRevision, revisions: &Revisions) -> Result<Body, PinError> {
-    let found = revisions.pinned(set, pinned).ok_or_else(|| missing(pinned, revisions))?;
-    let restored = revision::restore(set, found)
-        .map_err(|error| PinError { reason: format!("the pinned revision cannot be used: {}", chain(&error)) })?;
+    let found = revisions.pinned(set, pinned).ok_or_else(|| {
+        let reason = format!("{}; pin a revision of this SidecarSet, or remove the pin", revisions.missing(pinned));
+        PinError { reason, is_missing: true }
+    })?;
+    let restored = revision::restore(set, found).map_err(|error| PinError::unusable(&chain(&error)))?;
     Ok(Body::compile_revision(Arc::new(restored), name_of(found))?)
-}
-
-fn missing(pinned: &InjectRevision, revisions: &Revisions) -> PinError {
-    let not_found = |what: String| PinError {
-        reason: format!("{what} is pinned for new pods and is not there; pin one that is, or remove the pin"),
-    };
-    let Some(name) = &pinned.revision_name else {
-        let version = pinned.custom_version.as_deref().unwrap_or_default();
-        return not_found(format!("a ControllerRevision with customVersion {version:?}"));
-    };
-    match revisions.get(name).map(|other| owner_of(other).unwrap_or_default()) {
-        Some(owner) => PinError { reason: format!("ControllerRevision {name:?} belongs to SidecarSet {owner:?}") },
-        None => not_found(format!("ControllerRevision {name:?}")),
-    }
 }
 
 /// An error and everything that led to it, in one line.

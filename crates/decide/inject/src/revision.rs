@@ -21,6 +21,11 @@ pub(crate) fn choose<'c>(entry: &'c Compiled, draft: &mut Draft<'_>, draw: &Draw
     let set = &entry.latest.set;
     let pinned = match &pin.body {
         Ok(body) => body,
+        Err(error) if pin.is_optional && error.is_missing => {
+            let message = format!("gets the latest revision: {}", error.reason);
+            draft.note(Note::warning(Subject::sidecar_set(set.name()), Reason::Revision, message));
+            return Ok(&entry.latest);
+        }
         Err(error) => return Err(Denied::Revision { set: set.name().to_owned(), reason: error.reason.clone() }),
     };
     let (takes_pinned, why) = decide(pin, set, draft.pod(), draw);

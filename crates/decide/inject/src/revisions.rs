@@ -55,6 +55,29 @@ impl Revisions {
         self.pinned(set, &set.spec.pinned_revision()?).map(name_of)
     }
 
+    /// Which revision is missing, if `set` pins one that does not exist or is not its own.
+    pub fn missing_for(&self, set: &SidecarSet) -> Option<String> {
+        let pinned = set.spec.pinned_revision()?;
+        let is_there = self.pinned(set, &pinned).is_some();
+        (!is_there).then(|| self.missing(&pinned))
+    }
+
+    /// Which revision is missing.
+    pub(crate) fn missing(&self, pinned: &InjectRevision) -> String {
+        let Some(name) = &pinned.revision_name else {
+            let version = pinned.custom_version.as_deref().unwrap_or_default();
+            return format!(
+                "a ControllerRevision with customVersion {version:?} is pinned for new pods and does not exist"
+            );
+        };
+        match self.get(name).map(|other| owner_of(other).unwrap_or_default()) {
+            Some(owner) => {
+                format!("ControllerRevision {name:?} is pinned for new pods and belongs to SidecarSet {owner:?}")
+            }
+            None => format!("ControllerRevision {name:?} is pinned for new pods and does not exist"),
+        }
+    }
+
     /// The revision that `set` pins. Of several with the same custom version it is the newest.
     pub(crate) fn pinned(&self, set: &SidecarSet, pinned: &InjectRevision) -> Option<&Value> {
         if let Some(name) = &pinned.revision_name {
@@ -139,7 +162,9 @@ mod tests {
         assert_eq!(found(&revisions, json!({"customVersion": "v2"})), None);
         revisions.remove("mesh-2");
         assert_eq!(found(&revisions, json!({"customVersion": "v1"})), Some("mesh-1"));
+        assert_eq!(revisions.missing_for(&pins(json!({"customVersion": "v1"}))), None);
         revisions.remove("mesh-1");
+        assert!(revisions.missing_for(&pins(json!({"customVersion": "v1"}))).unwrap().contains("does not exist"));
         assert!(revisions.by_owner.is_empty());
     }
 

@@ -103,6 +103,8 @@ pub enum Reason {
     RolloutPaused,
     /// More revisions are kept than the limit says.
     HistoryLimit,
+    /// The revision that a SidecarSet pins for new pods does not exist.
+    PinnedRevisionMissing,
     /// An annotation of `patchPodMetadata` could not be written on a running pod.
     MetadataNotPatched,
 }

@@ -28,7 +28,7 @@ pub(crate) struct Report {
 /// The conditions of a set. A time changes only with its status, and conditions of other types stay.
 pub(crate) fn write(
     before: &[Condition],
-    reports: [(&'static str, Report); 3],
+    reports: impl IntoIterator<Item = (&'static str, Report)>,
     generation: Option<i64>,
     now: Timestamp,
 ) -> Vec<Condition> {

@@ -63,6 +63,7 @@ mod images;
 mod order;
 mod outlook;
 mod pace;
+mod pinned;
 mod places;
 mod plan;
 mod pod_names;
@@ -86,6 +87,7 @@ pub use conditions::{AVAILABLE, BLOCKED, COMPLETE, DEADLINE_EXCEEDED, PROGRESSIN
 pub use forecast::{Forecast, ForecastPod, Rest, Wave, forecast};
 pub use images::ImageChange;
 pub use pace::{Basis, Estimate, Pace};
+pub use pinned::{PINNED_REVISION, missing_pin};
 pub use places::{Grant, Limit, Observed, Origin, Places, PlacesError};
 pub use plan::{Plan, PodUpdate, Snapshot, Step, plan};
 pub use pod_names::{counted, is_or_are};

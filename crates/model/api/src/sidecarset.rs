@@ -161,7 +161,7 @@ impl SidecarSetSpec {
             (None, None) => return None,
         };
         let policy = Some(short.policy.clone().unwrap_or(policy));
-        Some(InjectRevision { revision_name: Some(name.clone()), custom_version: None, policy })
+        Some(InjectRevision { revision_name: Some(name.clone()), policy, ..InjectRevision::default() })
     }
 }
 
@@ -589,6 +589,22 @@ pub struct InjectRevision {
     /// `Always` (default), `Partial` (by chance, as `updateStrategy.partition` says) or `Quota` (exactly as many pods as the partition keeps).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<InjectRevisionPolicy>,
+    /// What new pods get if the revision does not exist. Default Refuse. A field of Pillion's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_missing: Option<OnMissing>,
+}
+
+/// What new pods get if the revision that a SidecarSet pins does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum OnMissing {
+    /// They are refused.
+    Refuse,
+    /// They get the latest revision.
+    Latest,
+    /// A value that this version does not know; validation refuses it.
+    #[serde(untagged)]
+    #[schemars(skip)]
+    Unknown(String),
 }
 
 /// For which pods a pinned revision is meant.

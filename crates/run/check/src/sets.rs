@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use pillion_api::names::{FAILURE_POLICY_ENFORCED, PODS_INJECTED};
 use pillion_api::sidecarset::{RepairPolicy, SidecarSet};
 use pillion_install::Part;
-use pillion_rollout::{AVAILABLE, BLOCKED, PROGRESSING};
+use pillion_rollout::{AVAILABLE, BLOCKED, PROGRESSING, missing_pin};
 
 use crate::finding::Finding;
 use crate::missed::Missed;
@@ -36,6 +36,13 @@ fn conditions(snapshot: &Snapshot) -> Vec<Finding> {
             let remedy = if condition_type == PODS_INJECTED { remedy(snapshot, set, None) } else { TOO_MANY };
             findings.push(Finding::error(CHECK, described(set, condition), remedy));
         }
+        findings.extend(set.status.as_ref().and_then(missing_pin).map(|condition| {
+            let remedy = format!(
+                "pin one of the revisions that `pillion rollout history {}` lists, or remove the pin",
+                set.name()
+            );
+            Finding::error(CHECK, described(set, condition), remedy)
+        }));
         findings.extend(rollout(set).map(|condition| {
             let remedy = format!("see `pillion rollout status {}`", set.name());
             Finding::warning(CHECK, format!("{} ({})", described(set, condition), condition.reason)).with_remedy(remedy)

@@ -44,6 +44,7 @@ struct Inner {
     rightsizing: pillion_rightsizer::Metrics,
     rollout_pods: Family<RolloutLabels, Gauge>,
     rollout_blocked: Family<SetLabels, Gauge>,
+    pinned_missing: Family<SetLabels, Gauge>,
     pod_writes: Family<PodWriteLabels, Counter>,
 }
 
@@ -56,6 +57,7 @@ pub(crate) struct RolloutPods {
     pub(crate) updated_ready: i32,
     pub(crate) not_upgradable: i32,
     pub(crate) is_blocked: bool,
+    pub(crate) is_pin_missing: bool,
 }
 
 /// What is counted of a rollout.
@@ -222,6 +224,12 @@ impl Default for Metrics {
             "Whether the rollout of a SidecarSet cannot go on by itself",
             rollout_blocked.clone(),
         );
+        let pinned_missing = Family::default();
+        registry.register(
+            "pinned_revision_missing",
+            "Whether the revision that a SidecarSet pins for new pods does not exist",
+            pinned_missing.clone(),
+        );
         let pod_writes = Family::default();
         registry.register("rollout_pod_writes", "Steps of running pods to another revision", pod_writes.clone());
         let inner = Inner {
@@ -240,6 +248,7 @@ impl Default for Metrics {
             rightsizing,
             rollout_pods,
             rollout_blocked,
+            pinned_missing,
             pod_writes,
         };
         Metrics { inner: Arc::new(inner) }
@@ -321,6 +330,12 @@ impl Metrics {
                 self.inner.pod_writes.remove(&PodWriteLabels { sidecarset: sidecarset.to_owned(), outcome });
             }
         }
+        let labels = SetLabels { sidecarset: sidecarset.to_owned() };
+        if pods.is_some_and(|pods| pods.is_pin_missing) {
+            self.inner.pinned_missing.get_or_create(&labels).set(1);
+        } else {
+            self.inner.pinned_missing.remove(&labels);
+        }
         let pods = pods.filter(|pods| pods.matched > 0 || pods.is_blocked);
         let counted = |pods: &RolloutPods| {
             [
@@ -338,7 +353,6 @@ impl Metrics {
                 None => drop(self.inner.rollout_pods.remove(&labels)),
             }
         }
-        let labels = SetLabels { sidecarset: sidecarset.to_owned() };
         match pods {
             Some(pods) => drop(self.inner.rollout_blocked.get_or_create(&labels).set(pods.is_blocked.into())),
             None => drop(self.inner.rollout_blocked.remove(&labels)),
@@ -349,6 +363,7 @@ impl Metrics {
     pub(crate) fn no_rollouts(&self) {
         self.inner.rollout_pods.clear();
         self.inner.rollout_blocked.clear();
+        self.inner.pinned_missing.clear();
     }
 
     pub(crate) fn changed_pod(&self, sidecarset: &str, outcome: PodWrite) {
@@ -401,7 +416,7 @@ mod tests {
         metrics.cache("Pod", &Cache::<Pod>::new());
         metrics.missed("mesh", Some(1));
         metrics.evicted("mesh", Eviction::Evicted);
-        metrics.rollout("mesh", Some(&RolloutPods { matched: 1, ..RolloutPods::default() }));
+        metrics.rollout("mesh", Some(&RolloutPods { matched: 1, is_pin_missing: true, ..RolloutPods::default() }));
         metrics.changed_pod("mesh", PodWrite::Written);
         metrics
     }

@@ -29,7 +29,9 @@ use pillion_events::Recorder;
 use pillion_informer::Cache;
 use pillion_note::{Note, Severity};
 use pillion_patch::selector::Selector;
-use pillion_rollout::{BLOCKED, COMPLETE, PROGRESSING, Places, Plan, Refusals, Snapshot, StoredRevision, Target, plan};
+use pillion_rollout::{
+    BLOCKED, COMPLETE, PROGRESSING, Places, Plan, Refusals, Snapshot, StoredRevision, Target, missing_pin, plan,
+};
 use serde_json::{Map, Value};
 
 use self::pace::{Outcome, Pace};
@@ -39,7 +41,7 @@ use crate::error::Error;
 use crate::metrics::RolloutPods;
 use crate::pods::CachedPod;
 use crate::reference;
-use crate::revision_view::{RevisionView, holds};
+use crate::revision_view::{RevisionView, holds, pinnable_by};
 use crate::state::Inner;
 use crate::watched::Watched;
 
@@ -186,7 +188,10 @@ impl Rollout<'_> {
             refusals: &refusals,
             system_namespace: &self.inner.config.revisions_namespace,
         };
-        plan(&snapshot, pods.iter().map(|pod| &pod.0), now)
+        let mut plan = plan(&snapshot, pods.iter().map(|pod| &pod.0), now);
+        let pinnable = pinnable_by(set, &caches.revisions, &self.inner.config.revisions_namespace);
+        plan.report_pin(set, pinnable.missing_for(set).as_deref(), now);
+        plan
     }
 
     /// The refusals of a set, without those of pods that are gone.
@@ -268,6 +273,7 @@ fn pods_of(plan: &Plan) -> RolloutPods {
         updated_ready: status.updated_ready_pods.unwrap_or_default(),
         not_upgradable: status.not_upgradable_pods.unwrap_or_default(),
         is_blocked: status.condition(BLOCKED).is_some_and(|blocked| blocked.status == "True"),
+        is_pin_missing: missing_pin(status).is_some(),
     }
 }
 

@@ -121,7 +121,13 @@ pub(crate) fn pinned_name(set: &SidecarSet) -> Option<String> {
 
 /// Whether the rollout writes conditions of this type.
 fn is_of_rollout(condition_type: &str) -> bool {
-    matches!(condition_type, pillion_rollout::PROGRESSING | pillion_rollout::AVAILABLE | pillion_rollout::BLOCKED)
+    matches!(
+        condition_type,
+        pillion_rollout::PROGRESSING
+            | pillion_rollout::AVAILABLE
+            | pillion_rollout::BLOCKED
+            | pillion_rollout::PINNED_REVISION
+    )
 }
 
 /// Whether the manager writes conditions of this type by what the view says.

@@ -32,7 +32,7 @@ pub(crate) async fn fill(target: &Target, sets: usize, older: usize, pinned: usi
         if i < pinned && older > 0 {
             let name = old_revision(i, "", 0)["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             set.spec.injection_strategy.revision =
-                Some(InjectRevision { revision_name: Some(name), custom_version: None, policy: None });
+                Some(InjectRevision { revision_name: Some(name), ..InjectRevision::default() });
         }
         Bytes::from(serde_json::to_vec(&set).unwrap_or_default())
     })

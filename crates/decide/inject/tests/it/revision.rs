@@ -62,14 +62,31 @@ fn a_pin_that_cannot_be_had_refuses_the_pod_and_says_what_is_missing() {
         |pin: Value| image_with(json!({"injectionStrategy": {"revision": pin}}), json!({"app": "a"}), 0).unwrap_err();
     assert_eq!(
         refused(json!({"revisionName": "gone"})),
-        r#"SidecarSet "s": ControllerRevision "gone" is pinned for new pods and is not there; pin one that is, or remove the pin"#
+        r#"SidecarSet "s": ControllerRevision "gone" is pinned for new pods and does not exist; pin a revision of this SidecarSet, or remove the pin"#
     );
     assert!(refused(json!({"customVersion": "v9"})).contains(r#"customVersion "v9" is pinned"#));
     let (set, mut stored) = rolling(json!({"injectionStrategy": {"revision": {"revisionName": "REVISION"}}}));
     stored["metadata"]["labels"]["kruise.io/sidecarset-name"] = json!("other");
     let pod = mk_pod("p", json!({"app": "a"}), [mk_container("app")]);
     let refused = injected_image(&pod, set, &[stored], 0).unwrap_err();
-    assert!(refused.ends_with(r#"belongs to SidecarSet "other""#), "{refused}");
+    assert!(refused.contains(r#"belongs to SidecarSet "other""#), "{refused}");
+}
+
+#[test]
+fn a_missing_revision_gives_the_latest_one_only_if_the_set_says_so() {
+    let pinned = |on_missing: &str| {
+        let pin = json!({"revisionName": "gone", "onMissing": on_missing});
+        image_with(json!({"injectionStrategy": {"revision": pin}}), json!({"app": "a"}), 0)
+    };
+    assert_eq!(pinned("Latest").as_deref(), Ok("new"));
+    assert!(pinned("Refuse").is_err());
+    // One that is there and cannot be read is not missing.
+    let (set, mut stored) =
+        rolling(json!({"injectionStrategy": {"revision": {"revisionName": "REVISION", "onMissing": "Latest"}}}));
+    stored["data"]["spec"] = json!(5);
+    let pod = mk_pod("p", json!({"app": "a"}), [mk_container("app")]);
+    let refused = injected_image(&pod, set, &[stored], 0).unwrap_err();
+    assert!(refused.contains("the pinned revision cannot be used"), "{refused}");
 }
 
 #[test]

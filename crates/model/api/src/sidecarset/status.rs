@@ -41,7 +41,7 @@ pub struct SidecarSetStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<OfKubernetes<Time>>")]
     pub last_progress_time: Option<Time>,
-    /// `Progressing`, `Available`, `Blocked`, `PodsInjected` and `FailurePolicyEnforced`. A field of Pillion's own.
+    /// `Progressing`, `Available`, `Blocked`, `PinnedRevisionFound`, `PodsInjected` and `FailurePolicyEnforced`. A field of Pillion's own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<OfKubernetes<Condition>>")]
     pub conditions: Vec<Condition>,

@@ -7,7 +7,7 @@ use pillion_api::names;
 use pillion_api::sidecarset::{SidecarSet, revision};
 use pillion_kinds::table::human;
 use pillion_preview::{Difference, differences};
-use pillion_rollout::{PodView, Target};
+use pillion_rollout::{PodView, Target, missing_pin};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -92,8 +92,10 @@ pub(crate) fn place(set: &SidecarSet, entries: &[Entry], wanted: &str) -> Result
 
 /// The revisions as a table, with a diff for each that has one before it. It is coloured.
 pub(crate) fn text(set: &SidecarSet, entries: &[Entry], now: Timestamp) -> Result<String, Failure> {
+    let missing = set.status.as_ref().and_then(missing_pin).map(|condition| clean_line(&condition.message));
+    let missing = missing.map(|message| format!("\n{message}\n")).unwrap_or_default();
     if entries.is_empty() {
-        return Ok(format!("SidecarSet {}: no revisions are stored\n", set.name()));
+        return Ok(format!("SidecarSet {}: no revisions are stored\n{missing}", set.name()));
     }
     let rows = entries.iter().map(|entry| {
         let age = entry.created.map(|created| human(now.duration_since(created))).unwrap_or_default();
@@ -102,6 +104,7 @@ pub(crate) fn text(set: &SidecarSet, entries: &[Entry], now: Timestamp) -> Resul
         vec![entry.revision.to_string(), named(entry), version, age, entry.pods.to_string(), images]
     });
     let mut text = table(&["NUMBER", "REVISION", "VERSION", "AGE", "PODS", "IMAGES"], rows);
+    text.push_str(&missing);
     for pair in entries.windows(2) {
         let [before, after] = pair else { continue };
         text.push('\n');

@@ -56,8 +56,11 @@ pub(super) fn triggers(
                     }
                 }
                 Trigger::Revision(Change { old, new, .. }) => {
-                    touched
-                        .extend([old, new].into_iter().flatten().filter_map(|stored| Some(stored.owner()?.to_owned())));
+                    for stored in [old, new].into_iter().flatten() {
+                        touched.extend(stored.owner().map(str::to_owned));
+                        // A revision that belongs to no set is pinned by its name.
+                        touched.extend(sets.names_in_group(stored.name()).into_iter().map(|set| set.name.to_string()));
+                    }
                 }
                 Trigger::Namespace => is_scope_changed = true,
             }

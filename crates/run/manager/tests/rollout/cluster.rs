@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
+use tower::ServiceExt as _;
 
 use crate::seen::SeenPods;
 
@@ -39,6 +40,14 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// What it counts.
+    pub(crate) async fn metrics(&self) -> String {
+        let request = axum::http::Request::get("/metrics").body(axum::body::Body::empty()).unwrap();
+        let response = self.manager.health().oneshot(request).await.unwrap();
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        String::from_utf8(body.to_vec()).unwrap()
+    }
+
     /// Ends it as a killed process ends: nothing is given back.
     pub(crate) fn kill(self) {
         self.task.abort();

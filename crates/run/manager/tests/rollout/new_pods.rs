@@ -1,5 +1,8 @@
 //! Which revision new pods get while an older one is pinned.
 
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, minutes, rolled_out};
@@ -112,4 +115,37 @@ async fn a_pinned_revision_is_never_trimmed() {
     }
     cluster.until("two revisions", async || cluster.revisions().await.len() == 2).await;
     assert_eq!(cluster.revisions().await[0].metadata.name, first);
+}
+
+/// Somebody deletes it, or a SidecarSet is copied to another cluster.
+#[tokio::test(start_paused = true)]
+async fn a_pinned_revision_that_goes_missing_is_reported_until_it_is_there_again() {
+    let pin = json!({"injectionStrategy": {"revision": {"revisionName": "NAME"}}});
+    let (cluster, running) = pinned(1, pin, json!({})).await;
+    cluster.until_condition("PinnedRevisionFound", "Found").await;
+    let mut first = cluster.revisions().await.remove(0);
+    let name = first.metadata.name.clone().unwrap();
+    let api: Api<ControllerRevision> = Api::namespaced(cluster.client(), "kruise-system");
+    api.delete(&name, &DeleteParams::default()).await.unwrap();
+
+    let message = cluster.until_condition("PinnedRevisionFound", "Missing").await;
+    let missing = format!("ControllerRevision \"{name}\" is pinned for new pods and does not exist");
+    assert_eq!(message, format!("{missing}; new pods are refused"));
+    assert!(cluster.event_reasons().await.contains(&"PinnedRevisionMissing".to_owned()));
+    let metrics = running.metrics().await;
+    assert!(metrics.contains("pillion_pinned_revision_missing{sidecarset=\"mesh\"} 1"), "{metrics}");
+    let new = json!({
+        "metadata": {"name": "new", "labels": {"app": "web"}}, "spec": {"containers": [{"name": "app", "image": "app:1"}]},
+    });
+    let pods = cluster.api::<k8s_openapi::api::core::v1::Pod>();
+    let new = serde_json::from_value(new).unwrap();
+    let refused = pods.create(&PostParams::default(), &new).await.unwrap_err().to_string();
+    assert!(refused.contains(&missing), "{refused}");
+
+    first.metadata.resource_version = None;
+    first.metadata.uid = None;
+    api.create(&PostParams::default(), &first).await.unwrap();
+    cluster.until_condition("PinnedRevisionFound", "Found").await;
+    assert!(!running.metrics().await.contains("pillion_pinned_revision_missing{"));
+    pods.create(&PostParams::default(), &new).await.unwrap();
 }

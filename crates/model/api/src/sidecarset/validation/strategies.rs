@@ -8,7 +8,7 @@ use pillion_kinds::format::{self, dns_subdomain, label_value};
 use super::{Context, Revision, refuse_unknown, selectors};
 use crate::field::{Error, Path};
 use crate::sidecarset::{
-    InjectRevision, InjectRevisionPolicy, InjectStrategy, InjectionStrategy, PriorityStrategy, ScatterTerm,
+    InjectRevision, InjectRevisionPolicy, InjectStrategy, InjectionStrategy, OnMissing, PriorityStrategy, ScatterTerm,
     ServiceAccount, SidecarSetSpec, UpdateStrategy, UpdateStrategyType,
 };
 
@@ -59,6 +59,9 @@ fn validate_revision(
     errors: &mut Vec<Error>,
 ) {
     refuse_unknown_policy(revision.policy.as_ref(), path, errors);
+    refuse_unknown!(errors, path.child("onMissing"), &revision.on_missing, OnMissing, ["Refuse", "Latest"]);
+    // Such a set may come before its revision, or outlive it.
+    let revisions = revisions.filter(|_| revision.on_missing != Some(OnMissing::Latest));
     match (&revision.revision_name, &revision.custom_version) {
         (None, None) => {
             errors.push(Error::required(path, "revisionName and customVersion cannot be empty simultaneously"));
@@ -274,13 +277,14 @@ mod tests {
     fn an_injection_strategy_is_checked() {
         insta::assert_snapshot!(
             errors(json!({"injectionStrategy": {
-                "failurePolicy": "Retry", "repair": {"policy": "Kill", "maxPerMinute": 0}, "revision": {"policy": "Never"}
+                "failurePolicy": "Retry", "repair": {"policy": "Kill", "maxPerMinute": 0}, "revision": {"policy": "Never", "onMissing": "Oldest"}
             }})),
             @r#"
         spec.injectionStrategy.failurePolicy: Unsupported value: "Retry": supported values: "Ignore", "Fail"
         spec.injectionStrategy.repair.policy: Unsupported value: "Kill": supported values: "Report", "Evict"
         spec.injectionStrategy.repair.maxPerMinute: Invalid value: 0: must be greater than 0
         spec.injectionStrategy.revision.policy: Unsupported value: "Never": supported values: "Always", "Partial", "Quota"
+        spec.injectionStrategy.revision.onMissing: Unsupported value: "Oldest": supported values: "Refuse", "Latest"
         spec.injectionStrategy.revision: Required value: revisionName and customVersion cannot be empty simultaneously
         "#
         );

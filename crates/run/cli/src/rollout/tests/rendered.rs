@@ -220,6 +220,14 @@ fn revisions_are_shown_with_what_changed() {
        name: proxy
        podInjectPolicy: BeforeAppContainer
     ");
+    let gone = json!({"type": "PinnedRevisionFound", "status": "False", "reason": "Missing", "message": "mesh-1 does not exist",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let mut missing = latest.clone();
+    missing.status = serde_json::from_value(json!({"conditions": [gone]})).unwrap();
+    for entries in [&entries[..], &[]] {
+        let text = plain(history::text(&missing, entries, at(1000)).ok().unwrap());
+        assert!(text.contains("\n\nmesh-1 does not exist\n"), "{text}");
+    }
     let place = history::place(&latest, &entries, "2").ok().unwrap();
     assert_snapshot!(plain(history::one(&entries, place).ok().unwrap()), @"
     mesh-5cdfcfb6d4 (pinned)
