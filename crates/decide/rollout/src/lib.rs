@@ -88,7 +88,7 @@ pub use forecast::{Forecast, ForecastPod, Rest, Wave, forecast};
 pub use images::ImageChange;
 pub use pace::{Basis, Estimate, Pace};
 pub use pinned::{PINNED_REVISION, missing_pin};
-pub use places::{Grant, Limit, Observed, Origin, Places, PlacesError};
+pub use places::{Applicant, Confirmation, Creator, Grant, Limit, Observed, Origin, Places, PlacesError};
 pub use plan::{Plan, PodUpdate, Snapshot, Step, plan};
 pub use pod_names::{counted, is_or_are};
 pub use refusals::Refusals;

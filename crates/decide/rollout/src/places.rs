@@ -3,6 +3,7 @@
 //! ```text
 //!  webhooks:   grant(id) ──▶ granted ──┬── the pod is seen ──▶ counted among the pods that have the revision
 //!                                      ├── given back: the webhook refused the pod after all
+//!                                      ├── the API server did not confirm it within seconds: withdrawn
 //!                                      └── the pod was not seen for longer than any request takes: expired
 //!  controller: observe(pods) ──▶ how many pods have the revision, and which places were seen, in one write
 //! ```
@@ -14,6 +15,8 @@
 //! number of pods. Pods that have the revision and were never granted a place (they are older, or `updateStrategy.selector` leaves them
 //! out) are counted as well.
 
+mod confirmation;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -22,6 +25,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use pillion_api::sidecarset::SidecarSet;
 use serde::{Deserialize, Serialize};
 
+use self::confirmation::Unconfirmed;
+pub use self::confirmation::{Applicant, Confirmation, Creator};
 use crate::amount::partition;
 use crate::headcount::Headcount;
 use crate::target::Target;
@@ -107,6 +112,9 @@ pub struct Places {
     /// Revisions that were pinned before, and the places of each whose pods have not been seen. They count again when it is pinned again.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     before: BTreeMap<String, BTreeMap<String, Granted>>,
+    /// What the API server has to confirm.
+    #[serde(default, skip_serializing_if = "Unconfirmed::is_default")]
+    unconfirmed: Unconfirmed,
 }
 
 /// A place whose pod has not been seen.
@@ -115,6 +123,9 @@ struct Granted {
     at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     origin: Option<Origin>,
+    /// What created the pod, if the API server confirms the place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    creator: Option<Creator>,
 }
 
 impl Granted {
@@ -205,6 +216,7 @@ impl Places {
             granted: BTreeMap::new(),
             passed: BTreeMap::new(),
             before: BTreeMap::new(),
+            unconfirmed: Unconfirmed::default(),
         }
     }
 
@@ -215,7 +227,7 @@ impl Places {
         before.insert(self.revision.clone(), self.granted.clone());
         keep(&mut before, |_, granted| granted.may_come(now));
         let granted = before.remove(revision).unwrap_or_default();
-        Places { granted, before, ..Places::new(revision) }
+        Places { granted, before, unconfirmed: self.unconfirmed.repinned(), ..Places::new(revision) }
     }
 
     /// Whether a pod may be on its way with a revision, pinned or not.
@@ -272,10 +284,15 @@ impl Places {
         if self.is_granted(id) {
             return Grant::Place;
         }
-        let on_their_way = self.granted.len() + self.passed.len() - usize::from(self.passed.contains_key(id));
-        let limit = limit.beside(self.matched.unwrap_or_default() + on_their_way);
+        let limit = self.bound(limit, usize::from(self.passed.contains_key(id)));
         let is_free = self.taken_with(&[origin]).is_some_and(|taken| taken <= limit);
         if is_free { Grant::Place } else { Grant::Full }
+    }
+
+    /// How many pods may have the revision, when one more is admitted. `passed` of the pods on their way are that one.
+    fn bound(&self, limit: &Limit, passed: usize) -> usize {
+        let on_their_way = self.granted.len() + self.passed.len() - passed;
+        limit.beside(self.matched.unwrap_or_default() + on_their_way)
     }
 
     /// Asks for a place. `id` is the pod's own: asking twice, because an answer was lost, takes one place.
@@ -284,7 +301,11 @@ impl Places {
         match grant {
             Grant::Place => {
                 self.passed.remove(id);
-                self.granted.entry(id.to_owned()).or_insert_with(|| Granted { at: now, origin: origin.cloned() });
+                self.granted.entry(id.to_owned()).or_insert_with(|| Granted {
+                    at: now,
+                    origin: origin.cloned(),
+                    creator: None,
+                });
             }
             Grant::Full => {
                 if matches!(limit, Limit::Percentage(_)) {
@@ -299,6 +320,7 @@ impl Places {
     pub fn give_back(&mut self, id: &str) {
         self.granted.remove(id);
         self.passed.remove(id);
+        self.unconfirmed.remove(id);
     }
 
     /// Takes over what the controller has counted. A count that is older than the last one is ignored: it may lack pods that were
@@ -318,6 +340,9 @@ impl Places {
         self.granted.retain(|id, granted| is_on_its_way(id, granted.at));
         keep(&mut self.before, |id, granted| is_on_its_way(id, granted.at));
         self.passed.retain(|id, since| observed.matched.is_some() && is_on_its_way(id, *since));
+        let (granted, passed) = (&self.granted, &self.passed);
+        let is_known = |id: &str| granted.contains_key(id) || passed.contains_key(id);
+        self.unconfirmed.retain(is_known, |id| observed.ids.contains(id));
     }
 
     /// Whether the same is taken, whenever it was counted.
@@ -355,16 +380,16 @@ mod tests {
 
     use super::*;
 
-    fn at(second: i64) -> Timestamp {
+    pub(super) fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn counted(pods: usize, ids: &[&'static str], version: u64, second: i64) -> Observed<'static> {
+    pub(super) fn counted(pods: usize, ids: &[&'static str], version: u64, second: i64) -> Observed<'static> {
         let ids = ids.iter().copied().collect();
         Observed { pods, origins: BTreeMap::new(), matched: None, ids, version, as_of: at(second) }
     }
 
-    fn origin(text: &str) -> Origin {
+    pub(super) fn origin(text: &str) -> Origin {
         Origin(text.to_owned())
     }
 

@@ -11,7 +11,7 @@ use crate::snapshot::{Replica, Snapshot, is_ours, is_renewed, name, webhooks};
 
 /// The entries that a manager registers, beside those of single SidecarSets.
 const MUTATING: [&str; 2] = ["pods.pillion.dev", "sidecarsets.pillion.dev"];
-const VALIDATING: [&str; 1] = ["sidecarsets.pillion.dev"];
+const VALIDATING: [&str; 2] = ["places.pillion.dev", "sidecarsets.pillion.dev"];
 
 pub(crate) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     let mut findings = vec![deployment(snapshot)];
@@ -266,7 +266,7 @@ mod tests {
         insta::assert_snapshot!(text(&snapshot, Severity::Error), @r#"
         error    1 of 2 replicas of the manager are available; see `kubectl --namespace=pillion-system describe pods` and `kubectl --namespace=pillion-system logs deployment/pillion-manager`
         error    MutatingWebhookConfiguration "pillion" lacks webhooks: sidecarsets.pillion.dev; the manager's leader registers them, and its log says why it does not; if the configuration is gone, `pillion install` creates it
-        error    ValidatingWebhookConfiguration "pillion" lacks webhooks: sidecarsets.pillion.dev; the manager's leader registers them, and its log says why it does not; if the configuration is gone, `pillion install` creates it
+        error    ValidatingWebhookConfiguration "pillion" lacks webhooks: places.pillion.dev, sidecarsets.pillion.dev; the manager's leader registers them, and its log says why it does not; if the configuration is gone, `pillion install` creates it
         error    SidecarSets are not converted between versions by the manager but by Service "kruise-webhook-service"; the manager's leader registers its conversion; its log says why it does not
         error    the controller webhook has no leader: Lease pillion-system/pillion-webhook is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
         error    the controller rollout has no leader: Lease pillion-system/pillion-rollout is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`

@@ -68,6 +68,7 @@ mod certificates;
 mod cluster;
 mod condition;
 mod config;
+mod confirming;
 mod enforced;
 mod error;
 mod follow;

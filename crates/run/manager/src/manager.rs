@@ -30,7 +30,8 @@ use crate::standing_by::StandingBy;
 use crate::state::Inner;
 use crate::touched::touched;
 use crate::{
-    agents, enforced, follow, health, lifecycle, registration, repair, rightsizing, rollout, serve, wait, webhook,
+    agents, confirming, enforced, follow, health, lifecycle, registration, repair, rightsizing, rollout, serve, wait,
+    webhook,
 };
 
 /// A new definition is served within a second or two, if at all.
@@ -54,7 +55,7 @@ impl Manager {
         Manager { inner: Arc::new(Inner::new(config)) }
     }
 
-    /// The webhooks: `POST /mutate-pod`, `/mutate-sidecarset`, `/validate-sidecarset` and `/convert`. Objects can be converted from the start;
+    /// The webhooks: `POST /mutate-pod`, `/confirm-place`, `/mutate-sidecarset`, `/validate-sidecarset` and `/convert`. Objects can be converted from the start;
     /// the others answer when the caches are synced.
     pub fn webhooks(&self) -> Router {
         webhook::router(Arc::clone(&self.inner))
@@ -150,7 +151,7 @@ impl Manager {
         // These futures are large: boxed, so that callers do not hold them on the stack.
         let certificates = Box::pin(async {
             if inner.config.parts.contains(&Part::Webhook) {
-                Keeper::default().run(inner).await;
+                tokio::join!(Keeper::default().run(inner), confirming::run(inner));
             }
             std::future::pending::<()>().await;
         });

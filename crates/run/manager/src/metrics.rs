@@ -45,6 +45,7 @@ struct Inner {
     rollout_pods: Family<RolloutLabels, Gauge>,
     rollout_blocked: Family<SetLabels, Gauge>,
     pinned_missing: Family<SetLabels, Gauge>,
+    places_withdrawn: Family<SetLabels, Counter>,
     pod_writes: Family<PodWriteLabels, Counter>,
 }
 
@@ -230,6 +231,12 @@ impl Default for Metrics {
             "Whether the revision that a SidecarSet pins for new pods does not exist",
             pinned_missing.clone(),
         );
+        let places_withdrawn = Family::default();
+        registry.register(
+            "places_withdrawn",
+            "Places of a partition whose pods were refused after their admission",
+            places_withdrawn.clone(),
+        );
         let pod_writes = Family::default();
         registry.register("rollout_pod_writes", "Steps of running pods to another revision", pod_writes.clone());
         let inner = Inner {
@@ -249,6 +256,7 @@ impl Default for Metrics {
             rollout_pods,
             rollout_blocked,
             pinned_missing,
+            places_withdrawn,
             pod_writes,
         };
         Metrics { inner: Arc::new(inner) }
@@ -326,6 +334,7 @@ impl Metrics {
     /// `None` for a set that is gone. One without pods has no series: a large cluster has many of them, and each would take several.
     pub(crate) fn rollout(&self, sidecarset: &str, pods: Option<&RolloutPods>) {
         if pods.is_none() {
+            self.inner.places_withdrawn.remove(&SetLabels { sidecarset: sidecarset.to_owned() });
             for outcome in [PodWrite::Written, PodWrite::Conflict, PodWrite::Refused, PodWrite::Failed] {
                 self.inner.pod_writes.remove(&PodWriteLabels { sidecarset: sidecarset.to_owned(), outcome });
             }
@@ -364,6 +373,12 @@ impl Metrics {
         self.inner.rollout_pods.clear();
         self.inner.rollout_blocked.clear();
         self.inner.pinned_missing.clear();
+    }
+
+    pub(crate) fn places_withdrawn(&self, sidecarset: &str, places: usize) {
+        let labels = SetLabels { sidecarset: sidecarset.to_owned() };
+        let places = u64::try_from(places).unwrap_or(u64::MAX);
+        self.inner.places_withdrawn.get_or_create(&labels).inc_by(places);
     }
 
     pub(crate) fn changed_pod(&self, sidecarset: &str, outcome: PodWrite) {
@@ -417,6 +432,7 @@ mod tests {
         metrics.missed("mesh", Some(1));
         metrics.evicted("mesh", Eviction::Evicted);
         metrics.rollout("mesh", Some(&RolloutPods { matched: 1, is_pin_missing: true, ..RolloutPods::default() }));
+        metrics.places_withdrawn("mesh", 1);
         metrics.changed_pod("mesh", PodWrite::Written);
         metrics
     }

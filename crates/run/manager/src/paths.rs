@@ -2,6 +2,8 @@
 
 /// Where pods are injected.
 pub(crate) const MUTATE_POD: &str = "/mutate-pod";
+/// Where the places of new pods are confirmed.
+pub(crate) const CONFIRM_PLACE: &str = "/confirm-place";
 /// Where SidecarSets get their defaults and hashes.
 pub(crate) const MUTATE_SIDECARSET: &str = "/mutate-sidecarset";
 /// Where SidecarSets are checked.

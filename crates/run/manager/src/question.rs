@@ -27,6 +27,11 @@ impl Question {
         Ok(Question { body, decoding: budget.decoding.clone(), _room: budget.review().await? })
     }
 
+    /// The text of the question.
+    pub(crate) fn text(&self) -> &Bytes {
+        &self.body.bytes
+    }
+
     /// Decodes the question when there is room for `copies` of what it is decoded to.
     pub(crate) async fn decode(
         &self,

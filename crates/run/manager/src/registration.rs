@@ -13,6 +13,7 @@ use pillion_api::names;
 use pillion_api::sidecarset::SidecarSet;
 use pillion_api::sidecarset::crd;
 use pillion_api::{probe_marker, vpa};
+use pillion_patch::selector::Selector;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -25,6 +26,8 @@ use crate::paths;
 pub(crate) const NAME: &str = "pillion";
 /// The entry for all pods.
 const PODS: &str = "pods.pillion.dev";
+/// The entry that confirms the places of new pods.
+const PLACES: &str = "places.pillion.dev";
 /// The end of every name of an entry.
 const DOMAIN: &str = ".pillion.dev";
 /// On both configurations, the digest of what was applied.
@@ -66,7 +69,7 @@ fn mutating(
     failing: &[Arc<SidecarSet>],
     served: Registered,
 ) -> Value {
-    let excluded = json!({"key": names::NAMESPACE_NAME, "operator": "NotIn", "values": excluded_namespaces(namespace)});
+    let excluded = excluded(namespace);
     let pods = |name: String| {
         json!({
             "name": name,
@@ -113,10 +116,16 @@ fn mutating(
     })
 }
 
-/// SidecarSets are checked, and so are VerticalPodAutoscalers where they are served.
-fn validating(address: &WebhookAddress, bundle: &str, served: Registered) -> Value {
+/// The namespaces whose pods the webhooks are not called for.
+fn excluded(namespace: &str) -> Value {
+    json!({"key": names::NAMESPACE_NAME, "operator": "NotIn", "values": excluded_namespaces(namespace)})
+}
+
+/// SidecarSets are checked, and so are VerticalPodAutoscalers where they are served. The places of new pods are confirmed.
+fn validating(address: &WebhookAddress, namespace: &str, bundle: &str, served: Registered) -> Value {
     let mut webhooks = Vec::new();
     if served.sidecar_sets {
+        webhooks.push(places(address, namespace, bundle));
         webhooks.push(sidecarsets("sidecarsets.pillion.dev", address, paths::VALIDATE_SIDECARSET, bundle));
     }
     if served.autoscalers {
@@ -127,6 +136,55 @@ fn validating(address: &WebhookAddress, bundle: &str, served: Registered) -> Val
         "kind": "ValidatingWebhookConfiguration",
         "metadata": {"name": NAME},
         "webhooks": webhooks,
+    })
+}
+
+/// New pods with a place of a partition. Without an answer the pod is refused, since its place may be another pod's by now. This is about pods that
+/// the manager has admitted a moment ago; no other pod waits for it.
+fn places(address: &WebhookAddress, namespace: &str, bundle: &str) -> Value {
+    let annotation = names::QUOTA_PLACE;
+    let expression = format!("has(object.metadata.annotations) && '{annotation}' in object.metadata.annotations");
+    json!({
+        "name": PLACES,
+        "clientConfig": address.client_config(paths::CONFIRM_PLACE, bundle),
+        "rules": [{
+            "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"], "scope": "Namespaced",
+        }],
+        "namespaceSelector": {"matchExpressions": [excluded(namespace)]},
+        "matchConditions": [{"name": "has-a-place", "expression": expression}],
+        "failurePolicy": "Fail",
+        "timeoutSeconds": 10,
+        "sideEffects": "NoneOnDryRun",
+        "admissionReviewVersions": ["v1"],
+    })
+}
+
+/// By what API servers have places confirmed.
+#[derive(Debug)]
+pub(crate) struct Confirming {
+    /// The version of the configuration.
+    pub(crate) version: u64,
+    /// The namespaces whose pods are confirmed. Some platforms exclude namespaces of their own.
+    pub(crate) namespaces: Selector,
+}
+
+/// Reads by what API servers have places confirmed. `None` if they need not ask about every pod with a place, or do not refuse the pod if there is no answer.
+pub(crate) async fn confirming(config: &Config) -> Result<Option<Confirming>, Error> {
+    let live = live::<ValidatingWebhookConfiguration>(config, NAME).await?;
+    Ok(confirming_by(&live, &places(&config.address, &config.namespace, "")))
+}
+
+fn confirming_by(live: &Value, wanted: &Value) -> Option<Confirming> {
+    let entry = live["webhooks"].as_array()?.iter().find(|entry| entry["name"] == PLACES)?;
+    let is_empty = |value: &Value| value.as_object().is_none_or(serde_json::Map::is_empty);
+    let is_as_wide = ["rules", "matchConditions"].into_iter().all(|key| entry[key] == wanted[key]);
+    if !contains(entry, wanted) || !is_as_wide || !is_empty(&entry["objectSelector"]) {
+        return None;
+    }
+    let namespaces = serde_json::from_value(entry["namespaceSelector"].clone()).ok()?;
+    Some(Confirming {
+        version: live["metadata"]["resourceVersion"].as_str()?.parse().ok()?,
+        namespaces: Selector::from_label_selector(&namespaces).ok()?,
     })
 }
 
@@ -240,7 +298,7 @@ pub(crate) async fn register_admission(
     served: Registered,
 ) -> Result<bool, Error> {
     let mutating = with_digest(mutating(&config.address, &config.namespace, bundle, failing, served));
-    let validating = with_digest(validating(&config.address, bundle, served));
+    let validating = with_digest(validating(&config.address, &config.namespace, bundle, served));
     let wrote_mutating = apply::<MutatingWebhookConfiguration>(config, &mutating).await?;
     let wrote_validating = apply::<ValidatingWebhookConfiguration>(config, &validating).await?;
     Ok(wrote_mutating || wrote_validating)
@@ -391,6 +449,39 @@ mod tests {
     }
 
     #[test]
+    fn places_are_confirmed_only_by_an_entry_that_misses_no_pod_and_lets_none_through() {
+        let namespaces = |live: &Value| {
+            let found = confirming_by(live, &places(&address(), "pillion-system", ""))?;
+            let has = |namespace: &'static str| {
+                found.namespaces.matches(|key| (key == names::NAMESPACE_NAME).then_some(namespace))
+            };
+            Some((found.version, ["shop", "kube-system", "pillion-system"].map(has)))
+        };
+        let mut live = validating(&address(), "pillion-system", "PEM", BOTH);
+        live["metadata"]["resourceVersion"] = json!("42");
+        live["webhooks"][0]["objectSelector"] = json!({});
+        live["webhooks"][0]["matchPolicy"] = json!("Equivalent");
+        assert_eq!(namespaces(&live), Some((42, [true, false, false])));
+        let mut narrower = live.clone();
+        let added = json!({"key": names::NAMESPACE_NAME, "operator": "NotIn", "values": ["shop"]});
+        narrower["webhooks"][0]["namespaceSelector"]["matchExpressions"].as_array_mut().unwrap().push(added);
+        assert_eq!(namespaces(&narrower), Some((42, [false; 3])), "a platform has excluded a namespace");
+        for (pointer, value) in [
+            ("/webhooks/0/failurePolicy", json!("Ignore")),
+            ("/webhooks/0/objectSelector", json!({"matchLabels": {"a": "b"}})),
+            ("/webhooks/0/matchConditions/0/expression", json!("false")),
+            ("/webhooks/0/clientConfig/service/name", json!("other")),
+            ("/webhooks/0/name", json!("other.pillion.dev")),
+            ("/webhooks/0/rules/0/operations", json!(["UPDATE"])),
+        ] {
+            let mut other = live.clone();
+            *other.pointer_mut(pointer).unwrap() = value;
+            assert_eq!(namespaces(&other), None, "{pointer}");
+        }
+        assert_eq!(namespaces(&Value::Null), None);
+    }
+
+    #[test]
     fn what_others_add_is_no_reason_to_apply_again() {
         let rows = [
             (json!({"a": 1, "b": 2}), json!({"a": 1}), true),
@@ -410,8 +501,8 @@ mod tests {
     fn configurations_are_objects_of_their_kinds() {
         let mutating = mutating(&address(), "pillion-system", "PEM", &[], BOTH);
         serde_json::from_value::<MutatingWebhookConfiguration>(mutating).unwrap();
-        let validating = validating(&address(), "PEM", BOTH);
-        assert_eq!(validating["webhooks"].as_array().unwrap().len(), 2);
+        let validating = validating(&address(), "pillion-system", "PEM", BOTH);
+        assert_eq!(validating["webhooks"].as_array().unwrap().len(), 3);
         serde_json::from_value::<ValidatingWebhookConfiguration>(validating).unwrap();
         let mut definition = crd::sidecarset();
         definition["spec"]["conversion"] = conversion(&address(), "PEM");

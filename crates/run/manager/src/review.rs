@@ -78,6 +78,16 @@ impl Answer {
         Answer::refused(403, "Forbidden", message.into(), Value::Null)
     }
 
+    /// No, because something has changed meanwhile.
+    pub(crate) fn conflict(message: impl Into<String>) -> Answer {
+        Answer::refused(409, "Conflict", message.into(), Value::Null)
+    }
+
+    /// No, because the answer cannot be known now.
+    pub(crate) fn unavailable(message: impl Into<String>) -> Answer {
+        Answer::refused(503, "ServiceUnavailable", message.into(), Value::Null)
+    }
+
     /// No: what came cannot be read.
     pub(crate) fn bad_request(message: impl Into<String>) -> Answer {
         Answer::refused(400, "BadRequest", message.into(), Value::Null)

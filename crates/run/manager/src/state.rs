@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use crate::autoscalers::Rightsizing;
 use crate::cluster::View;
 use crate::config::Config;
+use crate::confirming::Registration;
 use crate::pending::Pending;
 use crate::places::Lines;
 use crate::pods::Pods;
@@ -21,6 +22,8 @@ pub(crate) struct Inner {
     pub(crate) pods: Pods,
     /// Places of partitions.
     pub(crate) places: Lines,
+    /// Whether API servers have places confirmed.
+    pub(crate) registration: Registration,
     /// The cluster as the caches know it.
     pub(crate) views: watch::Sender<Arc<View>>,
     /// The autoscalers of new pods.
@@ -54,6 +57,7 @@ impl Inner {
             caches: Caches::default(),
             pods: Pods::default(),
             places: Lines::default(),
+            registration: Registration::default(),
             views: watch::Sender::new(Arc::new(View::default())),
             pending: Pending::default(),
             served: watch::Sender::new(None),

@@ -1,6 +1,7 @@
 //! The HTTP side of the webhooks: bounds, decoding, and who decides.
 
 mod autoscaler;
+mod place;
 mod pod;
 mod sidecarset;
 
@@ -21,7 +22,7 @@ use tokio::time::Instant;
 use crate::budget::{Budget, DECODED, Decoding, Held, PATIENCE_OF_CONVERSIONS, Refused, Room, sent};
 use crate::metrics::Outcome;
 use crate::paths::{
-    CONVERT, MUTATE_AUTOSCALER, MUTATE_POD, MUTATE_SIDECARSET, VALIDATE_AUTOSCALER, VALIDATE_SIDECARSET,
+    CONFIRM_PLACE, CONVERT, MUTATE_AUTOSCALER, MUTATE_POD, MUTATE_SIDECARSET, VALIDATE_AUTOSCALER, VALIDATE_SIDECARSET,
 };
 use crate::question::Question;
 use crate::review::{Answer, Request};
@@ -53,6 +54,7 @@ struct Webhooks {
 pub(crate) fn router(inner: Arc<Inner>) -> Router {
     Router::new()
         .route(MUTATE_POD, post(mutate_pod))
+        .route(CONFIRM_PLACE, post(confirm_place))
         .route(MUTATE_SIDECARSET, post(mutate_sidecarset))
         .route(VALIDATE_SIDECARSET, post(validate_sidecarset))
         .route(MUTATE_AUTOSCALER, post(mutate_autoscaler))
@@ -64,6 +66,11 @@ pub(crate) fn router(inner: Arc<Inner>) -> Router {
 async fn mutate_pod(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {
     let inner = &webhooks.inner;
     webhooks.review(MUTATE_POD, &headers, body, async |question| pod::mutate(inner, question).await).await
+}
+
+async fn confirm_place(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {
+    let inner = &webhooks.inner;
+    webhooks.review(CONFIRM_PLACE, &headers, body, async |question| place::confirm(inner, question).await).await
 }
 
 async fn mutate_sidecarset(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use pillion_api::names;
 use pillion_api::pod::Pod;
-use pillion_rollout::{Grant, Limit, Observed, Places, PodView, Target, Texts};
+use pillion_rollout::{Applicant, Confirmation, Creator, Grant, Limit, Observed, Places, PodView, Target, Texts};
 use pillion_testkit::{mk_container, mk_injected_pod, mk_set};
 use proptest::prelude::*;
 use serde_json::json;
@@ -15,8 +15,12 @@ use serde_json::json;
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Created,
-    /// The API server refuses it after the webhook.
+    /// The API server refuses it after the webhook, and never asks for a confirmation.
     Refused,
+    /// Somebody refuses it after its place was confirmed.
+    RefusedLate,
+    /// Its place is confirmed so many seconds after it was granted.
+    ConfirmedAfter(i64),
     /// It takes as long as a request may.
     Slow,
     /// The answer of the store is lost, and the webhook asks again with the same id.
@@ -33,16 +37,33 @@ enum Event {
     Delete(usize),
     Wait(i64),
     Limit(usize),
+    /// A webhook needs places, and withdraws those that nobody has confirmed.
+    Withdraw,
+    /// The registration of the webhook changes, and API servers may create pods without a confirmation from now on.
+    Register,
 }
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
-    let fate = prop::sample::select(vec![Fate::Created, Fate::Created, Fate::Refused, Fate::Slow, Fate::AnswerLost]);
+    use Fate::{AnswerLost, ConfirmedAfter, Created, Refused, RefusedLate, Slow};
+    let fate = prop::sample::select(vec![
+        Created,
+        Created,
+        Refused,
+        Refused,
+        RefusedLate,
+        Slow,
+        AnswerLost,
+        ConfirmedAfter(4),
+        ConfirmedAfter(20),
+    ]);
     let event = prop_oneof![
         8 => fate.prop_map(Event::Create),
         4 => any::<bool>().prop_map(|is_stale| Event::Count { is_stale }),
         2 => (0..20_usize).prop_map(Event::Delete),
         3 => (1..60_i64).prop_map(Event::Wait),
         1 => (0..12_usize).prop_map(Event::Limit),
+        4 => Just(Event::Withdraw),
+        1 => Just(Event::Register),
     ];
     prop::collection::vec(event, 0..120)
 }
@@ -53,8 +74,12 @@ struct World {
     version: u64,
     /// Pods that have the pinned revision, by place.
     pods: BTreeSet<String>,
-    /// Pods on their way, and when they arrive.
+    /// Pods on their way, and when they arrive. Their places are confirmed.
     slow: BTreeMap<String, Timestamp>,
+    /// Pods whose places are not confirmed yet, and when they are.
+    unconfirmed: BTreeMap<String, Timestamp>,
+    registration: u64,
+    limit: usize,
     next: usize,
     /// What a cache that lags behind has.
     old_cache: (BTreeSet<String>, u64, Timestamp),
@@ -90,6 +115,9 @@ impl World {
             version: 1,
             pods: BTreeSet::new(),
             slow: BTreeMap::new(),
+            unconfirmed: BTreeMap::new(),
+            registration: 1,
+            limit: 6,
             next: 0,
             old_cache: (BTreeSet::new(), 1, Timestamp::UNIX_EPOCH),
             views: Views { template: view },
@@ -99,36 +127,86 @@ impl World {
         world
     }
 
-    fn create(&mut self, fate: Fate, limit: usize) {
+    /// The pods that have the pinned revision, and those that may come with it.
+    fn pods(&self) -> usize {
+        let unconfirmed = self.unconfirmed.keys().filter(|id| self.places.is_granted(id));
+        self.pods.len() + self.slow.len() + unconfirmed.count()
+    }
+
+    fn withdraw(&mut self) {
+        if self.places.is_overdue(self.now) {
+            self.places.withdraw(Some(self.registration), self.now);
+        }
+    }
+
+    fn create(&mut self, fate: Fate) {
         self.next += 1;
         let id = format!("place-{}", self.next);
-        let mut grant = self.places.grant(&id, None, &Limit::Number(limit), self.now);
+        let (limit, now) = (Limit::Number(self.limit), self.now);
+        let applicant = Applicant { creator: Creator::of(&self.views.template), registration: self.registration };
+        if self.places.must_wait(&applicant.creator, &limit) {
+            return;
+        }
+        let mut grant = self.places.grant_unconfirmed(&id, None, &applicant, &limit, now);
         if matches!(fate, Fate::AnswerLost) {
-            grant = self.places.grant(&id, None, &Limit::Number(limit), self.now);
+            grant = self.places.grant_unconfirmed(&id, None, &applicant, &limit, now);
         }
         if grant == Grant::Full {
             return;
         }
         match fate {
-            Fate::Created | Fate::AnswerLost => {
-                self.version += 1;
-                self.pods.insert(id);
+            Fate::Created | Fate::AnswerLost => self.confirm(id, self.now),
+            Fate::Slow => self.confirm(id, self.now + REQUEST_TIMEOUT),
+            Fate::ConfirmedAfter(seconds) => {
+                self.unconfirmed.insert(id, self.now + SignedDuration::from_secs(seconds));
             }
-            Fate::Slow => {
-                self.slow.insert(id, self.now + REQUEST_TIMEOUT);
+            Fate::RefusedLate => {
+                self.places.confirm(&id, &self.places.revision().to_owned(), &limit, now);
             }
             Fate::Refused => {}
         }
     }
 
+    /// The API server asks for a confirmation, and creates the pod then.
+    fn confirm(&mut self, id: String, arrives: Timestamp) {
+        let revision = self.places.revision().to_owned();
+        match self.places.confirm(&id, &revision, &Limit::Number(self.limit), self.now) {
+            Confirmation::Confirmed if arrives > self.now => drop(self.slow.insert(id, arrives)),
+            Confirmation::Confirmed => {
+                self.version += 1;
+                self.pods.insert(id);
+            }
+            Confirmation::Withdrawn => {}
+            Confirmation::Unknown => panic!("{id} was granted less than two minutes ago"),
+        }
+    }
+
     fn wait(&mut self, seconds: i64) {
-        self.now += SignedDuration::from_secs(seconds);
-        let arrived: Vec<String> =
-            self.slow.iter().filter(|(_, at)| **at <= self.now).map(|(id, _)| id.clone()).collect();
-        for id in arrived {
+        let until = self.now + SignedDuration::from_secs(seconds);
+        let due = |from: &BTreeMap<String, Timestamp>| -> Vec<(Timestamp, String)> {
+            from.iter().filter(|(_, at)| **at <= until).map(|(id, at)| (*at, id.clone())).collect()
+        };
+        for (at, id) in due(&self.unconfirmed) {
+            self.unconfirmed.remove(&id);
+            self.now = at.max(self.now);
+            self.confirm(id, self.now);
+        }
+        for (_, id) in due(&self.slow) {
             self.slow.remove(&id);
             self.version += 1;
             self.pods.insert(id);
+        }
+        self.now = until;
+    }
+
+    /// Some API servers do not know the new registration yet, and create the pods that they are working on without a confirmation.
+    fn register(&mut self) {
+        self.registration += 1;
+        for (id, _) in std::mem::take(&mut self.unconfirmed) {
+            if self.places.is_granted(&id) {
+                self.version += 1;
+                self.pods.insert(id);
+            }
         }
     }
 
@@ -147,11 +225,11 @@ impl World {
 proptest! {
     #[test]
     fn there_are_never_more_pods_than_places_and_exactly_as_many_in_the_end(events in events()) {
-        let (mut world, mut limit) = (World::new(), 6);
+        let mut world = World::new();
         for event in events {
-            let before = world.pods.len() + world.slow.len();
+            let before = world.pods();
             match event {
-                Event::Create(fate) => world.create(fate, limit),
+                Event::Create(fate) => world.create(fate),
                 Event::Count { is_stale } => world.count(is_stale),
                 Event::Delete(n) => {
                     let gone = world.pods.iter().nth(n % world.pods.len().max(1)).cloned();
@@ -159,9 +237,11 @@ proptest! {
                     world.version += 1;
                 }
                 Event::Wait(seconds) => world.wait(seconds),
-                Event::Limit(new) => limit = new,
+                Event::Limit(new) => world.limit = new,
+                Event::Withdraw => world.withdraw(),
+                Event::Register => world.register(),
             }
-            let after = world.pods.len() + world.slow.len();
+            let (after, limit) = (world.pods(), world.limit);
             prop_assert!(after <= limit.max(before), "{after} pods, the limit is {limit}");
             let taken = world.places.taken().unwrap();
             prop_assert!(taken >= after || taken >= limit, "{after} pods, {taken} places are taken");
@@ -169,8 +249,9 @@ proptest! {
         world.wait(200);
         world.count(false);
         for _ in 0..40 {
-            world.create(Fate::Created, limit);
+            world.create(Fate::Created);
         }
+        let limit = world.limit;
         prop_assert!(world.pods.len() >= limit, "{} pods, the limit is {limit}", world.pods.len());
     }
 }
@@ -179,15 +260,16 @@ proptest! {
 #[test]
 fn of_three_hundred_concurrent_pods_ninety_get_a_place() {
     let mut world = World::new();
+    world.limit = 90;
     // Each webhook reads, decides and swaps; who comes second reads again.
     for _ in 0..100 {
         for _ in 0..3 {
-            world.create(Fate::Created, 90);
+            world.create(Fate::Created);
             assert!(world.pods.len() <= 90);
         }
     }
     assert_eq!(world.pods.len(), 90);
     world.count(false);
-    world.create(Fate::Created, 90);
+    world.create(Fate::Created);
     assert_eq!(world.pods.len(), 90);
 }

@@ -55,6 +55,11 @@ impl PlacesObject {
         &self.name
     }
 
+    /// The name of the set.
+    pub(crate) fn set(&self) -> &str {
+        &self.set
+    }
+
     /// Reads the places; `None` if there are none, or none that can be read.
     pub(crate) async fn read(&self) -> kube::Result<Option<Stored>> {
         let Some(object) = self.api.get_opt(&self.name).await? else { return Ok(None) };

@@ -68,6 +68,7 @@ impl Rollout<'_> {
         // The cache does not say how late it is, so nothing expires by it.
         places.observe(&Observed::new(target, revision, pods.iter().map(|pod| &pod.0), version, Timestamp::MIN));
         let now = (self.inner.config.now)();
+        places.forget(now);
         if places.next_expiry().is_some_and(|at| at < now) {
             self.expire(target, revision, &mut places).await.map_err(Error::api(what()))?;
         }
@@ -77,7 +78,8 @@ impl Rollout<'_> {
                 return Ok(Some(PAUSE));
             }
         }
-        let left = places.next_expiry().map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+        let next = places.next_expiry().into_iter().chain(places.next_forgotten()).min();
+        let left = next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
         Ok(left.map(|left| left + SLACK))
     }
 

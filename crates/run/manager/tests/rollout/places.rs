@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse as _;
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, PostParams};
 use kube::client::Body;
@@ -46,6 +47,8 @@ async fn managers(cluster: &Cluster, faults: Option<&Faults>) -> Vec<Running> {
         async move { webhook.oneshot(request).await.into_response() }
     });
     cluster.engine.server().register_webhook(URL, in_turn);
+    // Until they know that every API server has places confirmed.
+    minutes(1).await;
     running
 }
 
@@ -102,12 +105,22 @@ async fn create(cluster: &Cluster, range: std::ops::Range<usize>, is_dry_run: bo
 
 /// Creates pods, all at the same time.
 async fn try_create(cluster: &Cluster, pods: impl Iterator<Item = Value>, is_dry_run: bool) -> Vec<Answer> {
+    try_create_each(cluster, pods.map(|pod| (Duration::ZERO, pod)), is_dry_run).await
+}
+
+/// Creates pods, each after a time of its own.
+async fn try_create_each(
+    cluster: &Cluster,
+    pods: impl Iterator<Item = (Duration, Value)>,
+    is_dry_run: bool,
+) -> Vec<Answer> {
     let parameters = PostParams { dry_run: is_dry_run, ..PostParams::default() };
     let url = cluster.seen_pods().url;
-    let all = pods.map(|pod| {
+    let all = pods.map(|(after, pod)| {
         let client = cluster.client();
         let request = Request::new(&url).create(&parameters, pod.to_string().into_bytes()).unwrap();
         tokio::spawn(async move {
+            sleep(after).await;
             let (parts, body) = client.send(request.map(Body::from)).await.unwrap().into_parts();
             let warnings = parts.headers.get_all(header::WARNING).iter();
             let warnings = warnings.map(|it| it.to_str().unwrap().to_owned()).collect();
@@ -124,10 +137,10 @@ async fn try_create(cluster: &Cluster, pods: impl Iterator<Item = Value>, is_dry
 }
 
 /// Sees every pod that is created, and whether more of them have the pinned revision than may have it at any moment.
-async fn watch_over(cluster: &Cluster) -> Follower {
-    let look = |pods: &[&SeenPod]| {
+async fn watch_over(cluster: &Cluster, places: usize) -> Follower {
+    let look = move |pods: &[&SeenPod]| {
         let old = pods.iter().filter(|pod| pod.has_image("envoy:1")).count();
-        if old > PARTITION { vec![format!("{old} pods have the pinned revision")] } else { Vec::new() }
+        if old > places { vec![format!("{old} pods have the pinned revision")] } else { Vec::new() }
     };
     cluster.seen_pods().follow(look).await
 }
@@ -171,7 +184,7 @@ async fn three_managers_and_three_hundred_pods_at_once_fill_exactly_ninety_place
     let run = async |cluster: &Cluster, _: &Faults| {
         create(cluster, 1000..1010, true).await;
         assert_eq!(places(cluster).await.unwrap()["granted"], json!({}), "a dry run takes no place");
-        let watching = watch_over(cluster).await;
+        let watching = watch_over(cluster, PARTITION).await;
         create(cluster, 0..PODS, false).await;
         assert_eq!(pinned(cluster).await, PARTITION);
         cluster.until_status(json!({"matchedPods": PODS, "updatedPods": PODS - PARTITION})).await;
@@ -210,7 +223,7 @@ async fn a_percentage_is_exact_against_the_pods_that_were_admitted_before() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_gives_exactly_ninety_places_in_the_end() {
     let run = async |cluster: &Cluster, faults: &Faults| {
-        let watching = watch_over(cluster).await;
+        let watching = watch_over(cluster, PARTITION).await;
         faults.start();
         create(cluster, 0..PODS, false).await;
         faults.stop();
@@ -231,7 +244,7 @@ async fn a_store_that_fails_gives_exactly_ninety_places_in_the_end() {
 async fn places_of_pods_that_were_refused_are_given_back() {
     let cluster = Cluster::start().await;
     let managers = three_managers(&cluster, None).await;
-    let watching = watch_over(&cluster).await;
+    let watching = watch_over(&cluster, PARTITION).await;
     cluster.refuse("CREATE", "!object.metadata.name.endsWith('0') && !object.metadata.name.endsWith('5')").await;
     let answers = try_create(&cluster, (0..PODS).map(pod), false).await;
     assert_eq!(answers.iter().filter(|answer| answer.status.is_client_error()).count(), PODS / 5);
@@ -242,6 +255,88 @@ async fn places_of_pods_that_were_refused_are_given_back() {
     cluster.until("every place is seen or expired", is_settled).await;
     create(&cluster, PODS..PODS + 100, false).await;
     assert_eq!((pinned(&cluster).await, watching.end()), (PARTITION, BTreeSet::new()));
+    managers.into_iter().for_each(Running::kill);
+}
+
+/// The API server refuses half of the pods after the webhook has given them a place. They are pods of another workload, or of the same.
+#[tokio::test(start_paused = true)]
+async fn refused_creates_leave_every_place_to_those_that_are_not() {
+    const PLACES: usize = 37;
+    let every = |milliseconds: usize, i: usize| Duration::from_millis((milliseconds * i).try_into().unwrap());
+    for has_workload in [true, false] {
+        let cluster = Cluster::start().await;
+        let managers = managers(&cluster, None).await;
+        pin(&cluster, json!(PLACES)).await;
+        cluster.refuse("CREATE", "!object.metadata.name.startsWith('bad')").await;
+        let watching = watch_over(&cluster, PLACES).await;
+        let mut owners = Vec::new();
+        for name in ["bad", "good"] {
+            // What it is does not matter, as long as it exists.
+            let owner: ConfigMap = cluster.create(json!({"metadata": {"name": name}})).await;
+            owners.push(json!([{
+                "apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": owner.metadata.uid, "controller": true,
+            }]));
+        }
+        let pod_of = |workload: usize, i: usize| {
+            let mut pod = pod(i);
+            pod["metadata"]["name"] = json!(format!("{}-{i}", ["bad", "good"][workload]));
+            if has_workload {
+                pod["metadata"]["ownerReferences"] = owners[workload].clone();
+            }
+            pod
+        };
+        let bad = (0..200).map(|i| (every(100, i), pod_of(0, i)));
+        let good = (0..200).map(|i| (every(150, i), pod_of(1, i)));
+        let answers = try_create_each(&cluster, bad.chain(good), false).await;
+        let created = answers.iter().filter(|answer| answer.status == StatusCode::CREATED).count();
+        assert_eq!((created, pinned(&cluster).await), (200, PLACES), "{has_workload}");
+        assert_eq!(watching.end(), BTreeSet::new());
+        managers.into_iter().for_each(Running::kill);
+    }
+}
+
+/// Another webhook holds a pod up for longer than the place waits for its confirmation.
+#[tokio::test(start_paused = true)]
+async fn a_pod_whose_place_went_to_another_one_meanwhile_is_refused() {
+    let cluster = Cluster::start().await;
+    let managers = managers(&cluster, None).await;
+    pin(&cluster, json!(1)).await;
+    let slow = Router::new().fallback(|body: axum::body::Bytes| async move {
+        sleep(Duration::from_secs(8)).await;
+        let review: Value = serde_json::from_slice(&body).unwrap();
+        let response = json!({"uid": review["request"]["uid"], "allowed": true});
+        axum::Json(json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}))
+    });
+    cluster.engine.server().register_webhook("https://slow.invalid", slow);
+    let slow: MutatingWebhookConfiguration = serde_json::from_value(json!({
+        "metadata": {"name": "slow"},
+        "webhooks": [{
+            "name": "slow.example.com", "clientConfig": {"url": "https://slow.invalid"}, "sideEffects": "None",
+            "objectSelector": {"matchLabels": {"slow": "yes"}}, "admissionReviewVersions": ["v1"], "timeoutSeconds": 10,
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
+        }],
+    }))
+    .unwrap();
+    Api::all(cluster.client()).create(&PostParams::default(), &slow).await.unwrap();
+    let slow = |i: usize| {
+        let mut pod = pod(i);
+        pod["metadata"]["labels"]["slow"] = json!("yes");
+        pod
+    };
+    // The second one takes the place of the first one.
+    let pods = [(Duration::ZERO, slow(0)), (Duration::from_secs(6), pod(1))];
+    let answers = try_create_each(&cluster, pods.into_iter(), false).await;
+    assert_eq!(answers[1].image("proxy"), "envoy:1");
+    assert_eq!(answers[0].status, StatusCode::CONFLICT, "{}", answers[0].body);
+    let message = answers[0].body["message"].as_str().unwrap();
+    assert!(message.contains("the place was not confirmed in time"), "{message}");
+    // From now on requests are given the time that they take.
+    cluster.delete_pod("web-1").await;
+    cluster.until("the pod is gone", async || places(&cluster).await.unwrap()["pods"] == 0).await;
+    let answers =
+        try_create_each(&cluster, [(Duration::ZERO, slow(2)), (Duration::from_secs(6), pod(3))].into_iter(), false)
+            .await;
+    assert_eq!((answers[0].image("proxy"), answers[1].image("proxy")), ("envoy:1", "envoy:2"));
     managers.into_iter().for_each(Running::kill);
 }
 

@@ -8,7 +8,7 @@ use pillion_api::names;
 use pillion_api::pod::Pod;
 use pillion_api::record::Records;
 use pillion_inject::quotas;
-use pillion_rollout::{Grant, Limit, Origin, PodView, Texts};
+use pillion_rollout::{Applicant, Creator, Grant, Limit, Origin, PodView, Texts};
 
 use crate::places::Ask;
 use crate::state::Inner;
@@ -47,8 +47,11 @@ pub(super) async fn ask(inner: &Inner, snapshot: &Snapshot, pod: &Pod, id: &str,
             continue;
         }
         let is_percentage = matches!(limit, Limit::Percentage(_));
-        let origin = Origin::of(&PodView::new(pod, &mut Texts::default()));
-        let ask = Ask { id: id.to_owned(), origin, revision: asked.revision, limit, is_dry_run };
+        let view = PodView::new(pod, &mut Texts::default());
+        let registration = inner.registration.of(&namespace);
+        let applicant = registration.map(|registration| Applicant { creator: Creator::of(&view), registration });
+        let origin = Origin::of(&view);
+        let ask = Ask { id: id.to_owned(), origin, applicant, revision: asked.revision, limit, is_dry_run };
         let set = asked.set;
         asks.push(async move { (name, is_percentage, inner.places.ask(&inner.config, &set, ask).await) });
     }
