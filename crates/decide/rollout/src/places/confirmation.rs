@@ -3,6 +3,9 @@
 //! The API server calls the mutating webhook, validates the pod, and then calls the validating webhook, which confirms the place. A place that is
 //! not confirmed soon belongs to a request that was refused. It is withdrawn, and a confirmation that comes after that is denied, so that the
 //! place is never used twice.
+//!
+//! A place is withdrawn only while the webhook is registered as it was when the place was granted. Whoever removes the webhook while a request
+//! with a withdrawn place is still under way can bring one pod too many: nobody is asked about that request any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -112,12 +112,11 @@ impl Line {
             if waiting.is_empty() {
                 return known;
             }
-            let before = match known.take() {
-                Some(known) => known,
-                None => {
-                    is_fresh = true;
-                    self.read(waiting).await?
-                }
+            let before = if let Some(known) = known.take() {
+                known
+            } else {
+                is_fresh = true;
+                self.read(waiting).await?
             };
             let mut places = before.places.clone();
             let withdrawn = self.withdraw(&mut places).await;
