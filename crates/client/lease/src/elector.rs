@@ -71,7 +71,7 @@ impl Candidate {
             return unless_another_was_faster(created);
         };
         let observation = self.observe(known, found);
-        if observation.taken_until(&self.config.identity).is_some_and(|until| Instant::now() < until) {
+        if observation.taken_until(&self.config).is_some_and(|until| Instant::now() < until) {
             return Ok(None);
         }
         let ours = record::held(&self.config, Some(&observation.lease));
@@ -83,7 +83,7 @@ impl Candidate {
         // If the lease seems to be free and could not be acquired all the same, something is wrong: not too fast.
         let retry = Instant::now() + self.config.jittered_retry();
         loop {
-            let expires = known.as_ref().and_then(|known| known.taken_until(&self.config.identity));
+            let expires = known.as_ref().and_then(|known| known.taken_until(&self.config));
             let lease = tokio::select! {
                 biased;
                 Some(event) = events.next() => match event {
@@ -94,7 +94,7 @@ impl Candidate {
                 () = tokio::time::sleep_until(expires.map_or(retry, |expires| expires.max(retry))) => return,
             };
             let observation = self.observe(known, lease);
-            if observation.taken_until(&self.config.identity).is_none() {
+            if observation.taken_until(&self.config).is_none() {
                 return;
             }
         }

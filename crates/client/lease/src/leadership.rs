@@ -84,23 +84,25 @@ async fn renew(
     mut stop: oneshot::Receiver<()>,
 ) -> Option<Lease> {
     let config = &candidate.config;
-    let mut attempted = *renewed.borrow();
+    let mut next = *renewed.borrow() + config.renew_period;
     loop {
         let deadline = *renewed.borrow() + config.renew_deadline;
         tokio::select! {
             biased;
             _ = &mut stop => return Some(lease),
-            () = tokio::time::sleep_until(deadline.min(attempted + config.retry_period)) => {}
+            () = tokio::time::sleep_until(deadline.min(next)) => {}
         }
-        attempted = Instant::now();
+        let attempted = Instant::now();
         if attempted >= deadline {
             return None;
         }
+        next = attempted + config.retry_period;
         let answered_by = deadline.min(attempted + config.request_timeout());
         match tokio::time::timeout_at(answered_by, candidate.renew(&lease)).await {
             Ok(Ok(Some(held))) => {
                 lease = held;
                 renewed.send_replace(attempted);
+                next = attempted + config.renew_period;
             }
             Ok(Ok(None)) => return None,
             Ok(Err(error)) => tracing::warn!(lease = config.name, %error, "the lease could not be renewed"),
@@ -122,7 +124,7 @@ impl Candidate {
         let Some(found) = self.leases.get_opt(name).await? else {
             return self.leases.create(&options, &record::held(&self.config, None)).await.map(Some);
         };
-        if record::holder(&found) != Some(&self.config.identity) {
+        if record::holder(&found) != Some(&self.config.holder()) {
             return Ok(None);
         }
         self.leases.replace(name, &options, &record::held(&self.config, Some(&found))).await.map(Some)

@@ -28,7 +28,7 @@
 //!           └─ create, replace ◀────────────┘
 //!     │
 //!     ▼
-//!  hold(work) ─┬─▶ renew every retry period ─▶ Lost, when none has succeeded for the renew deadline, or another holds it
+//!  hold(work) ─┬─▶ renew every renew period ─▶ Lost, when none has succeeded for the renew deadline, or another holds it
 //!              └─▶ work ─▶ release
 //! ```
 //!
@@ -39,6 +39,8 @@
 //! - The renew deadline counts from the moment when the last successful request was sent, so the work ends before anyone else may begin.
 //! - Every write names the `resourceVersion` that it replaces: a late one fails.
 //! - A lost lease ends the work: its future is dropped. What the work has spawned elsewhere, or sent already, is not called back.
+//! - A Lease that is held [within](Config::within) another one is taken over at once only by the holder of that other one, and only from a holder that
+//!   names it: that holder has lost the other Lease, and its work has ended with it.
 //! - Time between attempts is tokio's.
 #![forbid(unsafe_code)]
 
@@ -50,6 +52,6 @@ mod record;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, InvalidConfig};
+pub use config::{Config, InvalidConfig, held_within};
 pub use elector::Elector;
 pub use leadership::{Leadership, Lost};

@@ -32,9 +32,9 @@ impl Observation {
         holder(&self.lease)
     }
 
-    /// From when on `identity` may take the lease. `None` if it may at once.
-    pub(crate) fn taken_until(&self, identity: &str) -> Option<Instant> {
-        if self.holder().is_none_or(|holder| holder == identity) {
+    /// From when on a candidate may take the lease. `None` if it may at once.
+    pub(crate) fn taken_until(&self, config: &Config) -> Option<Instant> {
+        if self.holder().is_none_or(|holder| holder == config.holder() || config.succeeds(holder)) {
             return None;
         }
         let seconds = self.lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds).unwrap_or_default();
@@ -51,10 +51,11 @@ pub(crate) fn holder(lease: &Lease) -> Option<&str> {
 pub(crate) fn held(config: &Config, before: Option<&Lease>) -> Lease {
     let now = MicroTime((config.now)());
     let old = before.and_then(|lease| lease.spec.clone()).unwrap_or_default();
-    let is_renewal = old.holder_identity.as_deref() == Some(&config.identity);
+    let holder = config.holder();
+    let is_renewal = old.holder_identity.as_deref() == Some(&holder);
     let transitions = old.lease_transitions.unwrap_or_default();
     let spec = LeaseSpec {
-        holder_identity: Some(config.identity.clone()),
+        holder_identity: Some(holder),
         lease_duration_seconds: config.lease_seconds(),
         acquire_time: if is_renewal { old.acquire_time } else { Some(now.clone()) },
         renew_time: Some(now),
