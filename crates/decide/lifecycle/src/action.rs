@@ -146,7 +146,8 @@ pub fn record(containers: &mut BTreeMap<String, ContainerFacts>, actions: &[Acti
 fn start(facts: &mut ContainerFacts, number: u32, image: &str, back_off: Option<&BackOff>) {
     let before = facts.current.take();
     let tries = match &before {
-        Some(attempt) if attempt.number == number => attempt.tries.saturating_add(1),
+        // Another image is another pull, with a back-off of its own.
+        Some(attempt) if attempt.number == number && attempt.image == image => attempt.tries.saturating_add(1),
         _ => 1,
     };
     if let Some(attempt) = before.filter(|attempt| matches!(attempt.state, State::Exited { .. })) {

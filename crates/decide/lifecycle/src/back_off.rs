@@ -23,6 +23,8 @@ pub(crate) fn gate(view: &View<'_>, now: Timestamp) -> Gate {
     let back_off = view.facts.and_then(|facts| facts.back_off.as_ref());
     let Some(attempt) = view.current() else { return Gate::Open(None) };
     match &attempt.state {
+        // What was wrong with another image holds nothing up.
+        State::Refused { .. } if attempt.image != view.image => Gate::Open(back_off.cloned()),
         State::Refused { reason, at, .. } => {
             let seconds = if is_pull_failure(reason) { doubled(attempt.tries) } else { INITIAL };
             open_from(after(*at, seconds), seconds, now, || back_off.cloned())

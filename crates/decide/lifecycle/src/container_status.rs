@@ -18,6 +18,9 @@ use crate::view::{Subject, View, after};
 /// many seconds later here.
 const NEXT_LOOK: i64 = 1;
 
+/// What a container waits for whose image is pulled again later.
+const PULL_BACK_OFF: &str = "ImagePullBackOff";
+
 /// What is left of a container that nobody has seen end.
 pub(crate) const UNKNOWN: &str = "ContainerStatusUnknown";
 
@@ -85,15 +88,19 @@ fn before_start(subject: &Subject<'_>, view: &View<'_>, attempt: &Attempt) -> Co
         State::Refused { reason, message, .. } if !subject.deleted() => {
             let state = if is_pull_failure(reason) && is_shown(attempt, subject.now()) {
                 let message = format!("Back-off pulling image {:?}: {reason}: {message}", view.image);
-                waiting("ImagePullBackOff", Some(&message))
+                waiting(PULL_BACK_OFF, Some(&message))
             } else {
                 waiting(reason, Some(message))
             };
             put_off(&mut status, state);
         }
         // The next try of a refused start.
-        State::Starting if attempt.tries > 1 && !subject.deleted() => {
-            if let Some(state) = view.old.and_then(|old| old.state.clone()).filter(|state| state.waiting.is_some()) {
+        State::Starting if !subject.deleted() => {
+            let is_refusal = |state: &ContainerState| {
+                let reason = state.waiting.as_ref().map(|waiting| waiting.reason.as_deref().unwrap_or_default());
+                reason.is_some_and(|reason| attempt.tries > 1 || is_pull_failure(reason) || reason == PULL_BACK_OFF)
+            };
+            if let Some(state) = view.old.and_then(|old| old.state.clone()).filter(is_refusal) {
                 put_off(&mut status, state);
             }
         }

@@ -240,6 +240,24 @@ fn an_image_that_cannot_be_pulled_is_tried_ever_more_slowly() {
 }
 
 #[test]
+fn an_image_that_replaces_one_that_cannot_be_pulled_is_pulled_at_once_with_a_back_off_of_its_own() {
+    let refused = Behaviour { refused: Some("ErrImagePull"), ..serves() };
+    let mut simulation = Simulation::new(json!({"containers": [container("main")]}), [("main", vec![refused])]);
+    simulation.run_to(35);
+    simulation.pod.spec.as_mut().unwrap().containers[0].image = Some("j".to_owned());
+    simulation.run_to(60);
+    insta::assert_snapshot!(simulation.log.join("\n"), @r"
+    0 main refused
+    10 main refused
+    30 main refused
+    35 main refused
+    45 main refused
+    ");
+    // The status keeps the old reason until the new one is known.
+    assert!(!simulation.reported.iter().any(|said| said.starts_with("35 main ContainerCreating")));
+}
+
+#[test]
 fn nothing_starts_before_the_sandbox_stands() {
     let mut simulation = Simulation::new(json!({"containers": [container("main")]}), [("main", vec![serves()])]);
     simulation.node.sandbox = false;

@@ -35,7 +35,7 @@ impl Config {
             folder: PathBuf::new(),
             keep: None,
             listen: None,
-            containers: Containers::Simulated,
+            containers: Containers::Simulated { images: ImageMap::default() },
             clock: Clock::virtual_from(start),
             seed: Some(0),
             gates: Gates::default(),
@@ -53,7 +53,10 @@ pub enum Containers {
         supervisor: Option<PathBuf>,
     },
     /// Nothing but time.
-    Simulated,
+    Simulated {
+        /// Images of which some may not be there; what they stand for does not matter.
+        images: ImageMap,
+    },
 }
 
 /// Why there is no cluster.

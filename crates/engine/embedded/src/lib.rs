@@ -99,7 +99,7 @@ impl Embedded {
             Some(address) => Some(listen(&server, address, &mut tasks)?),
             None => None,
         };
-        let simulated = matches!(config.containers, Containers::Simulated);
+        let simulated = matches!(config.containers, Containers::Simulated { .. });
         let controllers = pillion_workloads::Config {
             quiet: simulated,
             certificate_authority: port.as_ref().map(|port| port.credentials.authority.clone()),
@@ -119,8 +119,9 @@ impl Embedded {
             gates: config.gates,
         };
         let node = match config.containers {
-            Containers::Simulated => {
-                AnyNode::Simulated(begin(node_config, SimulatedRuntime::new(config.clock), &server, &mut tasks))
+            Containers::Simulated { images } => {
+                let runtime = SimulatedRuntime::new(config.clock).with_images(images);
+                AnyNode::Simulated(begin(node_config, runtime, &server, &mut tasks))
             }
             Containers::Processes { images, supervisor } => {
                 let folder = config.folder.join("pods");

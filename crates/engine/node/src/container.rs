@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements, Service, ServicePort, ServiceSpec};
+use k8s_openapi::api::core::v1::{
+    Container, ObjectReference, Pod, ResourceRequirements, Service, ServicePort, ServiceSpec,
+};
 use kube::{Api, Client, ResourceExt as _};
 use pillion_process::Input;
 use pillion_quantity::Quantity;
@@ -48,6 +50,9 @@ pub(crate) async fn start<R: Runtime>(
     };
     let container = &*container;
     let image = container.image.as_deref().unwrap_or_default();
+    if let Some(why) = runtime.pull_error(image) {
+        return Err(not_pulled(config, &about, container, &why));
+    }
     let present = format!("Container image \"{image}\" already present on machine and can be accessed by the pod");
     config.recorder.normal(&about, "Pulled", present);
     let sources =
@@ -55,7 +60,7 @@ pub(crate) async fn start<R: Runtime>(
     let services = if R::SIMULATED { Vec::new() } else { services(config, pod).await };
     let place = Place { host_ip: config.address.to_string(), pod_ip: pod_ip.to_owned(), capacity: config.capacity };
     let resolved = resolve(pod, container, id, &place, &services, &sources);
-    let spec = match resolved.and_then(|spec| check_user(pod, container, spec, runtime.runs_as_root())) {
+    let spec = match resolved.and_then(|spec| check_user(pod, container, spec, runtime.runs_as_root(image))) {
         Ok(spec) => spec,
         Err(error) => return refuse("CreateContainerConfigError", error.to_string()),
     };
@@ -72,6 +77,23 @@ pub(crate) async fn start<R: Runtime>(
             refuse(&refusal.reason, refusal.message)
         }
     }
+}
+
+/// What becomes of a container whose image cannot be pulled, with the events of a kubelet. With the policy `Never` nothing is tried.
+fn not_pulled(config: &Config, about: &ObjectReference, container: &Container, why: &str) -> Refusal {
+    let image = container.image.as_deref().unwrap_or_default();
+    let warning = |reason: &str, message: String| config.recorder.warning(about, reason, message);
+    let refusal = if container.image_pull_policy.as_deref() == Some("Never") {
+        let message = format!("Container image \"{image}\" is not present with pull policy of Never");
+        warning("ErrImageNeverPull", message.clone());
+        Refusal { reason: "ErrImageNeverPull".to_owned(), message }
+    } else {
+        config.recorder.normal(about, "Pulling", format!("Pulling image \"{image}\""));
+        warning("Failed", format!("Failed to pull image \"{image}\": {why}"));
+        Refusal { reason: "ErrImagePull".to_owned(), message: why.to_owned() }
+    };
+    warning("Failed", format!("Error: {}", refusal.reason));
+    refusal
 }
 
 /// Why a container cannot be configured. The text is the message of the container that waits.

@@ -1,4 +1,4 @@
-//! What images run. They are not pulled: a file says which command of this machine stands for an image.
+//! What images run. They are not pulled: a file says which command of this machine stands for an image, and which images cannot be pulled.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,18 +15,20 @@ use serde_json::{Map, Value};
 ///     "
 /// nginx: {command: [python3, -m, http.server], args: ['8080'], workingDir: /srv}
 /// registry.example.com/*: {command: [sleep], args: [infinity], env: {TEAM: blue}}
+/// nginx:bad: {pull: never}
 /// ",
 /// )?;
 /// assert_eq!(images.get("nginx:1.29").unwrap().args, ["8080"]);
 /// assert_eq!(images.get("registry.example.com/team/app:v2").unwrap().command, ["sleep"]);
 /// assert_eq!(images.get("redis"), None);
+/// assert!(images.pull_error("nginx:bad").unwrap().ends_with("nginx:bad: not found"));
 /// # Ok::<(), pillion_node::ImageMapError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageMap {
     /// In the order of the file.
     images: Vec<(String, Image)>,
-    /// What runs where containers have a command of this name.
+    /// Commands that run in place of programs, by the name or path with which containers call these.
     programs: BTreeMap<String, Vec<String>>,
 }
 
@@ -45,6 +47,25 @@ pub struct Image {
     pub env: BTreeMap<String, String>,
     /// Where it starts, for containers without a `workingDir`.
     pub working_dir: Option<String>,
+    /// Whether it can be pulled.
+    #[serde(default)]
+    pub pull: Pull,
+    /// Whether its user is not root. A file cannot set this.
+    #[serde(skip)]
+    pub non_root: bool,
+}
+
+/// Whether an image can be pulled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Pull {
+    /// It can.
+    #[default]
+    Always,
+    /// It does not exist.
+    Never,
+    /// Pulling it fails with this message.
+    Error(String),
 }
 
 /// Why a file says nothing about images.
@@ -80,10 +101,16 @@ impl ImageMap {
         let images = images.unwrap_or_default().into_iter().map(|(name, value)| {
             let wrong = |problem: String| ImageMapError::Image { image: name.clone(), problem };
             let image: Image = serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
-            if image.command.is_empty() {
-                return Err(wrong("give it a command, such as {command: [sleep, infinity]}".to_owned()));
+            let runs_nothing = image == Image { pull: image.pull.clone(), ..Image::default() };
+            match image.pull {
+                Pull::Always if image.command.is_empty() => {
+                    Err(wrong("give it a command, such as {command: [sleep, infinity]}".to_owned()))
+                }
+                Pull::Never | Pull::Error(_) if !runs_nothing => {
+                    Err(wrong("an image that cannot be pulled runs nothing: give it pull alone".to_owned()))
+                }
+                _ => Ok((name, image)),
             }
-            Ok((name, image))
         });
         Ok(ImageMap { images: images.collect::<Result<_, _>>()?, programs: BTreeMap::new() })
     }
@@ -97,16 +124,36 @@ impl ImageMap {
         self
     }
 
-    /// The same with a program that containers find by its name, whatever their image is.
+    /// Adds a command that runs in place of a program, whatever the image of the container is.
     #[must_use]
     pub fn with_program(mut self, name: &str, command: Vec<String>) -> ImageMap {
         self.programs.insert(name.to_owned(), command);
         self
     }
 
-    /// What runs where containers have a command of this name, if it is not for the `PATH` to say.
+    /// Returns the command that runs in place of this program.
     pub fn program(&self, name: &str) -> Option<&[String]> {
         self.programs.get(name).map(Vec::as_slice)
+    }
+
+    /// The same with another image, whatever patterns say of its name.
+    #[must_use]
+    pub fn with(mut self, name: &str, image: Image) -> ImageMap {
+        self.images.retain(|(known, _)| known != name);
+        self.images.push((name.to_owned(), image));
+        self
+    }
+
+    /// Why an image cannot be pulled, in the words of containerd; `None` if it can.
+    pub fn pull_error(&self, image: &str) -> Option<String> {
+        match &self.get(image)?.pull {
+            Pull::Always => None,
+            Pull::Never => Some(format!(
+                "rpc error: code = NotFound desc = failed to pull and unpack image \"{image}\": failed to resolve reference \
+                 \"{image}\": {image}: not found"
+            )),
+            Pull::Error(message) => Some(message.clone()),
+        }
     }
 
     /// What an image runs: by its exact name, or by the first pattern of the file that fits. In patterns `*` is any text.
@@ -180,8 +227,27 @@ localhost:5000/app: {command: [app]}
     }
 
     #[test]
+    fn an_image_that_cannot_be_pulled_has_a_message() {
+        let images = "
+nginx:bad: {pull: never}
+private/*: {pull: {error: 'pull access denied'}}
+nginx: {command: [x]}
+";
+        let images = ImageMap::parse(images).unwrap();
+        assert!(images.pull_error("nginx:bad").unwrap().contains("nginx:bad: not found"));
+        assert_eq!(images.pull_error("private/app:1").as_deref(), Some("pull access denied"));
+        assert_eq!(images.pull_error("nginx:1"), None);
+        assert_eq!(images.pull_error("redis"), None);
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         let error = |text: &str| ImageMap::parse(text).unwrap_err().to_string();
+        assert!(error("nginx: {pull: sometimes}").starts_with("image \"nginx\": unknown variant `sometimes`"));
+        assert_eq!(
+            error("nginx: {pull: never, command: [x]}"),
+            "image \"nginx\": an image that cannot be pulled runs nothing: give it pull alone"
+        );
         assert!(error("nginx: {comand: [x]}").starts_with("image \"nginx\": unknown field `comand`"));
         assert_eq!(
             error("nginx: {args: [x]}"),

@@ -97,7 +97,7 @@ mod worker;
 mod tests;
 
 pub use config::{Capacity, Config};
-pub use images::{Image, ImageMap, ImageMapError};
+pub use images::{Image, ImageMap, ImageMapError, Pull};
 pub use node::Node;
 pub use process::ProcessRuntime;
 pub use runtime::{

@@ -271,8 +271,12 @@ impl Runtime for ProcessRuntime {
         concat!("pillion://", env!("CARGO_PKG_VERSION")).to_owned()
     }
 
-    fn runs_as_root(&self) -> bool {
-        self.host.user().uid == 0
+    fn runs_as_root(&self, image: &str) -> bool {
+        self.host.user().uid == 0 && !self.images.get(image).is_some_and(|image| image.non_root)
+    }
+
+    fn pull_error(&self, image: &str) -> Option<String> {
+        self.images.pull_error(image)
     }
 
     fn report_exits(&self, exits: UnboundedSender<Exit>) {
@@ -474,7 +478,7 @@ mod tests {
 
     fn image() -> Image {
         let env = [("A", "image"), ("B", "image")].map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Image { command: vec!["c".to_owned()], args: vec!["a".to_owned()], env: env.into(), working_dir: None }
+        Image { command: vec!["c".to_owned()], args: vec!["a".to_owned()], env: env.into(), ..Image::default() }
     }
 
     #[test]

@@ -25,9 +25,14 @@ pub trait Runtime: Send + Sync + 'static {
     /// What the Node object says of it, such as `pillion://0.1.0`.
     fn version(&self) -> String;
 
-    /// Whether a container that names no user runs as root, as an image without a `USER` does elsewhere.
-    fn runs_as_root(&self) -> bool {
+    /// Whether a container of this image that names no user runs as root, as an image without a `USER` does elsewhere.
+    fn runs_as_root(&self, _image: &str) -> bool {
         false
+    }
+
+    /// Why an image cannot be pulled; `None` if it is there.
+    fn pull_error(&self, _image: &str) -> Option<String> {
+        None
     }
 
     /// Where the end of every container goes. Called once, before anything else.

@@ -19,6 +19,7 @@ use pillion_lifecycle::Marked;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 
+use crate::images::ImageMap;
 use crate::runtime::{
     ContainerId, ContainerSpec, ExecError, ExecOutput, Exit, Limits, LogOptions, Refusal, Runtime, Sandbox, Signal,
     Started, Usage, Volume,
@@ -38,6 +39,7 @@ const FIRST_ADDRESS: u32 = 0x0af4_0002;
 /// ```
 pub struct SimulatedRuntime {
     clock: Clock,
+    images: ImageMap,
     state: Arc<Mutex<State>>,
 }
 
@@ -67,7 +69,13 @@ struct Running {
 impl SimulatedRuntime {
     /// A runtime whose containers end by this clock.
     pub fn new(clock: Clock) -> SimulatedRuntime {
-        SimulatedRuntime { clock, state: Arc::default() }
+        SimulatedRuntime { clock, images: ImageMap::default(), state: Arc::default() }
+    }
+
+    /// The same with images, some of which cannot be pulled. What they run does not matter here.
+    #[must_use]
+    pub fn with_images(self, images: ImageMap) -> SimulatedRuntime {
+        SimulatedRuntime { images, ..self }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -108,6 +116,10 @@ impl Runtime for SimulatedRuntime {
 
     fn version(&self) -> String {
         concat!("pillion-simulated://", env!("CARGO_PKG_VERSION")).to_owned()
+    }
+
+    fn pull_error(&self, image: &str) -> Option<String> {
+        self.images.pull_error(image)
     }
 
     fn report_exits(&self, exits: UnboundedSender<Exit>) {

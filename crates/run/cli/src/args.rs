@@ -288,7 +288,8 @@ pub struct UpArgs {
     /// What images stand for: a YAML file that maps their names to commands
     ///
     /// For manifests whose containers have no command. Each key is the name of an image, or a pattern with *; its value has
-    /// command, args and workingDir as in a container, and env as a map of names to values.
+    /// command, args and workingDir as in a container, and env as a map of names to values. An image with `pull: never`, or with
+    /// `pull: {error: MESSAGE}`, cannot be pulled: its containers wait with ErrImagePull and ImagePullBackOff.
     #[arg(long, value_name = "FILE")]
     pub images: Option<PathBuf>,
     /// Run no processes: pods are walked through their lives by the clock alone, which scales to 100,000 of them
@@ -297,7 +298,7 @@ pub struct UpArgs {
     /// Write lines even to a terminal
     #[arg(long)]
     pub plain: bool,
-    /// What the manager does, as for `pillion manager`; what is left out, somebody else may do here [default: all]
+    /// Controllers of the manager to run, as for `pillion manager`. Omit a controller to run it in another process [default: all]
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = Part::ALL, hide_default_value = true)]
     pub controllers: Vec<Part>,
     /// Features to switch on or off.

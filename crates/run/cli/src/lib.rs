@@ -51,7 +51,7 @@ mod up;
 pub mod why;
 
 pub use args::cli_reference_markdown;
-pub use up::agent_arguments;
+pub use up::own_program;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

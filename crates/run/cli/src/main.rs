@@ -11,9 +11,9 @@ fn main() -> ExitCode {
     if let Some(code) = pillion_process::supervise_if_asked() {
         return code;
     }
-    // So is the agent of a pod of `pillion up`, whose image nobody has to build.
-    if let Some(arguments) = pillion::agent_arguments(std::env::args_os()) {
-        return pillion_agent::program(arguments);
+    // So are the programs of images that nobody has to build for `pillion up`.
+    if let Some(code) = pillion::own_program(std::env::args_os()) {
+        return code;
     }
     pillion::run(std::env::args_os())
 }

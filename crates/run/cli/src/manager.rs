@@ -67,7 +67,8 @@ where
 
 async fn manage(args: &ManagerArgs) -> Result<(), Failure> {
     let metrics = Metrics::default();
-    let webhooks = bind("--bind-address", args.bind_address)?;
+    let serves = args.controllers.contains(&Part::Webhook);
+    let webhooks = if serves { Some(bind("--bind-address", args.bind_address)?) } else { None };
     let health = bind("--health-address", args.health_address)?;
     let manager = Manager::new(config(args, metrics).await?);
     let health = Server::new(health, manager.health())?;
@@ -85,14 +86,18 @@ async fn manage(args: &ManagerArgs) -> Result<(), Failure> {
         tokio::time::sleep(delay + 2 * GRACE).await;
         tracing::warn!("not everything ended in time");
     };
-    let serves = args.controllers.contains(&Part::Webhook);
     let work = async {
         tokio::select! {
             started = manager.start() => started?,
             () = manager.stopped() => return Ok(()),
         }
         tracing::info!(version = env!("CARGO_PKG_VERSION"), controllers = ?args.controllers, "started");
-        let serve = async { if serves { manager.serve(webhooks, delay, GRACE).await } else { Ok(()) } };
+        let serve = async {
+            match webhooks {
+                Some(listener) => manager.serve(listener, delay, GRACE).await,
+                None => Ok(()),
+            }
+        };
         tokio::try_join!(serve, manager.run()).map(drop)
     };
     let outcome = tokio::select! {

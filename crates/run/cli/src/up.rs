@@ -6,11 +6,11 @@
 //!  Ctrl-C, or all Jobs have ended ─▶ every process is ended, within its grace period ─▶ exit status
 //! ```
 
-mod agent_image;
 mod apply;
 mod home;
 mod lines;
 mod logs;
+mod own_images;
 mod screen;
 mod view;
 mod watch;
@@ -36,9 +36,9 @@ use tokio::time::Instant;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-pub use self::agent_image::agent_arguments;
-use self::agent_image::with_agent;
 use self::home::Home;
+pub use self::own_images::own_program;
+use self::own_images::{WRAP_IMAGE, with_own};
 use self::screen::{Header, Screen};
 use self::view::{View, short};
 use crate::args::UpArgs;
@@ -110,9 +110,14 @@ fn is_live(args: &UpArgs) -> bool {
 async fn session(args: &UpArgs, documents: Vec<Document>, images: ImageMap) -> Result<(), Failure> {
     let mut interrupts = Interrupts::new()?;
     let home = Home::new(args.data.as_deref()).map_err(Failure::misuse)?;
+    let view = View {
+        began: Some(Timestamp::now()),
+        is_without_webhooks: !args.controllers.contains(&Part::Webhook),
+        ..View::default()
+    };
     let engine = start(args, &home, images).await?;
     let outcome = tokio::select! {
-        outcome = play(args, &home, &engine, documents) => outcome,
+        outcome = play(args, &home, &engine, documents, view) => outcome,
         () = interrupts.next() => Ok(End::Interrupted),
     };
     // Containers may take a while to end; what went wrong is reported before.
@@ -137,9 +142,9 @@ async fn session(args: &UpArgs, documents: Vec<Document>, images: ImageMap) -> R
 
 async fn start(args: &UpArgs, home: &Home, images: ImageMap) -> Result<Embedded, Failure> {
     let containers = if args.simulate {
-        Containers::Simulated
+        Containers::Simulated { images }
     } else {
-        Containers::Processes { images: with_agent(images), supervisor: None }
+        Containers::Processes { images: with_own(images), supervisor: None }
     };
     let config = pillion_embedded::Config {
         folder: home.folder().to_path_buf(),
@@ -156,7 +161,13 @@ async fn start(args: &UpArgs, home: &Home, images: ImageMap) -> Result<Embedded,
 }
 
 /// Starts the manager, applies the manifests and shows what happens.
-async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Document>) -> Result<End, Failure> {
+async fn play(
+    args: &UpArgs,
+    home: &Home,
+    engine: &Embedded,
+    documents: Vec<Document>,
+    view: View,
+) -> Result<End, Failure> {
     let began = Instant::now();
     let client = engine.client();
     let manager =
@@ -168,7 +179,7 @@ async fn play(args: &UpArgs, home: &Home, engine: &Embedded, documents: Vec<Docu
     let enabled = enabled(args.gates.gates_of_up());
     let live = is_live(args);
     let screen = if live { Some(Screen::open()?) } else { None };
-    let view = channel::Sender::new(View::default());
+    let view = channel::Sender::new(view);
     let finished = channel::Sender::new(false);
     let work = async {
         let mut jobs = Vec::new();
@@ -236,11 +247,17 @@ async fn start_manager(engine: &Embedded, gates: Gates, parts: Vec<Part>) -> Res
         updater_interval: RIGHTSIZING,
         ..defaults.rightsizing.clone()
     };
-    let config = pillion_manager::Config { gates, parts, rightsizing, ..defaults };
+    let serves = parts.contains(&Part::Webhook);
+    let wrap_image = Some(WRAP_IMAGE.to_owned());
+    let config = pillion_manager::Config { gates, parts, rightsizing, wrap_image, ..defaults };
     let manager = Manager::new(config);
-    engine.server().register_webhook(&url, manager.webhooks());
+    if serves {
+        engine.server().register_webhook(&url, manager.webhooks());
+    }
     manager.start().await.map_err(|error| chain(&error))?;
-    manager.register().await.map_err(|error| chain(&error))?;
+    if serves {
+        manager.register().await.map_err(|error| chain(&error))?;
+    }
     Ok(manager)
 }
 

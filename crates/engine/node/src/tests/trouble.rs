@@ -12,11 +12,11 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::cluster::{self, Cluster, condition, state};
-use crate::SimulatedRuntime;
 use crate::runtime::{
     ContainerId, ContainerSpec, ExecError, ExecOutput, Exit, Limits, LogOptions, Refusal, Runtime, Sandbox, Signal,
     Started, Usage, Volume,
 };
+use crate::{ImageMap, SimulatedRuntime};
 
 /// A simulated runtime in which commands can fail, and which remembers what it was given.
 struct Scripted {
@@ -45,7 +45,7 @@ impl Runtime for Scripted {
         self.inner.version()
     }
 
-    fn runs_as_root(&self) -> bool {
+    fn runs_as_root(&self, _image: &str) -> bool {
         true
     }
 
@@ -147,6 +147,62 @@ async fn a_container_whose_variables_cannot_be_had_waits_for_them() {
         "{events}"
     );
     assert_eq!(cluster.get("web").await.unwrap()["status"]["containerStatuses"][0]["restartCount"], 0);
+}
+
+/// A cluster in which some images cannot be pulled.
+async fn with_images(images: &str) -> Cluster {
+    let images = ImageMap::parse(images).unwrap();
+    cluster::with(|clock| SimulatedRuntime::new(clock).with_images(images)).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_whose_image_cannot_be_pulled_waits_and_tries_again_ever_more_slowly() {
+    let cluster = with_images("image: {pull: {error: pull access denied}}").await;
+    cluster.create("web", json!({"containers": [{"name": "main", "imagePullPolicy": "Always"}]})).await;
+    cluster.until("web", |pod| state(pod, "main") == "waiting ErrImagePull").await;
+    let waiting = |pod: &Value| pod["status"]["containerStatuses"][0]["state"]["waiting"]["message"].clone();
+    assert_eq!(waiting(&cluster.get("web").await.unwrap()), "pull access denied");
+    cluster.until("web", |pod| state(pod, "main") == "waiting ImagePullBackOff").await;
+    let message = "Back-off pulling image \"image\": ErrImagePull: pull access denied";
+    assert_eq!(waiting(&cluster.get("web").await.unwrap()), message);
+    // At 0, 10, 30 and 70 seconds.
+    cluster::pass(Duration::from_secs(75)).await;
+    let events = cluster.events("web").await;
+    insta::assert_snapshot!(events, @r#"
+    Normal Pulling spec.containers{main}: Pulling image "image" (x4)
+    Warning Failed spec.containers{main}: Failed to pull image "image": pull access denied (x4)
+    Warning Failed spec.containers{main}: Error: ErrImagePull (x4)
+    Normal BackOff spec.containers{main}: Back-off pulling image "image" (x4)
+    Warning Failed spec.containers{main}: Error: ImagePullBackOff (x4)
+    "#);
+    assert_eq!(cluster.get("web").await.unwrap()["status"]["phase"], "Pending");
+
+    let never = json!({"containers": [{"name": "main", "imagePullPolicy": "Never"}]});
+    cluster.create("never", never).await;
+    cluster.until("never", |pod| state(pod, "main") == "waiting ErrImageNeverPull").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_to_an_image_that_cannot_be_pulled_ends_the_container_that_ran() {
+    let cluster = with_images("worse: {pull: never}").await;
+    cluster.create("web", json!({"containers": [{"name": "main"}, {"name": "other"}]})).await;
+    cluster.until_phase("web", "Running").await;
+    let image = |image: &str| json!({"spec": {"containers": [{"name": "main", "image": image}]}});
+    cluster.patch("web", None, image("worse")).await;
+    cluster.until("web", |pod| state(pod, "main") == "waiting ErrImagePull").await;
+    let status = |pod: &Value| pod["status"]["containerStatuses"][0].clone();
+    let now = status(&cluster.get("web").await.unwrap());
+    // The status keeps the image of the container that ran last, and counts no restart yet.
+    assert_eq!((&now["image"], &now["restartCount"], &now["ready"]), (&json!("image"), &json!(0), &json!(false)));
+    assert!(now["lastState"]["terminated"].is_object(), "{now}");
+    cluster.until("web", |pod| state(pod, "main") == "waiting ImagePullBackOff").await;
+    assert_eq!(state(&cluster.get("web").await.unwrap(), "other"), "running");
+
+    let before = cluster.seconds();
+    cluster.patch("web", None, image("image:2")).await;
+    assert_eq!(cluster.until("web", |pod| state(pod, "main") == "running").await, before);
+    let now = status(&cluster.get("web").await.unwrap());
+    assert_eq!((&now["image"], &now["restartCount"]), (&json!("image:2"), &json!(1)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -11,7 +11,8 @@ pub(crate) fn changes(old: &View, new: &View) -> Vec<String> {
     let mut lines = Vec::new();
     let (sets, gone) = difference(&old.sets, &new.sets);
     for (name, _, set) in sets {
-        lines.push(line("SidecarSet", name, &format!("injects {}", set.containers.join(", "))));
+        let verb = if new.is_without_webhooks { "has" } else { "injects" };
+        lines.push(line("SidecarSet", name, &format!("{verb} {}", set.containers.join(", "))));
     }
     lines.extend(gone.into_iter().map(|name| line("SidecarSet", name, "gone")));
     let (workloads, gone) = difference(&old.workloads, &new.workloads);
@@ -212,6 +213,33 @@ mod tests {
     fn warnings_of_two_namespaces_are_two() {
         let lines = reported(&View::default(), &view(&[warning("default", 1), warning("shop", 1)]));
         assert_eq!(lines, ["Warning Pod/a BackOff: it fails", "Warning Pod/shop/a BackOff: it fails"]);
+    }
+
+    #[test]
+    fn warnings_of_an_earlier_run_are_not_news() {
+        let began = "2026-01-01T00:00:10.7Z".parse().unwrap();
+        let rows = [("2026-01-01T00:00:09Z", 0), ("2026-01-01T00:00:10Z", 1), ("2026-01-01T00:01:00Z", 1)];
+        for (seen, expected) in rows {
+            let mut view = View { began: Some(began), ..View::default() };
+            let mut event = warning("default", 1);
+            event["metadata"] = json!({"creationTimestamp": "2026-01-01T00:00:00Z"});
+            event["lastTimestamp"] = json!(seen);
+            view.apply(&event, Timestamp::UNIX_EPOCH);
+            assert_eq!(reported(&View::default(), &view).len(), expected, "{seen}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_said_to_be_injected_where_the_webhooks_do_not_run() {
+        let set =
+            json!({"kind": "SidecarSet", "metadata": {"name": "mesh"}, "spec": {"containers": [{"name": "proxy"}]}});
+        for (is_without_webhooks, expected) in
+            [(false, "SidecarSet mesh injects proxy"), (true, "SidecarSet mesh has proxy")]
+        {
+            let mut view = View { is_without_webhooks, ..View::default() };
+            view.apply(&set, Timestamp::UNIX_EPOCH);
+            assert_eq!(reported(&View::default(), &view), [expected]);
+        }
     }
 
     #[test]

@@ -19,6 +19,10 @@ pub(crate) type Key = (String, String);
 /// Everything that is shown. A copy costs nothing, however much that is: it shares everything that does not change afterwards.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
+    /// When this run began. Events that were seen last before it are those of an earlier run.
+    pub(crate) began: Option<Timestamp>,
+    /// Whether this run leaves the webhooks out, so that it injects nothing by itself.
+    pub(crate) is_without_webhooks: bool,
     pub(crate) sets: OrdMap<String, Set>,
     pub(crate) workloads: OrdMap<(String, Key), Workload>,
     pub(crate) jobs: OrdMap<Key, Job>,
@@ -186,8 +190,15 @@ impl View {
         wanted.iter().all(|key| self.ended.contains_key(key)) && self.jobs.values().all(Job::ended)
     }
 
+    fn is_of_an_earlier_run(&self, event: &Value) -> bool {
+        let times = ["/lastTimestamp", "/series/lastObservedTime", "/eventTime", "/metadata/creationTimestamp"];
+        let seen = times.iter().filter_map(|time| text(event, time).parse::<Timestamp>().ok()).max();
+        // Events are exact to the second.
+        seen.zip(self.began).is_some_and(|(seen, began)| seen.as_second() < began.as_second())
+    }
+
     fn warn(&mut self, event: &Value) {
-        if text(event, "/type") != "Warning" {
+        if text(event, "/type") != "Warning" || self.is_of_an_earlier_run(event) {
             return;
         }
         let of = |field: &str| text(&event["involvedObject"], field).to_owned();

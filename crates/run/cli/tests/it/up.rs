@@ -10,8 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, DeleteParams, ListParams, LogParams};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, LogParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, ResourceExt as _};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
@@ -567,4 +568,108 @@ spec:
     }
     up.signal(Signal::SIGTERM);
     up.end();
+}
+
+#[test]
+fn an_image_that_cannot_be_pulled_is_not_run() {
+    let place = Place::new();
+    place.write("web.yaml", &deployment("unpulled", "sleep infinity"));
+    place.write("images.yaml", "web: {pull: {error: pull access denied}}\n");
+    let mut up = place.up(&["--images", "images.yaml", "web.yaml"]);
+    up.line_with("app ErrImagePull");
+    up.signal(Signal::SIGINT);
+    let (status, stdout, stderr) = up.end();
+    assert_eq!(status, Some(0), "{stdout}\n{stderr}");
+    place.nothing_is_left("unpulled");
+}
+
+/// A Job whose sidecar ends with it, by the wrapper.
+const STRICT: &str = r#"
+apiVersion: batch/v1
+kind: Job
+metadata: {name: report}
+spec:
+  template:
+    metadata:
+      annotations: {pillion.dev/sidecars: proxy, pillion.dev/sidecar-mode: Strict}
+    spec:
+      restartPolicy: Never
+      containers:
+      - {name: report, image: busybox, command: [sh, -c, "sleep 1"]}
+      - {name: proxy, image: busybox, command: [sleep, infinity]}
+"#;
+
+#[test]
+fn sidecars_with_the_mode_strict_are_wrapped_without_a_flag() {
+    let place = Place::new();
+    place.write("job.yaml", STRICT);
+    let (status, stdout, stderr) = place.up(&["job.yaml", "--until-done"]).end();
+    assert_eq!(status, Some(0), "{stdout}\n{stderr}");
+    assert!(stdout.contains("pillion-wrap done"), "{stdout}");
+    assert!(stdout.contains("Complete 1/1"), "{stdout}");
+    place.nothing_is_left("none");
+}
+
+/// A SidecarSet for the pods of [`deployment`].
+const MESH: &str = r#"
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {name: mesh}
+spec:
+  selector: {matchLabels: {app: web}}
+  containers:
+  - {name: proxy, image: proxy, command: [sleep, infinity]}
+"#;
+
+#[test]
+fn a_manager_beside_it_serves_the_webhooks_that_it_leaves_out() {
+    let place = Place::new();
+    let mut up = place.up(&["--controllers", "rollout,repair"]);
+    let kubeconfig = up.line_with("export KUBECONFIG=").trim_start_matches("export KUBECONFIG=").to_owned();
+    let (runtime, client) = client(Path::new(&kubeconfig));
+    let configurations: Api<MutatingWebhookConfiguration> = Api::all(client.clone());
+    let named = || runtime.block_on(configurations.get_opt("pillion")).unwrap();
+    assert_eq!(named(), None);
+
+    // The port that is free now may be taken by the time that it is used; then the manager says so and ends.
+    let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (address, health) = (free().to_string(), free().to_string());
+    let mut manager = Command::new(place.path("pillion"));
+    manager.args(["manager", "--kubeconfig", &kubeconfig, "--controllers", "webhook"]);
+    manager.args(["--bind-address", &address, "--health-address", &health, "--shutdown-delay", "0"]);
+    manager.args(["--webhook-url", &format!("https://{address}")]);
+    if nix::unistd::geteuid().is_root() {
+        manager.uid(SOMEBODY).gid(SOMEBODY);
+    }
+    let manager = Up::start(manager);
+    until("the registration", || {
+        named().filter(|live| live.webhooks.iter().flatten().any(|it| it.name == "pods.pillion.dev"))
+    });
+    let sets: Api<DynamicObject> = Api::all_with(client.clone(), &sidecar_sets());
+    let mesh: Value = serde_saphyr::from_str(MESH).unwrap();
+    until("the SidecarSet", || {
+        let set = serde_json::from_value(mesh.clone()).unwrap();
+        runtime.block_on(sets.create(&PostParams::default(), &set)).ok()
+    });
+    let pods: Api<Pod> = Api::namespaced(client, "default");
+    let pod = serde_json::json!({
+        "metadata": {"generateName": "web-", "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "app", "image": "web", "command": ["sleep", "infinity"]}]},
+    });
+    until("a pod with its sidecar", || {
+        let made = runtime
+            .block_on(pods.create(&PostParams::default(), &serde_json::from_value(pod.clone()).unwrap()))
+            .ok()?;
+        (made.spec?.containers.len() == 2).then_some(())
+    });
+    manager.signal(Signal::SIGTERM);
+    manager.end();
+    up.signal(Signal::SIGINT);
+    let (status, stdout, stderr) = up.end();
+    assert_eq!(status, Some(0), "{stdout}\n{stderr}");
+    place.nothing_is_left("none");
+}
+
+fn sidecar_sets() -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk("apps.kruise.io", "v1beta1", "SidecarSet"))
 }
