@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::certificate;
 use crate::finding::Finding;
-use crate::snapshot::{Replica, Snapshot, is_ours, is_renewed, name, webhooks};
+use crate::snapshot::{Replica, Snapshot, is_led, is_ours, name, webhooks};
 
 /// The entries that a manager registers, beside those of single SidecarSets.
 const MUTATING: [&str; 2] = ["pods.pillion.dev", "sidecarsets.pillion.dev"];
@@ -160,7 +160,7 @@ fn leaders(snapshot: &Snapshot, deployment: &Value) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     for part in parts(deployment) {
-        let is_led = leases.get(part.lease()).is_some_and(|lease| is_renewed(lease, snapshot.now));
+        let is_led = is_led(leases, part, snapshot.now);
         let lease = format!("Lease {}/{}", snapshot.namespace, part.lease());
         findings.push(if is_led {
             Finding::ok(CHECK, format!("the controller {part} has a leader"))
@@ -191,6 +191,7 @@ fn parts(deployment: &Value) -> Vec<Part> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use k8s_openapi::api::coordination::v1::Lease;
     use pillion_install::{Certificates, Options, manifests};
     use serde_json::json;
 
@@ -275,6 +276,25 @@ mod tests {
         error    the controller recommender has no leader: Lease pillion-system/pillion-recommender is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
         error    the controller updater has no leader: Lease pillion-system/pillion-updater is not renewed; see `kubectl --namespace=pillion-system logs deployment/pillion-manager`
         "#);
+    }
+
+    #[test]
+    fn a_lease_within_another_says_who_leads_as_long_as_the_same_replica_has_the_other() {
+        let now = "2026-01-01T00:00:00Z".parse().unwrap();
+        let lease = |holder: &str, seconds: i32, renewed: &str| -> Lease {
+            let spec = json!({"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": renewed});
+            serde_json::from_value(json!({"spec": spec})).unwrap()
+        };
+        let rollout = || lease("a@pillion-webhook", 180, "2025-12-31T23:58:30.000000Z");
+        let rows = [
+            (lease("a", 15, "2025-12-31T23:59:50.000000Z"), true),
+            (lease("b", 15, "2025-12-31T23:59:50.000000Z"), false),
+            (lease("a", 15, "2025-12-31T23:59:40.000000Z"), false),
+        ];
+        for (webhook, expected) in rows {
+            let leases = [("pillion-webhook".to_owned(), webhook), ("pillion-rollout".to_owned(), rollout())].into();
+            assert_eq!(is_led(&leases, Part::Rollout, now), expected);
+        }
     }
 
     #[test]

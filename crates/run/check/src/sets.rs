@@ -8,7 +8,7 @@ use pillion_rollout::{AVAILABLE, BLOCKED, PROGRESSING, missing_pin};
 
 use crate::finding::Finding;
 use crate::missed::Missed;
-use crate::snapshot::{Snapshot, is_renewed};
+use crate::snapshot::{Snapshot, is_led};
 
 pub(crate) fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     if !snapshot.is_installed() {
@@ -94,7 +94,7 @@ fn remedy(snapshot: &Snapshot, set: &SidecarSet, missed: Option<&Missed>) -> &'s
 /// Whether the controller that evicts pods runs somewhere, as far as that can be read.
 fn is_repaired(snapshot: &Snapshot) -> bool {
     let Ok(leases) = &snapshot.leases else { return true };
-    leases.get(Part::Repair.lease()).is_some_and(|lease| is_renewed(lease, snapshot.now))
+    is_led(leases, Part::Repair, snapshot.now)
 }
 
 const TOO_MANY: &str = "set failurePolicy to Ignore on SidecarSets that do not need Fail";

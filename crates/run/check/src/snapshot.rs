@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use pillion_api::sidecarset::SidecarSet;
 use pillion_install::Right;
-use pillion_manager::{Kruise, NAMESPACE, Peer};
+use pillion_manager::{Kruise, NAMESPACE, Part, Peer, held_within};
 use serde_json::Value;
 
 use crate::missed::MissedPods;
@@ -127,8 +127,21 @@ pub(crate) fn name(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
 }
 
+/// Whether a replica leads a part. The Lease of a part that shares its process with others is renewed rarely, and holds only together with the Lease
+/// that it names.
+pub(crate) fn is_led(leases: &BTreeMap<String, Lease>, part: Part, now: Timestamp) -> bool {
+    let holder = |name: &str| {
+        let lease = leases.get(name).filter(|lease| is_renewed(lease, now))?;
+        lease.spec.as_ref()?.holder_identity.as_deref()
+    };
+    holder(part.lease()).is_some_and(|it| match held_within(it) {
+        Some((identity, other)) => holder(other) == Some(identity),
+        None => true,
+    })
+}
+
 /// Whether whoever holds a Lease has renewed it in time.
-pub(crate) fn is_renewed(lease: &Lease, now: Timestamp) -> bool {
+fn is_renewed(lease: &Lease, now: Timestamp) -> bool {
     let Some(spec) = &lease.spec else { return false };
     let is_held = spec.holder_identity.as_ref().is_some_and(|holder| !holder.is_empty());
     let lasts = SignedDuration::from_secs(i64::from(spec.lease_duration_seconds.unwrap_or_default()));

@@ -89,6 +89,11 @@ impl Config {
         }
     }
 
+    /// The first part of this process. Its Lease says whether the leader of all of them is alive.
+    pub(crate) fn first_part(&self) -> Option<Part> {
+        self.parts.iter().min().copied()
+    }
+
     /// The Lease that the leader of a part holds. Recommenders of different names serve different autoscalers, side by side.
     pub fn lease(&self, part: Part) -> String {
         match (part, self.rightsizing.recommender_name.as_str()) {
@@ -165,6 +170,19 @@ impl WebhookAddress {
         config
     }
 
+    /// Whether a `clientConfig` is of a webhook at this address.
+    pub(crate) fn is_in(&self, client: &Value) -> bool {
+        match self {
+            WebhookAddress::Service { namespace, name, .. } => {
+                client["service"]["namespace"] == *namespace && client["service"]["name"] == *name
+            }
+            WebhookAddress::Url(url) => {
+                let path = client["url"].as_str().and_then(|called| called.strip_prefix(url.trim_end_matches('/')));
+                path.is_some_and(|path| path.starts_with('/'))
+            }
+        }
+    }
+
     /// The name that the API server expects in the certificate.
     pub(crate) fn host(&self) -> Result<String, Error> {
         match self {
@@ -218,5 +236,9 @@ mod tests {
         let service = WebhookAddress::Service { namespace: "a".into(), name: "b".into(), port: 8443 };
         let expected = json!({"namespace": "a", "name": "b", "port": 8443, "path": "/convert"});
         assert_eq!(service.client_config("/convert", "PEM")["service"], expected);
+        assert!(service.is_in(&service.client_config("/convert", "PEM")));
+        assert!(!service.is_in(&url.client_config("/convert", "PEM")) && !service.of_conversion().is_in(&json!({})));
+        assert!(url.is_in(&url.client_config("/convert", "")));
+        assert!(!url.is_in(&json!({"url": "https://127.0.0.1:94430/convert"})) && !url.is_in(&Value::Null));
     }
 }

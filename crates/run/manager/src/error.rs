@@ -84,6 +84,11 @@ impl Error {
         std::error::Error::source(self).map(ToString::to_string)
     }
 
+    /// What happened and why, in one line.
+    pub(crate) fn with_cause(&self) -> String {
+        self.cause().map_or_else(|| self.to_string(), |cause| format!("{self}: {cause}"))
+    }
+
     /// For `map_err`: the API server did not do `what`.
     pub(crate) fn api(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Error {
         let what = what.into();

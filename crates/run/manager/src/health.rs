@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 use crate::metrics;
+use crate::part::Part;
 use crate::state::Inner;
 
 pub(crate) fn router(inner: Arc<Inner>) -> Router {
@@ -24,7 +25,8 @@ pub(crate) fn router(inner: Arc<Inner>) -> Router {
 /// none in the moment in which it is back, since every replica has lost it and none has had the time to watch again.
 const GRACE: Duration = Duration::from_mins(1);
 
-/// Ready while the caches of admission are synced, their watches are not refused, and the manager is not about to end. A manager that stands by because somebody else
+/// Ready while the caches of admission are synced, their watches are not refused, the webhooks are registered (if this process serves them), and the
+/// manager is not about to end. A manager that stands by because somebody else
 /// serves SidecarSets meanwhile still answers: API servers call it until it is not registered any more.
 async fn readyz(State(inner): State<Arc<Inner>>) -> Response {
     let not_ready = |reason: &str| (StatusCode::SERVICE_UNAVAILABLE, reason.to_owned()).into_response();
@@ -37,8 +39,12 @@ async fn readyz(State(inner): State<Arc<Inner>>) -> Response {
         let seconds = failure.since.elapsed().as_secs();
         return not_ready(&format!("the watch of {what} has failed for {seconds} s: {}", failure.error));
     }
+    let unregistered = unregistered(&inner);
     let (waiting, is_filled) = (inner.waiting.borrow().clone(), inner.views.borrow().is_filled);
     match (inner.caches.state().min(inner.rightsizing.state()), waiting) {
+        (pillion_informer::State::Synced, _) if is_filled && unregistered.is_some() => {
+            not_ready(&unregistered.unwrap_or_default())
+        }
         (pillion_informer::State::Synced, None) if is_filled => "ok".into_response(),
         (pillion_informer::State::Synced, Some(obstacle)) if is_filled => {
             format!("ok, but standing by: {obstacle}").into_response()
@@ -47,6 +53,15 @@ async fn readyz(State(inner): State<Arc<Inner>>) -> Response {
         (pillion_informer::State::Stopped, None) => not_ready("a watch has stopped"),
         _ => not_ready("caches are not synced yet"),
     }
+}
+
+/// Why API servers do not send pods to the webhooks of this process, if it serves them.
+fn unregistered(inner: &Inner) -> Option<String> {
+    if !inner.config.parts.contains(&Part::Webhook) || *inner.registered.borrow() {
+        return None;
+    }
+    let reason = inner.unregistered.borrow().as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    Some(format!("the webhooks are not registered{reason}"))
 }
 
 async fn metrics(State(inner): State<Arc<Inner>>) -> impl IntoResponse {

@@ -6,8 +6,10 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::core::{ApiResource, DynamicObject};
+use kube::runtime::watcher;
 use kube::{Api, Client};
 use pillion_api::names;
+use pillion_informer::{Cache, State};
 use serde_json::Value;
 
 /// The name of its `MutatingWebhookConfiguration`.
@@ -127,6 +129,51 @@ impl Kruise {
     pub fn delete_command(&self) -> String {
         let names = self.configurations.iter().map(|(kind, name)| format!(" {}/{name}", kind.to_ascii_lowercase()));
         format!("kubectl delete{}", names.collect::<String>())
+    }
+}
+
+/// What watches know of an OpenKruise. It takes no requests while there is none.
+pub(crate) struct WatchedKruise {
+    /// Where its Lease is as long as no webhook configuration of it says otherwise.
+    namespace: String,
+    mutating: Cache<MutatingWebhookConfiguration>,
+    validating: Cache<ValidatingWebhookConfiguration>,
+    leases: Cache<Lease>,
+}
+
+impl WatchedKruise {
+    pub(crate) fn new(namespace: &str) -> WatchedKruise {
+        WatchedKruise {
+            namespace: namespace.to_owned(),
+            mutating: Cache::new(),
+            validating: Cache::new(),
+            leases: Cache::new(),
+        }
+    }
+
+    /// Keeps what is known as it is in the cluster, until dropped.
+    pub(crate) async fn run(&self, client: &Client) {
+        let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let leases = Api::namespaced(client.clone(), &self.namespace);
+        tokio::select! {
+            () = self.mutating.clone().run(Api::all(client.clone()), named(KRUISE_MUTATING)) => {}
+            () = self.validating.clone().run(Api::all(client.clone()), named(KRUISE_VALIDATING)) => {}
+            () = self.leases.clone().run(leases, named(KRUISE_LEASE)) => {}
+        }
+    }
+
+    /// Whether there is none, as far as all of it is known.
+    pub(crate) fn is_absent(&self, now: Timestamp) -> bool {
+        let states = [self.mutating.state(), self.validating.state(), self.leases.state()];
+        let failures = [self.mutating.failure(), self.validating.failure(), self.leases.failure()];
+        if states.iter().any(|state| *state != State::Synced) || failures.iter().any(Option::is_some) {
+            return false;
+        }
+        let mutating = self.mutating.get("", KRUISE_MUTATING).and_then(|it| serde_json::to_value(&*it).ok());
+        let validating = self.validating.get("", KRUISE_VALIDATING).and_then(|it| serde_json::to_value(&*it).ok());
+        let lease = self.leases.get(&self.namespace, KRUISE_LEASE);
+        let found = Kruise::registered(&mutating.unwrap_or_default(), &validating.unwrap_or_default(), &self.namespace);
+        found.with_lease(lease.as_deref()).standing(now) == Standing::Absent
     }
 }
 

@@ -1,10 +1,20 @@
 //! What only one replica does at a time.
+//!
+//! ```text
+//!  one part       its Lease, renewed every few seconds
+//!  several parts  the Lease of the first ──▶ within it one Lease for each other part, renewed rarely
+//! ```
+//!
+//! So a part always has the same Lease, whichever parts share a process: replicas of another version or with other parts never lead it at the same
+//! time. Replicas with the same parts follow each other by the Lease of the first part, and then have all others at once.
 
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-use pillion_lease::{Elector, InvalidConfig};
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, try_join, try_join_all};
+use pillion_lease::{Config, Elector, InvalidConfig};
 
+use crate::metrics::Metrics;
 use crate::part::Part;
 use crate::state::Inner;
 
@@ -22,48 +32,95 @@ async fn ended(inner: &Inner, part: Part) {
     }
 }
 
-/// Does the work of a part while this replica leads it, until the manager is to end; the Lease is given back then.
-pub(crate) async fn lead<'a>(
-    inner: &'a Inner,
-    part: Part,
-    work: impl Fn() -> BoxFuture<'a, ()>,
-) -> Result<(), InvalidConfig> {
-    let metrics = &inner.config.metrics;
-    let until_stopped = || {
-        let work = work();
-        async move {
-            tokio::select! {
-                () = work => {}
-                () = ended(inner, part) => {}
-            }
-        }
-    };
-    let Some(identity) = &inner.config.identity else {
-        metrics.leads(part.name(), true);
-        until_stopped().await;
+/// Work of a part, until it is dropped.
+pub(crate) type Work<'a> = &'a (dyn Fn(Part) -> BoxFuture<'a, ()> + Sync);
+
+/// Does the work of every part while this replica leads it, until the manager is to end; the Leases are given back then.
+pub(crate) async fn lead<'a>(inner: &'a Inner, work: Work<'a>) -> Result<(), InvalidConfig> {
+    let mut parts = inner.config.parts.clone();
+    parts.sort_unstable();
+    parts.dedup();
+    let Some((first, others)) = parts.split_first() else {
+        inner.stopped().await;
         return Ok(());
     };
-    let now = inner.config.now.clone();
-    let lease = pillion_lease::Config::new(
-        inner.config.client.clone(),
-        &inner.config.namespace,
-        inner.config.lease(part),
-        identity,
-        move || now(),
-    );
-    let elector = Elector::new(lease)?;
+    for part in &parts {
+        inner.config.metrics.leads(part.name(), false);
+    }
+    lead_one(inner, *first, || {
+        // Boxed, since it holds the futures of all parts.
+        let others = others.iter().map(|part| lead_one(inner, *part, move || do_work(inner, *part, work).map(Ok)));
+        try_join(do_work(inner, *first, work).map(Ok), try_join_all(others)).map(|led| led.map(drop)).boxed()
+    })
+    .await
+}
+
+/// The candidate for a part; `None` where nobody else can lead.
+pub(crate) fn candidate(inner: &Inner, part: Part) -> Option<Config> {
+    let (config, now) = (&inner.config, inner.config.now.clone());
+    let identity = config.identity.as_ref()?;
+    let lease = config.lease(part);
+    let candidate = Config::new(config.client.clone(), &config.namespace, lease, identity, move || now());
+    let first = config.first_part().filter(|first| *first != part);
+    Some(match first {
+        Some(first) => candidate.within(config.lease(first)),
+        None => candidate,
+    })
+}
+
+/// Does the work of a part, which this replica leads, until the manager is to end. Work that ends by itself is begun again.
+async fn do_work<'a>(inner: &'a Inner, part: Part, work: Work<'a>) {
+    let _leads = Leads::begin(&inner.config.metrics, part);
     while !*inner.stopping.borrow() {
-        metrics.leads(part.name(), false);
+        tokio::select! {
+            () = work(part) => {}
+            () = ended(inner, part) => return,
+        }
+        tokio::select! {
+            () = tokio::time::sleep(PAUSE) => {}
+            () = inner.stopped() => {}
+        }
+    }
+}
+
+/// Does `work` whenever this replica has the Lease of `part`, until the manager is to end.
+async fn lead_one<F>(inner: &Inner, part: Part, work: impl Fn() -> F) -> Result<(), InvalidConfig>
+where
+    F: Future<Output = Result<(), InvalidConfig>>,
+{
+    let Some(candidate) = candidate(inner, part) else { return work().await };
+    let elector = Elector::new(candidate)?;
+    while !*inner.stopping.borrow() {
         let leadership = tokio::select! {
             leadership = elector.acquire() => leadership,
             () = inner.stopped() => break,
         };
-        metrics.leads(part.name(), true);
-        if let Err(lost) = leadership.hold(until_stopped()).await {
-            tracing::warn!(controller = part.name(), %lost, "another replica may lead now");
-            tokio::time::sleep(PAUSE).await;
+        match leadership.hold(work()).await {
+            Ok(worked) => worked?,
+            Err(lost) => {
+                tracing::warn!(controller = part.name(), %lost, "another replica may lead now");
+                tokio::time::sleep(PAUSE).await;
+            }
         }
     }
-    metrics.leads(part.name(), false);
     Ok(())
+}
+
+/// Says in the metrics that this replica leads, until dropped.
+struct Leads<'a> {
+    metrics: &'a Metrics,
+    part: Part,
+}
+
+impl Leads<'_> {
+    fn begin(metrics: &Metrics, part: Part) -> Leads<'_> {
+        metrics.leads(part.name(), true);
+        Leads { metrics, part }
+    }
+}
+
+impl Drop for Leads<'_> {
+    fn drop(&mut self) {
+        self.metrics.leads(self.part.name(), false);
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use futures::future::{BoxFuture, try_join_all};
+use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
@@ -30,8 +30,8 @@ use crate::standing_by::StandingBy;
 use crate::state::Inner;
 use crate::touched::touched;
 use crate::{
-    agents, confirming, enforced, follow, health, lifecycle, registration, repair, rightsizing, rollout, serve, wait,
-    webhook,
+    agents, confirming, enforced, follow, health, lifecycle, registered, registration, repair, rightsizing, rollout,
+    serve, wait, webhook,
 };
 
 /// A new definition is served within a second or two, if at all.
@@ -77,6 +77,9 @@ impl Manager {
         if config.installs_definition {
             registration::install_definition(config).await?;
             registration::install_other_definitions(config).await?;
+            if !config.parts.contains(&Part::Webhook) {
+                registration::withdraw(config).await?;
+            }
         } else if registration::live_definition(config).await?.is_none() {
             return Err(Error::NoDefinition { name: registration::definition_name() });
         }
@@ -151,12 +154,12 @@ impl Manager {
         // These futures are large: boxed, so that callers do not hold them on the stack.
         let certificates = Box::pin(async {
             if inner.config.parts.contains(&Part::Webhook) {
-                tokio::join!(Keeper::default().run(inner), confirming::run(inner));
+                tokio::join!(Keeper::default().run(inner), confirming::run(inner), registered::follow(inner));
             }
             std::future::pending::<()>().await;
         });
-        let parts =
-            try_join_all(inner.config.parts.iter().map(|part| lead(inner, *part, || self.work_of(*part)).boxed()));
+        let work_of = |part| self.work_of(part);
+        let parts = Box::pin(lead(inner, &work_of));
         // Who installs the definition itself is the only one there.
         let others = Box::pin(async {
             if inner.config.installs_definition {
@@ -165,7 +168,7 @@ impl Manager {
             wait::look_on(inner).await;
         });
         tokio::select! {
-            ended = parts => ended.map(drop).map_err(Error::Lease),
+            ended = parts => ended.map_err(Error::Lease),
             () = certificates => Ok(()),
             () = others => Ok(()),
             () = inner.pods.run(&inner.config.client) => Err(Error::WatchEnded),
@@ -215,7 +218,9 @@ impl Manager {
         let is_alone = self.inner.is_alone();
         let failing = if is_alone { Arc::clone(&self.inner.views.borrow().failing) } else { Arc::default() };
         let served = Registered { sidecar_sets: is_alone, autoscalers: self.inner.rightsizing.is_served() };
-        registration::register_admission(&self.inner.config, &bundle, &failing, served).await
+        let wrote = registration::register_admission(&self.inner.config, &bundle, &failing, served).await?;
+        self.inner.registered.send_replace(true);
+        Ok(wrote)
     }
 
     /// Keeps the webhooks registered, whatever others do to the registration.
@@ -238,7 +243,9 @@ impl Manager {
                 (inner.bundle.borrow().clone(), Arc::clone(&view.failing), view.is_filled)
             };
             let want = Some((bundle, failing, is_filled, obstacle.is_none()));
-            let pause = match self.register_what_is_known(is_filled).await {
+            let outcome = self.register_what_is_known(is_filled).await;
+            inner.unregistered.send_replace(outcome.as_ref().err().map(Error::with_cause));
+            let pause = match outcome {
                 Ok(false) => Duration::ZERO,
                 Ok(true) => {
                     let pause = pace.wrote(wanted != want, Instant::now());

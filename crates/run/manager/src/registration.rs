@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject};
 use pillion_api::names;
 use pillion_api::sidecarset::SidecarSet;
@@ -22,8 +22,11 @@ use crate::config::{Config, WebhookAddress, excluded_namespaces};
 use crate::error::Error;
 use crate::paths;
 
-/// Name of both configurations, and of the manager of their fields.
+/// Name of both configurations, and of the field manager of what a manager registers.
 pub(crate) const NAME: &str = "pillion";
+/// The field manager of the definition, which is also that of `pillion install`. It differs from [`NAME`]: a manager that registers its conversion
+/// applies that field alone, and would otherwise remove all others.
+const INSTALLER: &str = "pillion-install";
 /// The entry for all pods.
 const PODS: &str = "pods.pillion.dev";
 /// The entry that confirms the places of new pods.
@@ -222,16 +225,9 @@ fn sidecarsets(name: &str, address: &WebhookAddress, path: &str, bundle: &str) -
     })
 }
 
-/// Applies the definition, with the conversion that it has if it has one already: without it objects of the older version would be
-/// read wrong until the webhooks are registered.
+/// Applies the definition. Its conversion belongs to the manager that serves the webhooks, and stays as it is.
 pub(crate) async fn install_definition(config: &Config) -> Result<(), Error> {
-    let live = live_definition(config).await?;
-    let conversion = live.and_then(|live| serde_json::to_value(live.spec.conversion).ok());
-    let mut definition = crd::sidecarset();
-    if let Some(conversion) = conversion.filter(|conversion| conversion["strategy"] == "Webhook") {
-        definition["spec"]["conversion"] = conversion;
-    }
-    apply::<CustomResourceDefinition>(config, &definition).await.map(drop)
+    apply::<CustomResourceDefinition>(config, INSTALLER, &crd::sidecarset()).await.map(drop)
 }
 
 /// Applies the definitions of VerticalPodAutoscaler, its checkpoints and PodProbeMarker where there are none. Those of upstream are as good.
@@ -239,7 +235,7 @@ pub(crate) async fn install_other_definitions(config: &Config) -> Result<(), Err
     for definition in [vpa::crd::vertical_pod_autoscaler(), vpa::crd::checkpoint(), probe_marker::crd()] {
         let name = definition["metadata"]["name"].as_str().unwrap_or_default();
         if live::<CustomResourceDefinition>(config, name).await?.is_null() {
-            apply::<CustomResourceDefinition>(config, &definition).await?;
+            apply::<CustomResourceDefinition>(config, INSTALLER, &definition).await?;
         }
     }
     Ok(())
@@ -254,16 +250,14 @@ pub(crate) async fn live_definition(config: &Config) -> Result<Option<CustomReso
 
 /// Has API servers convert SidecarSets with the webhook, which listing them may need. Returns whether something was written.
 pub(crate) async fn register_conversion(config: &Config, bundle: &str) -> Result<bool, Error> {
-    let conversion = conversion(&config.address, bundle);
-    let mut definition = if config.installs_definition {
-        crd::sidecarset()
-    } else {
-        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": definition_name()}, "spec": {}})
-    };
-    definition["spec"]["conversion"] = conversion;
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": definition_name()},
+        "spec": {"conversion": conversion(&config.address, bundle)},
+    });
     replace_address(config, &definition).await?;
-    apply::<CustomResourceDefinition>(config, &definition).await
+    apply::<CustomResourceDefinition>(config, NAME, &definition).await
 }
 
 /// A conversion webhook has a Service or a URL. What somebody else has written of the other kind would stay beside what is applied, and the API
@@ -299,8 +293,8 @@ pub(crate) async fn register_admission(
 ) -> Result<bool, Error> {
     let mutating = with_digest(mutating(&config.address, &config.namespace, bundle, failing, served));
     let validating = with_digest(validating(&config.address, &config.namespace, bundle, served));
-    let wrote_mutating = apply::<MutatingWebhookConfiguration>(config, &mutating).await?;
-    let wrote_validating = apply::<ValidatingWebhookConfiguration>(config, &validating).await?;
+    let wrote_mutating = apply::<MutatingWebhookConfiguration>(config, NAME, &mutating).await?;
+    let wrote_validating = apply::<ValidatingWebhookConfiguration>(config, NAME, &validating).await?;
     Ok(wrote_mutating || wrote_validating)
 }
 
@@ -344,20 +338,65 @@ where
     Ok(live.and_then(|live| serde_json::to_value(live).ok()).unwrap_or_default())
 }
 
-/// Applies an object if it is not there as it should be. What others have added to it is theirs. Returns whether it was written.
-async fn apply<K>(config: &Config, object: &Value) -> Result<bool, Error>
+/// Applies an object as `manager` if it is not there as it should be, or if `manager` owns nothing of it yet. What others have added to it is
+/// theirs. Returns whether it was written.
+async fn apply<K>(config: &Config, manager: &str, object: &Value) -> Result<bool, Error>
 where
     K: kube::Resource<DynamicType = ()>,
 {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let live = live::<K>(config, name).await?;
-    if contains(&live, object) && entries(&live) == entries(object) {
+    if contains(&live, object) && entries(&live) == entries(object) && has_applied(&live, manager) {
         return Ok(false);
     }
     let api: Api<DynamicObject> = Api::all_with(config.client.clone(), &ApiResource::erase::<K>(&()));
-    let applied = api.patch(name, &PatchParams::apply(NAME).force(), &Patch::Apply(object)).await;
+    let applied = api.patch(name, &PatchParams::apply(manager).force(), &Patch::Apply(object)).await;
     applied.map_err(Error::api(format!("apply {} {name:?}", K::kind(&()))))?;
     Ok(true)
+}
+
+/// Whether fields of an object are owned by a manager that applied them. Fields without an owner would be removed when another one applies less.
+fn has_applied(live: &Value, manager: &str) -> bool {
+    let mut owners = live["metadata"]["managedFields"].as_array().into_iter().flatten();
+    owners.any(|owner| owner["manager"] == manager && owner["operation"] == "Apply")
+}
+
+/// Whether the API server sends pods to webhooks at this address.
+pub(crate) fn is_registered(configuration: &Value, address: &WebhookAddress) -> bool {
+    let mut entries = configuration["webhooks"].as_array().into_iter().flatten();
+    entries.any(|entry| entry["name"] == PODS && address.is_in(&entry["clientConfig"]))
+}
+
+/// Takes back what an earlier run has registered at this address, where nothing answers in this one: API servers would go on calling it.
+pub(crate) async fn withdraw(config: &Config) -> Result<(), Error> {
+    withdraw_configuration::<MutatingWebhookConfiguration>(config).await?;
+    withdraw_configuration::<ValidatingWebhookConfiguration>(config).await?;
+    let definition = live::<CustomResourceDefinition>(config, &definition_name()).await?;
+    let client = definition.pointer("/spec/conversion/webhook/clientConfig");
+    if !client.is_some_and(|client| config.address.of_conversion().is_in(client)) {
+        return Ok(());
+    }
+    let definitions: Api<CustomResourceDefinition> = Api::all(config.client.clone());
+    let none = json!({"spec": {"conversion": {"strategy": "None", "webhook": null}}});
+    let parameters = PatchParams { field_manager: Some(NAME.to_owned()), ..PatchParams::default() };
+    let changed = definitions.patch(&definition_name(), &parameters, &Patch::Merge(none)).await;
+    changed.map(drop).map_err(Error::api(format!("remove the conversion of {:?}", definition_name())))
+}
+
+async fn withdraw_configuration<K>(config: &Config) -> Result<(), Error>
+where
+    K: kube::Resource<DynamicType = ()>,
+{
+    let live = live::<K>(config, NAME).await?;
+    let mut entries = live["webhooks"].as_array().into_iter().flatten();
+    if !entries.any(|entry| config.address.is_in(&entry["clientConfig"])) {
+        return Ok(());
+    }
+    let api: Api<DynamicObject> = Api::all_with(config.client.clone(), &ApiResource::erase::<K>(&()));
+    match api.delete(NAME, &DeleteParams::default()).await {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        deleted => deleted.map(drop).map_err(Error::api(format!("delete {} {NAME:?}", K::kind(&())))),
+    }
 }
 
 /// The names of our entries in a configuration.

@@ -1,4 +1,5 @@
-//! What the API server asks a webhook, and how it is answered: `admission.k8s.io/v1` `AdmissionReview`.
+//! What the API server asks a webhook, and how it is answered: `admission.k8s.io/v1` `AdmissionReview`. Other versions are refused, since whoever
+//! asks in one of them expects an answer in it.
 
 mod new_pod;
 
@@ -14,9 +15,14 @@ use serde_json::{Value, json};
 
 pub(crate) use new_pod::LeftOut;
 
+/// The version of questions and answers.
+const VERSION: &str = "admission.k8s.io/v1";
+
 /// A question.
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Review {
+    api_version: Option<String>,
     request: Option<Request>,
 }
 
@@ -43,6 +49,11 @@ impl Request {
     pub(crate) fn read(body: &Bytes) -> Result<Request, String> {
         let review: Review =
             serde_json::from_slice(body).map_err(|error| format!("the body is not an AdmissionReview: {error}"))?;
+        if let Some(version) = review.api_version.filter(|version| version != VERSION) {
+            return Err(format!(
+                "AdmissionReviews of {version:?} are not supported; register the webhook with admissionReviewVersions [\"v1\"]"
+            ));
+        }
         review.request.ok_or_else(|| "the AdmissionReview has no request".to_owned())
     }
 
@@ -235,6 +246,12 @@ mod tests {
         for body in [&b"{}"[..], b"[]", b"{\"request\": {\"uid\": 5}}", b"{\"request\": null}", b"\xff", b""] {
             assert!(Request::read(&Bytes::from_static(body)).is_err(), "{body:?}");
         }
+        let older = Bytes::from_static(
+            br#"{"apiVersion": "admission.k8s.io/v1beta1", "kind": "AdmissionReview", "request": {"uid": "a"}}"#,
+        );
+        let expected = r#"AdmissionReviews of "admission.k8s.io/v1beta1" are not supported; register the webhook with admissionReviewVersions ["v1"]"#;
+        assert_eq!(Request::read(&older).unwrap_err(), expected);
+        assert_eq!(Request::read_new_pod(&older, &std::sync::Arc::default()).unwrap_err(), expected);
         let nulls = br#"{"request": {"uid": "a", "operation": "CREATE", "dryRun": null, "namespace": null, "subResource": null}}"#;
         let request = Request::read(&Bytes::from_static(nulls)).unwrap();
         assert!(request.is("CREATE") && !request.is_dry_run());

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease as KubeLease;
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use pillion_rightsizer::{PeerPart, admission_lease};
 use tokio::sync::watch;
 
 use crate::config::excluded_namespaces;
+use crate::leader;
 use crate::part::Part;
 use crate::state::Inner;
 
@@ -49,12 +50,9 @@ fn recommend_until_dropped(
     mut is_dropped: watch::Receiver<()>,
 ) -> impl Future<Output = ()> + use<> {
     let cluster = inner.rightsizing.cluster.clone();
-    let lease = Lease {
-        client: inner.config.client.clone(),
-        namespace: inner.config.namespace.clone(),
-        name: inner.config.lease(Part::Recommender),
-    };
-    let identity = inner.config.identity.clone();
+    // Its own Lease, and the one within which it is held.
+    let parts = [Some(Part::Recommender), inner.config.first_part()];
+    let leases: Vec<_> = parts.into_iter().flatten().filter_map(|part| leader::candidate(inner, part)).collect();
     let mut stopping = inner.stopping.subscribe();
     async move {
         let (lost, is_lost) = watch::channel(false);
@@ -68,7 +66,8 @@ fn recommend_until_dropped(
         };
         let given_up = async {
             let _ = is_dropped.changed().await;
-            if lease.is_held_by(identity.as_deref()).await {
+            let held = futures::future::join_all(leases.iter().map(is_held)).await;
+            if !held.is_empty() && held.into_iter().all(|is_held| is_held) {
                 lost.send_replace(true);
                 tokio::time::sleep(STORING).await;
             }
@@ -80,22 +79,12 @@ fn recommend_until_dropped(
     }
 }
 
-/// The Lease of the recommender.
-struct Lease {
-    client: kube::Client,
-    namespace: String,
-    name: String,
-}
-
-impl Lease {
-    /// Whether nobody else has it yet.
-    async fn is_held_by(&self, identity: Option<&str>) -> bool {
-        let leases: Api<KubeLease> = Api::namespaced(self.client.clone(), &self.namespace);
-        let read = tokio::time::timeout(STORING, leases.get_opt(&self.name)).await;
-        let Ok(Ok(Some(lease))) = read else { return false };
-        let holder = lease.spec.and_then(|spec| spec.holder_identity);
-        holder.as_deref() == identity
-    }
+/// Whether nobody else has the Lease of this candidate yet.
+async fn is_held(candidate: &pillion_lease::Config) -> bool {
+    let leases: Api<Lease> = Api::namespaced(candidate.client.clone(), &candidate.namespace);
+    let read = tokio::time::timeout(STORING, leases.get_opt(&candidate.name)).await;
+    let Ok(Ok(Some(lease))) = read else { return false };
+    lease.spec.and_then(|spec| spec.holder_identity) == Some(candidate.holder())
 }
 
 /// The updater, until dropped.

@@ -36,6 +36,10 @@ pub(crate) struct Inner {
     pub(crate) bundle: watch::Sender<Option<Arc<str>>>,
     /// What has to happen before the manager does anything about SidecarSets.
     pub(crate) waiting: watch::Sender<Option<String>>,
+    /// Whether API servers send pods to the webhooks.
+    pub(crate) registered: watch::Sender<bool>,
+    /// Why the webhooks could not be registered the last time.
+    pub(crate) unregistered: watch::Sender<Option<String>>,
     /// Whether the manager is to end.
     pub(crate) stopping: watch::Sender<bool>,
     /// What keeps the caches current. It ends with the last router and the last clone of the manager.
@@ -63,6 +67,8 @@ impl Inner {
             served: watch::Sender::new(None),
             bundle: watch::Sender::new(None),
             waiting: watch::Sender::new(None),
+            registered: watch::Sender::new(false),
+            unregistered: watch::Sender::new(None),
             stopping: watch::Sender::new(false),
             watches: Mutex::default(),
         }

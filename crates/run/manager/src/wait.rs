@@ -5,13 +5,13 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use tokio::time::Instant;
 
-use crate::kruise::Kruise;
+use crate::kruise::{Kruise, WatchedKruise};
 use crate::peer::Peer;
 use crate::state::Inner;
 
 /// How often it is looked for while it is in the way.
 const LOOK: Duration = Duration::from_secs(5);
-/// How often it is looked for while it is not.
+/// How often what watches know of it is looked at while it is not.
 const LOOK_ON: Duration = Duration::from_secs(15);
 /// How often the log repeats what is waited for.
 const REMIND: Duration = Duration::from_mins(5);
@@ -47,9 +47,20 @@ pub(crate) async fn until_alone(inner: &Inner) {
 
 /// Looks for an OpenKruise that comes later, until dropped. While there is one this replica stands by.
 pub(crate) async fn look_on(inner: &Inner) {
+    let watched = WatchedKruise::new(&inner.config.revisions_namespace);
+    tokio::select! {
+        () = look_again_and_again(inner, &watched) => {}
+        () = watched.run(&inner.config.client) => {}
+    }
+}
+
+async fn look_again_and_again(inner: &Inner, watched: &WatchedKruise) {
     let mut failed: Option<Instant> = None;
     loop {
         tokio::time::sleep(LOOK_ON).await;
+        if inner.is_alone() && watched.is_absent((inner.config.now)()) {
+            continue;
+        }
         let found = match obstacle(inner).await {
             Ok(found) => found,
             Err(error) => {

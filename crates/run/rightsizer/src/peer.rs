@@ -1,7 +1,8 @@
 //! Upstream's VerticalPodAutoscaler: whether it serves the same objects, and what has to happen before we do.
 //!
 //! Charts give its Deployments names and namespaces of their own, so that they are known by their images. That takes all Deployments of the
-//! cluster, of which there may be very many: while a part waits or acts they are listed once and then watched, and only upstream's are kept.
+//! cluster, of which there may be very many: while a part waits or acts they are listed once and then watched, and only upstream's are kept. Its
+//! Leases and its webhook configuration are watched as well: asking for objects that nearly never exist would be most of what an installation asks for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,27 +165,28 @@ impl Peer {
         let components = components(client).await?;
         let mut found = Vec::new();
         for part in PeerPart::ALL {
-            found.push(Peer::among(&components, client, part, now).await?);
+            let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
+            let lease = leases.get_opt(part.lease()).await?;
+            let is_registered = part == PeerPart::Admission && {
+                let all: Api<PartialObjectMeta<MutatingWebhookConfiguration>> = Api::all(client.clone());
+                all.get_metadata_opt(PeerPart::CONFIGURATION).await?.is_some()
+            };
+            found.push(Peer::among(&components, lease.as_ref(), is_registered, part, now));
         }
         Ok(found)
     }
 
-    /// How a part stands, where these are all of upstream's Deployments.
-    async fn among(
+    /// How a part stands, where these are all of upstream's Deployments, this is its Lease, and its webhook is registered or not.
+    fn among(
         components: &[Arc<Component>],
-        client: &Client,
+        lease: Option<&Lease>,
+        is_registered: bool,
         part: PeerPart,
         now: Timestamp,
-    ) -> Result<Peer, kube::Error> {
-        let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
-        let lease = leases.get_opt(part.lease()).await?;
-        let is_registered = part == PeerPart::Admission && {
-            let all: Api<PartialObjectMeta<MutatingWebhookConfiguration>> = Api::all(client.clone());
-            all.get_metadata_opt(PeerPart::CONFIGURATION).await?.is_some()
-        };
+    ) -> Peer {
         let is_held = lease.is_some_and(|lease| match part {
-            PeerPart::Admission => admission_lease::is_held_by_others(&lease, now),
-            PeerPart::Recommender | PeerPart::Updater => is_held(&lease, now),
+            PeerPart::Admission => admission_lease::is_held_by_others(lease, now),
+            PeerPart::Recommender | PeerPart::Updater => is_held(lease, now),
         });
         let of_part = || components.iter().filter(|component| component.parts.contains(&part));
         let running = of_part().find(|component| component.has_replicas);
@@ -197,7 +199,7 @@ impl Peer {
             Standing::Absent
         };
         let deployment = component.map(|component| (component.namespace.clone(), component.name.clone()));
-        Ok(Peer { part, standing, deployment })
+        Peer { part, standing, deployment }
     }
 
     /// Why our part must not act while it stands so, and what to do about it.
@@ -252,26 +254,69 @@ async fn components(client: &Client) -> Result<Vec<Arc<Component>>, kube::Error>
     }
 }
 
-/// Keeps upstream's Deployments as they are in the cluster, until dropped.
-async fn watch(components: &Cache<Component>, client: &Client) {
-    components.clone().run(deployments(components.client(client)), watcher::Config::default()).await;
+/// What is known of a part of upstream's autoscaler, by watches.
+struct Watched {
+    part: PeerPart,
+    components: Cache<Component>,
+    leases: Cache<Lease>,
+    /// Its webhook configuration, of the admission controller.
+    configurations: Cache<PartialObjectMeta<MutatingWebhookConfiguration>>,
 }
 
-/// How a part stands, once upstream's Deployments are known.
-async fn look(components: &Cache<Component>, client: &Client, part: PeerPart, now: &Now) -> Result<Peer, String> {
-    if tokio::time::timeout(LOOK, components.synced()).await.is_err() {
-        return Err(components.failure().map_or_else(|| "Deployments are not listed yet".to_owned(), |it| it.error));
+impl Watched {
+    fn new(part: PeerPart) -> Watched {
+        Watched { part, components: Cache::new(), leases: Cache::new(), configurations: Cache::new() }
     }
-    Peer::among(&components.list(), client, part, now()).await.map_err(|error| error.to_string())
+
+    /// Keeps what is known as it is in the cluster, until dropped.
+    async fn run(&self, client: &Client) {
+        let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let client = self.components.client(client);
+        let components = self.components.clone().run(deployments(client.clone()), watcher::Config::default());
+        let leases = Api::namespaced(client.clone(), NAMESPACE);
+        let leases = self.leases.clone().run(leases, named(self.part.lease()));
+        let configurations = async {
+            if self.part == PeerPart::Admission {
+                self.configurations.clone().run(Api::all(client), named(PeerPart::CONFIGURATION)).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = components => {}
+            () = leases => {}
+            () = configurations => {}
+        }
+    }
+
+    /// How the part stands, once all is known.
+    async fn look(&self, now: &Now) -> Result<Peer, String> {
+        let synced = async {
+            self.components.synced().await;
+            self.leases.synced().await;
+            if self.part == PeerPart::Admission {
+                self.configurations.synced().await;
+            }
+        };
+        if tokio::time::timeout(LOOK, synced).await.is_err() {
+            let failures = [self.components.failure(), self.leases.failure(), self.configurations.failure()];
+            let failure = failures.into_iter().flatten().next();
+            return Err(
+                failure.map_or_else(|| "its Deployments and Leases are not listed yet".to_owned(), |it| it.error)
+            );
+        }
+        let lease = self.leases.get(NAMESPACE, self.part.lease());
+        let is_registered = !self.configurations.is_empty();
+        Ok(Peer::among(&self.components.list(), lease.as_deref(), is_registered, self.part, now()))
+    }
 }
 
 /// Returns when upstream's part, which did not act so far, is there.
 pub async fn until_there(client: &Client, now: &Now, part: PeerPart, may_take_over: bool) {
-    let components = Cache::new();
+    let watched = Watched::new(part);
     let looking = async {
         loop {
             tokio::time::sleep(LOOK_ON).await;
-            match look(&components, client, part, now).await.map(|peer| peer.obstacle(may_take_over)) {
+            match watched.look(now).await.map(|peer| peer.obstacle(may_take_over)) {
                 Ok(None) => {}
                 Ok(Some(obstacle)) => {
                     tracing::warn!("standing by in the place of {}: {obstacle}", part.deployment());
@@ -283,17 +328,17 @@ pub async fn until_there(client: &Client, now: &Now, part: PeerPart, may_take_ov
     };
     tokio::select! {
         () = looking => {}
-        () = watch(&components, client) => {}
+        () = watched.run(client) => {}
     }
 }
 
 /// Returns when upstream's part does not act any more. Until then the log says what is waited for.
 pub async fn until_alone(client: &Client, now: &Now, part: PeerPart, may_take_over: bool) {
-    let components = Cache::new();
+    let watched = Watched::new(part);
     let looking = async {
         let mut logged: Option<(String, Instant)> = None;
         loop {
-            let obstacle = match look(&components, client, part, now).await {
+            let obstacle = match watched.look(now).await {
                 Ok(peer) => peer.obstacle(may_take_over),
                 Err(error) => Some(format!("cannot read whether {} runs: {error}", part.deployment())),
             };
@@ -310,7 +355,7 @@ pub async fn until_alone(client: &Client, now: &Now, part: PeerPart, may_take_ov
     };
     tokio::select! {
         () = looking => {}
-        () = watch(&components, client) => {}
+        () = watched.run(client) => {}
     }
 }
 

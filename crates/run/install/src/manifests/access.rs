@@ -52,10 +52,10 @@ fn every_part(options: &Options, accounts: &[&str]) -> Vec<Value> {
         rule(names::GROUP, &["sidecarsets"], &READ),
         rule("", &["namespaces", "serviceaccounts"], &READ),
         named(rule("apiextensions.k8s.io", &["customresourcedefinitions"], &READ), &definition),
-        named(rule("admissionregistration.k8s.io", &["mutatingwebhookconfigurations"], &["get"]), KRUISE_MUTATING),
-        named(rule("admissionregistration.k8s.io", &["validatingwebhookconfigurations"], &["get"]), KRUISE_VALIDATING),
+        named(rule("admissionregistration.k8s.io", &["mutatingwebhookconfigurations"], &READ), KRUISE_MUTATING),
+        named(rule("admissionregistration.k8s.io", &["validatingwebhookconfigurations"], &READ), KRUISE_VALIDATING),
         // In any namespace: an OpenKruise may be installed elsewhere than where the revisions are.
-        named(rule("coordination.k8s.io", &["leases"], &["get"]), KRUISE_LEASE),
+        named(rule("coordination.k8s.io", &["leases"], &READ), KRUISE_LEASE),
     ];
     let revisions = [rule("apps", &["controllerrevisions"], &READ)];
     let mut objects = to.grant("pillion-manager", None, &cluster);
@@ -88,10 +88,7 @@ fn webhook(options: &Options, to: &Grantee<'_>) -> Vec<Value> {
             rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["patch", "update"]),
             &format!("sidecarsets.{}", names::GROUP),
         ),
-        named(
-            rule("admissionregistration.k8s.io", &["mutatingwebhookconfigurations"], &["get"]),
-            PeerPart::CONFIGURATION,
-        ),
+        named(rule("admissionregistration.k8s.io", &["mutatingwebhookconfigurations"], &READ), PeerPart::CONFIGURATION),
         events(),
     ];
     cluster.extend(rightsizing());
@@ -99,7 +96,7 @@ fn webhook(options: &Options, to: &Grantee<'_>) -> Vec<Value> {
     let mut objects = to.grant("pillion-webhook", None, &cluster);
     // By this Lease updaters know that new pods are sized.
     let lease = PeerPart::Admission.lease();
-    let lease = named(rule("coordination.k8s.io", &["leases"], &["get", "patch"]), lease);
+    let lease = named(rule("coordination.k8s.io", &["leases"], &["get", "list", "watch", "patch"]), lease);
     let create = rule("coordination.k8s.io", &["leases"], &["create"]);
     objects.extend(to.grant("pillion-admission-lease", Some(admission_lease::NAMESPACE), &[lease, create]));
     objects.extend(to.grant("pillion-configuration", Some(&options.revisions_namespace), &configuration));
@@ -171,7 +168,7 @@ fn rightsizing() -> Vec<Value> {
 
 /// Whether a part of the VerticalPodAutoscaler project holds its Lease.
 fn peer(part: PeerPart) -> Value {
-    named(rule("coordination.k8s.io", &["leases"], &["get"]), part.lease())
+    named(rule("coordination.k8s.io", &["leases"], &READ), part.lease())
 }
 
 fn recommender(options: &Options, to: &Grantee<'_>) -> Vec<Value> {

@@ -12,7 +12,7 @@ use pillion_lifecycle::marks::has_own_marks;
 use pillion_patch::partial::Partial;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::Request;
+use super::{Request, VERSION};
 
 /// The names of environment variables that SidecarSets transfer.
 type Names = Arc<BTreeSet<Box<str>>>;
@@ -72,16 +72,19 @@ impl<'de> Visitor<'de> for ReviewOf<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Option<Request>, A::Error> {
-        let mut request = None;
+        let (mut request, mut is_other_version) = (None, false);
         while let Some(key) = fields.next_key::<Field>()? {
             match key {
                 Field::Request => request = Some(fields.next_value_seed(RequestOf(self.0))?),
+                Field::ApiVersion => {
+                    is_other_version = fields.next_value::<Option<String>>()?.is_some_and(|version| version != VERSION);
+                }
                 _ => {
                     fields.next_value::<IgnoredAny>()?;
                 }
             }
         }
-        Ok(request)
+        Ok(request.filter(|_| !is_other_version))
     }
 }
 
@@ -113,7 +116,7 @@ impl<'de> Visitor<'de> for RequestOf<'_> {
                 Field::DryRun => request.dry_run = fields.next_value()?,
                 Field::Object => request.object = fields.next_value_seed(Partial(self.0))?,
                 Field::OldObject => request.old_object = fields.next_value()?,
-                Field::Request | Field::Other => {
+                Field::ApiVersion | Field::Request | Field::Other => {
                     fields.next_value::<IgnoredAny>()?;
                 }
             }
@@ -126,6 +129,7 @@ impl<'de> Visitor<'de> for RequestOf<'_> {
 #[derive(serde::Deserialize)]
 #[serde(field_identifier, rename_all = "camelCase")]
 enum Field {
+    ApiVersion,
     Request,
     Uid,
     Namespace,

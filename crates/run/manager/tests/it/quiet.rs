@@ -1,12 +1,20 @@
 //! A cluster in which nothing changes.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pillion_manager::{Config, Part};
+use axum::extract::Request;
+use axum::http::Method;
+use axum::middleware::{self, Next};
+use kube::Client;
+use pillion_api::sidecarset::crd;
+use pillion_api::{probe_marker, vpa};
+use pillion_manager::{Config, Manager, Part};
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::{Cluster, PODS, SIDECARSETS, names, pod, sidecarset};
+use crate::{Cluster, PODS, SIDECARSETS, URL, asked, names, pod, readyz, sidecarset};
 
 #[tokio::test(start_paused = true)]
 async fn where_nothing_changes_nothing_but_leases_is_written() {
@@ -62,4 +70,131 @@ async fn where_nothing_changes_nothing_but_leases_is_written() {
     others.dedup();
     assert_eq!(others, [""; 0]);
     running.abort();
+}
+
+/// The requests of a replica, by what they do and where: `list /api/v1/pods`.
+type Requests = Arc<Mutex<BTreeMap<String, usize>>>;
+
+/// A client whose requests are counted.
+fn counting(cluster: &Cluster) -> (Client, Requests) {
+    let requests = Requests::default();
+    let counted = Arc::clone(&requests);
+    let count = move |request: Request, next: Next| {
+        let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+        let verb = match request.method() {
+            &Method::GET if is_watch => "watch",
+            &Method::GET => "read",
+            _ => "write",
+        };
+        *counted.lock().unwrap().entry(format!("{verb} {}", request.uri().path())).or_default() += 1;
+        next.run(request)
+    };
+    (Client::new(cluster.server.router().layer(middleware::from_fn(count)), "default"), requests)
+}
+
+/// A replica of an installation with every controller; its requests are counted.
+async fn replica(cluster: &Cluster, identity: &str) -> (Manager, Requests) {
+    let (client, requests) = counting(cluster);
+    let config = cluster.config();
+    let rightsizing = pillion_rightsizer::Config::new(client.clone(), config.now.clone());
+    let manager = Manager::new(Config {
+        client,
+        rightsizing,
+        parts: Part::ALL.to_vec(),
+        identity: Some(identity.to_owned()),
+        installs_definition: false,
+        ..config
+    });
+    cluster.server.register_webhook(URL, manager.webhooks());
+    manager.start().await.unwrap();
+    let running = manager.clone();
+    tokio::spawn(async move { running.run().await });
+    (manager, requests)
+}
+
+/// How many requests of a kind a replica sends in a minute, and which.
+fn per_minute(requests: &Requests, verb: &str, minutes: usize) -> (usize, Vec<String>) {
+    let requests = requests.lock().unwrap();
+    let of_kind = requests.iter().filter(|(request, _)| request.starts_with(verb));
+    let total = of_kind.clone().map(|(_, count)| count).sum::<usize>();
+    (total.div_ceil(minutes), of_kind.map(|(request, count)| format!("{count} {request}")).collect())
+}
+
+/// A cluster on which everything is installed that a manager needs.
+async fn installed() -> Cluster {
+    let cluster = Cluster::new().await;
+    for namespace in ["pillion-system", "kruise-system"] {
+        cluster.namespace(namespace, json!({})).await;
+    }
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let all = [crd::sidecarset(), vpa::crd::vertical_pod_autoscaler(), vpa::crd::checkpoint(), probe_marker::crd()];
+    for definition in all {
+        cluster.create(definitions, definition).await.object();
+    }
+    cluster
+}
+
+/// The controllers that a replica leads.
+async fn leads(manager: &Manager) -> Vec<String> {
+    let metrics = asked(manager, "/metrics").await.1;
+    let lines = metrics.lines().filter_map(|line| line.strip_prefix("pillion_leader{controller=\""));
+    lines.filter_map(|line| line.strip_suffix("\"} 1").map(str::to_owned)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_a_replica_of_an_older_version_leads_is_not_led_before_it_gives_it_up() {
+    let cluster = installed().await;
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/pillion-system/leases";
+    let spec =
+        json!({"holderIdentity": "old", "leaseDurationSeconds": 1_000_000, "renewTime": "2026-01-01T00:00:00.000000Z"});
+    cluster.create(leases, json!({"metadata": {"name": "pillion-rollout"}, "spec": spec})).await.object();
+    let (new, _) = replica(&cluster, "a").await;
+    sleep(Duration::from_mins(1)).await;
+    let mut others: Vec<&str> = Part::ALL.iter().map(|part| part.name()).filter(|name| *name != "rollout").collect();
+    others.sort_unstable();
+    let mut led = leads(&new).await;
+    led.sort_unstable();
+    assert_eq!(led, others);
+    assert_eq!(readyz(&new).await.1, "ok");
+
+    let released = json!({"spec": {"holderIdentity": ""}});
+    cluster.merge(&format!("{leases}/pillion-rollout"), released).await.object();
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(leads(&new).await.len(), Part::ALL.len());
+    // An older replica sees a holder that has not expired.
+    let held = cluster.get(&format!("{leases}/pillion-rollout")).await["spec"].clone();
+    assert_eq!((&held["holderIdentity"], &held["leaseDurationSeconds"]), (&json!("a@pillion-webhook"), &json!(180)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_installation_at_rest_asks_for_next_to_nothing() {
+    const MINUTES: u32 = 10;
+    let cluster = installed().await;
+    let (leader, of_leader) = replica(&cluster, "a").await;
+    sleep(Duration::from_mins(2)).await;
+    let (_other, of_other) = replica(&cluster, "b").await;
+    cluster.create(SIDECARSETS, sidecarset("mesh", json!({}))).await.object();
+    assert_eq!(names(&cluster.create(PODS, pod("web-0")).await.object()), ["proxy", "app"]);
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+    let autoscaler = json!({
+        "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "web"}, "spec": {"targetRef": target},
+    });
+    cluster.create("/apis/autoscaling.k8s.io/v1/namespaces/default/verticalpodautoscalers", autoscaler).await.object();
+    sleep(Duration::from_mins(30)).await;
+    for requests in [&of_leader, &of_other] {
+        requests.lock().unwrap().clear();
+    }
+    sleep(Duration::from_mins(1) * MINUTES).await;
+    let (mut writes, mut reads, mut requests_of_all) = (0, 0, Vec::new());
+    for requests in [&of_leader, &of_other] {
+        for (verb, total) in [("write", &mut writes), ("read", &mut reads)] {
+            let (count, which) = per_minute(requests, verb, usize::try_from(MINUTES).unwrap());
+            *total += count;
+            requests_of_all.extend(which);
+        }
+    }
+    assert!(writes <= 30, "{writes} writes a minute: {requests_of_all:#?}");
+    assert!(reads <= 5, "{reads} reads a minute: {requests_of_all:#?}");
+    // One of them leads everything.
+    assert_eq!(leads(&leader).await.len(), Part::ALL.len());
 }

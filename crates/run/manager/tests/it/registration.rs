@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use pillion_manager::{Certificates, Manager, WebhookAddress};
+use pillion_manager::{Certificates, Config, Manager, Part, WebhookAddress};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::{Cluster, PODS, SIDECARSETS, URL, names, pod, sidecarset};
+use crate::{Cluster, PODS, SIDECARSETS, URL, names, pod, readyz, sidecarset};
 
 const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/pillion";
 const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/pillion";
@@ -323,4 +323,106 @@ async fn the_entry_of_a_set_that_becomes_wider_or_narrower_does_as_well() {
     change(json!({"selector": selector(json!(["web"]))})).await;
     next().await;
     assert_eq!(entry().await["objectSelector"], selector(json!(["web"])));
+}
+
+/// Where a manager in a process of its own is called.
+const ELSEWHERE: &str = "https://elsewhere.invalid";
+
+/// A manager beside one that installs the definition and leaves the webhooks out.
+fn elsewhere(cluster: &Cluster) -> Config {
+    let address = WebhookAddress::Url(ELSEWHERE.to_owned());
+    Config { address, parts: vec![Part::Webhook], installs_definition: false, ..cluster.config() }
+}
+
+/// Runs a manager whose webhooks the API server finds at [`ELSEWHERE`].
+async fn run_elsewhere(cluster: &Cluster, config: Config) -> Manager {
+    let manager = Manager::new(config);
+    cluster.server.register_webhook(ELSEWHERE, manager.webhooks());
+    manager.start().await.unwrap();
+    tokio::spawn({
+        let manager = manager.clone();
+        async move { manager.run().await }
+    });
+    sleep(Duration::from_secs(10)).await;
+    manager
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_registers_the_webhooks_beside_one_that_leaves_them_out() {
+    let cluster = Cluster::new().await;
+    let without = Manager::new(Config { parts: vec![Part::Rollout], ..cluster.config() });
+    without.start().await.unwrap();
+    sleep(Duration::from_secs(10)).await;
+    for path in [MUTATING, VALIDATING] {
+        assert_eq!(cluster.request(axum::http::Method::GET, path, "", None).await.status, 404, "{path}");
+    }
+    assert_eq!(readyz(&without).await, (axum::http::StatusCode::OK, "ok".to_owned()));
+
+    let manager = run_elsewhere(&cluster, elsewhere(&cluster)).await;
+    assert_eq!(readyz(&manager).await, (axum::http::StatusCode::OK, "ok".to_owned()));
+    cluster.create(SIDECARSETS, sidecarset("mesh", json!({}))).await.object();
+    assert_eq!(names(&cluster.create(PODS, pod("web-0")).await.object()), ["proxy", "app"]);
+    let client = cluster.get(DEFINITION).await["spec"]["conversion"]["webhook"]["clientConfig"].clone();
+    assert_eq!(client["url"], format!("{ELSEWHERE}/convert"));
+    let older = cluster.get(&SIDECARSETS.replace("v1beta1", "v1alpha1")).await;
+    assert_eq!(older["items"][0]["apiVersion"], "apps.kruise.io/v1alpha1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_without_the_webhooks_takes_back_what_an_earlier_one_has_registered() {
+    let (cluster, manager) = Cluster::managed().await;
+    drop(manager);
+    cluster.server.register_webhook(URL, axum::Router::new());
+    let without = Manager::new(Config { parts: vec![Part::Rollout], ..cluster.config() });
+    without.start().await.unwrap();
+    for path in [MUTATING, VALIDATING] {
+        assert_eq!(cluster.request(axum::http::Method::GET, path, "", None).await.status, 404, "{path}");
+    }
+    assert_eq!(cluster.get(DEFINITION).await["spec"]["conversion"], json!({"strategy": "None"}));
+    // Nothing is asked of the webhooks that are gone.
+    cluster.create(SIDECARSETS, sidecarset("mesh", json!({}))).await.object();
+    assert_eq!(names(&cluster.create(PODS, pod("web-0")).await.object()), ["app"]);
+
+    // What somebody else has registered stays.
+    let _other = run_elsewhere(&cluster, elsewhere(&cluster)).await;
+    let again = Manager::new(Config { parts: vec![Part::Rollout], ..cluster.config() });
+    again.start().await.unwrap();
+    assert_eq!(names(&cluster.create(PODS, pod("web-1")).await.object()), ["app", "proxy"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_definition_of_an_older_version_which_owned_every_field_itself_is_registered_as_well() {
+    let cluster = Cluster::new().await;
+    let definition = pillion_api::sidecarset::crd::sidecarset();
+    let path = format!("{DEFINITION}?fieldManager=pillion&force=true");
+    let method = axum::http::Method::PATCH;
+    cluster.request(method, &path, "application/apply-patch+yaml", Some(definition)).await.object();
+    let without = Manager::new(Config { parts: vec![Part::Rollout], ..cluster.config() });
+    without.start().await.unwrap();
+    let manager = run_elsewhere(&cluster, elsewhere(&cluster)).await;
+    assert_eq!(readyz(&manager).await.0, axum::http::StatusCode::OK);
+    assert_eq!(cluster.get(DEFINITION).await["spec"]["group"], "apps.kruise.io");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_manager_whose_webhooks_are_not_registered_is_not_ready_and_says_why() {
+    let cluster = Cluster::new().await;
+    Manager::new(Config { parts: vec![Part::Rollout], ..cluster.config() }).start().await.unwrap();
+    let refuse = async |request: axum::extract::Request, next: axum::middleware::Next| {
+        if request.uri().path() == MUTATING && request.method() == axum::http::Method::PATCH {
+            return axum::response::IntoResponse::into_response(axum::http::StatusCode::FORBIDDEN);
+        }
+        next.run(request).await
+    };
+    let router = cluster.server.router().layer(axum::middleware::from_fn(refuse));
+    let client = kube::Client::new(router, "default");
+    let manager = run_elsewhere(&cluster, Config { client, ..elsewhere(&cluster) }).await;
+    let (status, text) = readyz(&manager).await;
+    assert_eq!(status, axum::http::StatusCode::SERVICE_UNAVAILABLE);
+    let expected = r#"the webhooks are not registered: cannot apply MutatingWebhookConfiguration "pillion": "#;
+    assert!(text.starts_with(expected), "{text}");
+
+    // A replica that may register them does so for both.
+    let _other = run_elsewhere(&cluster, elsewhere(&cluster)).await;
+    assert_eq!(readyz(&manager).await, (axum::http::StatusCode::OK, "ok".to_owned()));
 }
