@@ -3,6 +3,7 @@
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::config::Config;
 
@@ -17,6 +18,16 @@ impl Candidate {
     pub(crate) fn new(config: Config) -> Candidate {
         let leases = Api::namespaced(config.client.clone(), &config.namespace);
         Candidate { config, leases, leader: watch::Sender::new(None) }
+    }
+
+    /// Starts a task where requests are sent from. Dropping the set ends it.
+    pub(crate) fn start<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> JoinSet<T> {
+        let mut tasks = JoinSet::new();
+        match &self.config.runtime {
+            Some(runtime) => tasks.spawn_on(task, runtime),
+            None => tasks.spawn(task),
+        };
+        tasks
     }
 
     /// Remembers who leads.

@@ -5,12 +5,16 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::Client;
+use tokio::runtime::Handle;
 
 /// A candidate's settings.
 #[derive(Clone)]
 pub struct Config {
-    /// The API server.
+    /// The API server. A client that nothing else uses has connections of its own, so that requests do not wait behind large answers.
     pub client: Client,
+    /// The runtime that sends the requests, where `client` was made in another runtime than that of the caller. With a thread of its own it
+    /// renews the Lease even while work keeps every thread of the caller's runtime busy.
+    pub runtime: Option<Handle>,
     /// The namespace of the Lease.
     pub namespace: String,
     /// The name of the Lease.
@@ -44,6 +48,7 @@ impl Config {
     ) -> Config {
         Config {
             client,
+            runtime: None,
             namespace: namespace.into(),
             name: name.into(),
             identity: identity.into(),

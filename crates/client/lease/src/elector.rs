@@ -40,6 +40,16 @@ impl Elector {
 
     /// Waits until this candidate leads. It may take for ever, and may be dropped at any time.
     pub async fn acquire(&self) -> Leadership {
+        let elector = self.clone();
+        let mut acquiring = self.candidate.start(async move { elector.acquire_here().await });
+        match acquiring.join_next().await {
+            Some(Ok(leadership)) => leadership,
+            // Its runtime has ended.
+            _ => std::future::pending().await,
+        }
+    }
+
+    async fn acquire_here(&self) -> Leadership {
         let candidate = &self.candidate;
         let (lease, identity) = (&candidate.config.name, &candidate.config.identity);
         let mut events = candidate.watch();

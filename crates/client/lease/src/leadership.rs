@@ -7,7 +7,6 @@ use std::task::Poll;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::PostParams;
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::candidate::Candidate;
@@ -44,9 +43,8 @@ impl Leadership {
         let Leadership { candidate, lease, renewed } = self;
         let (stop, stopped) = oneshot::channel();
         let (renewed, last_renewed) = watch::channel(renewed);
-        // A task of its own, so that work that is slow to yield does not delay it. Dropping the set ends it.
-        let mut renewals = JoinSet::new();
-        renewals.spawn(renew(Arc::clone(&candidate), lease, renewed, stopped));
+        // A task of its own, so that work that is slow to yield does not delay it.
+        let mut renewals = candidate.start(renew(Arc::clone(&candidate), lease, renewed, stopped));
         let lasts = candidate.config.renew_deadline;
         let outcome = {
             let mut work = std::pin::pin!(work);
@@ -69,7 +67,8 @@ impl Leadership {
         };
         drop(stop);
         if let Some(Ok(Some(lease))) = renewals.join_next().await {
-            candidate.release(&lease).await;
+            let releasing = Arc::clone(&candidate);
+            candidate.start(async move { releasing.release(&lease).await }).join_next().await;
         }
         candidate.report(None);
         Ok(value)

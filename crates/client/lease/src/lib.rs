@@ -41,7 +41,7 @@
 //! - A lost lease ends the work: its future is dropped. What the work has spawned elsewhere, or sent already, is not called back.
 //! - A Lease that is held [within](Config::within) another one is taken over at once only by the holder of that other one, and only from a holder that
 //!   names it: that holder has lost the other Lease, and its work has ended with it.
-//! - Time between attempts is tokio's.
+//! - Time between attempts is tokio's, that of [`Config::runtime`] if there is one.
 #![forbid(unsafe_code)]
 
 mod candidate;

@@ -446,3 +446,39 @@ proptest! {
         })?;
     }
 }
+
+/// The API server and the requests of the candidate have a thread of their own. The work never yields: it ends when the lease was renewed.
+#[test]
+fn a_lease_is_renewed_while_the_work_keeps_its_thread_busy() {
+    let own = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let renewals = Arc::new(AtomicUsize::new(0));
+    let client = own.block_on(async {
+        let world = World::new().await;
+        let renewals = Arc::clone(&renewals);
+        let count = move |request: axum::extract::Request, next: axum::middleware::Next| {
+            renewals.fetch_add(usize::from(request.method() == axum::http::Method::PUT), Ordering::Relaxed);
+            next.run(request)
+        };
+        Client::new(world.server.router().layer(axum::middleware::from_fn(count)), "default")
+    });
+    let config = Config {
+        runtime: Some(own.handle().clone()),
+        lease_duration: Duration::from_secs(2),
+        renew_deadline: Duration::from_secs(1),
+        retry_period: Duration::from_millis(10),
+        ..Config::new(client, "default", LEASE, "a", Timestamp::now)
+    };
+    let callers = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let outcome = callers.block_on(async {
+        let leadership = Elector::new(config).unwrap().acquire().await;
+        let busy = async {
+            let (start, before) = (std::time::Instant::now(), renewals.load(Ordering::Relaxed));
+            while renewals.load(Ordering::Relaxed) < before + 3 {
+                assert!(start.elapsed() < Duration::from_secs(10), "the lease is not renewed while the work runs");
+                std::thread::yield_now();
+            }
+        };
+        leadership.hold(busy).await
+    });
+    assert_eq!(outcome, Ok(()));
+}

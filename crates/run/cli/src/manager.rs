@@ -10,8 +10,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::client::ClientBuilder;
 use nix::errno::Errno;
-use pillion_manager::{Certificates, Config, Manager, Metrics, Part, WebhookAddress};
+use pillion_manager::{Certificates, Config, Leasing, Manager, Metrics, Part, WebhookAddress};
 use pillion_serve::Server;
+use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::Subscriber;
 use tracing_subscriber::EnvFilter;
@@ -31,10 +32,13 @@ pub(crate) fn run(args: &ManagerArgs) -> Result<(), Failure> {
     log(args)?;
     // An error means that a provider has been installed already, which is as good.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let outcome = runtime.block_on(manage(args));
+    let runtime = Builder::new_multi_thread().enable_all().build()?;
+    // A thread of its own renews Leases while passes keep the others busy.
+    let leasing = Builder::new_multi_thread().worker_threads(1).thread_name("leases").enable_all().build()?;
+    let outcome = runtime.block_on(manage(args, leasing.handle()));
     // A watch that hangs must not hold up the end.
     runtime.shutdown_background();
+    leasing.shutdown_background();
     outcome
 }
 
@@ -65,12 +69,12 @@ where
     })
 }
 
-async fn manage(args: &ManagerArgs) -> Result<(), Failure> {
+async fn manage(args: &ManagerArgs, leasing: &Handle) -> Result<(), Failure> {
     let metrics = Metrics::default();
     let serves = args.controllers.contains(&Part::Webhook);
     let webhooks = if serves { Some(bind("--bind-address", args.bind_address)?) } else { None };
     let health = bind("--health-address", args.health_address)?;
-    let manager = Manager::new(config(args, metrics).await?);
+    let manager = Manager::new(config(args, metrics, leasing).await?);
     let health = Server::new(health, manager.health())?;
     let serving_health = tokio::spawn(health.run());
     let delay = Duration::from_secs(args.shutdown_delay);
@@ -108,7 +112,7 @@ async fn manage(args: &ManagerArgs) -> Result<(), Failure> {
     outcome
 }
 
-async fn config(args: &ManagerArgs, metrics: Metrics) -> Result<Config, Failure> {
+async fn config(args: &ManagerArgs, metrics: Metrics, leasing: &Handle) -> Result<Config, Failure> {
     let connection = connect::config(&ClusterArgs::from(&args.cluster)).await?;
     let usage = rightsizing::usage_source(&args.rightsizing.recommender, &connection)?;
     let history = rightsizing::history_source(&args.rightsizing)?;
@@ -118,7 +122,8 @@ async fn config(args: &ManagerArgs, metrics: Metrics) -> Result<Config, Failure>
     };
     let mut without_retries = connection.clone();
     without_retries.default_retry = false;
-    let evicting = Some(client(without_retries)?);
+    let evicting = Some(client(without_retries.clone())?);
+    let leasing = Leasing { client: in_runtime(leasing, || client(without_retries))?, runtime: leasing.clone() };
     let client = client(connection)?;
     let address = match &args.webhook_url {
         Some(url) => WebhookAddress::Url(url.clone()),
@@ -142,6 +147,7 @@ async fn config(args: &ManagerArgs, metrics: Metrics) -> Result<Config, Failure>
             ..rightsizing::config(&args.rightsizing, config.rightsizing.clone())
         },
         evicting,
+        leasing: Some(leasing),
         max_cpu_boost: args.rightsizing.scope.max_allowed_cpu_boost,
         namespace: args.namespace.clone(),
         revisions_namespace: args.revisions_namespace.clone(),
@@ -156,6 +162,12 @@ async fn config(args: &ManagerArgs, metrics: Metrics) -> Result<Config, Failure>
         metrics,
         ..config
     })
+}
+
+/// Makes something whose tasks are to run in a runtime.
+fn in_runtime<T>(runtime: &Handle, make: impl FnOnce() -> T) -> T {
+    let _entered = runtime.enter();
+    make()
 }
 
 fn bind(flag: &str, address: SocketAddr) -> Result<TcpListener, Failure> {

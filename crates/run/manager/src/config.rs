@@ -11,6 +11,7 @@ use pillion_api::vpa::DEFAULT_RECOMMENDER;
 use pillion_gates::Gates;
 use pillion_quantity::Quantity;
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 
 use crate::error::Error;
 use crate::metrics::Metrics;
@@ -35,6 +36,8 @@ pub struct Config {
     pub client: Client,
     /// The same for evictions, where `client` repeats requests by itself: 429 is the answer to an eviction that a PodDisruptionBudget forbids.
     pub evicting: Option<Client>,
+    /// What acquires and renews Leases, so that neither large answers nor long passes delay it. Without it `client` does.
+    pub leasing: Option<Leasing>,
     /// The one clock.
     pub now: Now,
     /// The manager's own namespace: its Secret and its Leases are there, and pods there are never injected.
@@ -73,6 +76,7 @@ impl Config {
             rightsizing: pillion_rightsizer::Config::new(client.clone(), now.clone()),
             client,
             evicting: None,
+            leasing: None,
             now,
             namespace: NAMESPACE.to_owned(),
             revisions_namespace: names::DEFAULT_SYSTEM_NAMESPACE.to_owned(),
@@ -101,6 +105,15 @@ impl Config {
             _ => part.lease().to_owned(),
         }
     }
+}
+
+/// What acquires and renews Leases.
+#[derive(Clone)]
+pub struct Leasing {
+    /// A client that nothing else uses.
+    pub client: Client,
+    /// The runtime in which it was made.
+    pub runtime: Handle,
 }
 
 /// Where the webhooks' certificates come from.

@@ -14,6 +14,7 @@ use futures::FutureExt as _;
 use futures::future::{BoxFuture, try_join, try_join_all};
 use pillion_lease::{Config, Elector, InvalidConfig};
 
+use crate::config::Leasing;
 use crate::metrics::Metrics;
 use crate::part::Part;
 use crate::state::Inner;
@@ -60,7 +61,12 @@ pub(crate) fn candidate(inner: &Inner, part: Part) -> Option<Config> {
     let (config, now) = (&inner.config, inner.config.now.clone());
     let identity = config.identity.as_ref()?;
     let lease = config.lease(part);
-    let candidate = Config::new(config.client.clone(), &config.namespace, lease, identity, move || now());
+    let (client, runtime) = match &config.leasing {
+        Some(Leasing { client, runtime }) => (client.clone(), Some(runtime.clone())),
+        None => (config.client.clone(), None),
+    };
+    let candidate = Config::new(client, &config.namespace, lease, identity, move || now());
+    let candidate = Config { runtime, ..candidate };
     let first = config.first_part().filter(|first| *first != part);
     Some(match first {
         Some(first) => candidate.within(config.lease(first)),
