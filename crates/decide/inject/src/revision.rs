@@ -127,9 +127,12 @@ impl Share {
         u128::from(random) * u128::from(self.denominator) < (u128::from(self.numerator) << 64)
     }
 
+    /// A number from 0 to 1, with three decimals at least and nine at most.
     fn shown(random: u64) -> String {
-        let thousandths = (u128::from(random) * 1000) >> 64;
-        format!("0.{thousandths:03}")
+        let billionths = (u128::from(random) * 1_000_000_000) >> 64;
+        let digits = format!("{billionths:09}");
+        let (first, rest) = digits.split_at(3);
+        format!("0.{first}{}", rest.trim_end_matches('0'))
     }
 }
 
@@ -157,6 +160,13 @@ mod tests {
         }
         assert!(percent("50%").includes(u64::MAX / 2 - 1));
         assert!(!percent("50%").includes(u64::MAX / 2 + 1));
+    }
+
+    #[test]
+    fn a_draw_is_shown_as_it_was_given() {
+        let draw = |billionths: u128| u64::try_from((billionths << 64).div_ceil(1_000_000_000)).unwrap();
+        let shown = [0, 310_000_000, 310_500_000, 123_456_789].map(|number| Share::shown(draw(number)));
+        assert_eq!(shown, ["0.000", "0.310", "0.3105", "0.123456789"]);
     }
 
     #[test]

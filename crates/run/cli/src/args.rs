@@ -548,19 +548,27 @@ fn resource_parser() -> impl TypedValueParser<Value = Resource> {
     PossibleValuesParser::new(names).try_map(|name| name.parse::<Resource>())
 }
 
+/// The share of all u64 that is below a decimal fraction, exactly as it is written: as a float, 0.31 would be a little less than 31%.
 fn parse_draw(text: &str) -> Result<u64, String> {
-    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    if !(0.0..=1.0).contains(&number) {
-        return Err("must be from 0 to 1".to_owned());
+    const DIGITS: usize = 18;
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_number = |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit());
+    if (whole.is_empty() && fraction.is_empty()) || !is_number(whole) || !is_number(fraction) {
+        return Err("not a number such as 0.31".to_owned());
     }
-    // The share of all u64 below it; `as` saturates, so that 1 is the greatest of them.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "saturates"
-    )]
-    Ok((number * u64::MAX as f64) as u64)
+    let (whole, fraction) = (whole.trim_start_matches('0'), fraction.trim_end_matches('0'));
+    if fraction.len() > DIGITS {
+        return Err(format!("has more than {DIGITS} decimals"));
+    }
+    match (whole, fraction) {
+        ("", _) => {
+            let one = 10_u128.pow(u32::try_from(DIGITS).unwrap_or_default());
+            let share: u128 = format!("{fraction:0<DIGITS$}").parse().unwrap_or_default();
+            Ok(u64::try_from((share << 64).div_ceil(one)).unwrap_or(u64::MAX))
+        }
+        ("1", "") => Ok(u64::MAX),
+        _ => Err("must be from 0 to 1".to_owned()),
+    }
 }
 
 fn parse_amount(text: &str) -> Result<Amount, String> {
@@ -727,8 +735,13 @@ mod tests {
     fn a_draw_is_a_share_of_all_numbers() {
         assert_eq!(parse_draw("0"), Ok(0));
         assert_eq!(parse_draw("0.5"), Ok(1 << 63));
+        assert_eq!(parse_draw(".250"), Ok(1 << 62));
         assert_eq!(parse_draw("1"), Ok(u64::MAX));
-        for text in ["-0.1", "1.1", "NaN", "x", ""] {
+        assert_eq!(parse_draw("1.0"), Ok(u64::MAX));
+        // Not below 31%: a share of 31/100 of all numbers does not include it, but the one before.
+        let exact = u128::from(parse_draw("0.31").unwrap());
+        assert!(exact * 100 >= 31 << 64 && (exact - 1) * 100 < 31 << 64);
+        for text in ["-0.1", "1.1", "2", "NaN", "x", "", ".", "1e-1", "0.1234567890123456789"] {
             assert!(parse_draw(text).is_err(), "{text}");
         }
     }
