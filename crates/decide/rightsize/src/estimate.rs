@@ -164,8 +164,11 @@ impl fmt::Display for Derivation {
         let percent = (self.percentile * 1e6).round() / 1e4;
         write!(f, "{percent}th percentile of {} is {}", self.resource, shown(self.base))?;
         write!(f, ", with margin {}", shown(self.with_margin))?;
-        if self.bound != Bound::Target {
-            write!(f, ", times {:.4} for a confidence of {:.4}", self.factor, self.confidence)?;
+        match (self.bound, self.confidence > 0.0) {
+            (Bound::Target, _) => {}
+            (_, true) => write!(f, ", times {:.4} for a confidence of {:.4}", self.factor, self.confidence)?,
+            (Bound::Lower, false) => write!(f, ", times 0 because CPU usage was sampled at most once")?,
+            (Bound::Upper, false) => write!(f, ", without a limit because CPU usage was sampled at most once")?,
         }
         if self.amount == self.minimum {
             write!(f, ", at least {}", shown(self.minimum))?;
@@ -268,6 +271,17 @@ mod tests {
         assert_eq!(
             estimate(&it, Resource::Memory, Bound::Target, &settings, 262_144_000).to_string(),
             "90th percentile of memory is 0, with margin 0, at least 250Mi = 250Mi"
+        );
+        // One sample: the factors are zero and infinity.
+        let once = with_samples(&[100], 1);
+        let sentence = |bound| estimate(&once, Resource::Cpu, bound, &settings, 25).to_string();
+        assert_eq!(
+            sentence(Bound::Lower),
+            "50th percentile of cpu is 110m, with margin 126m, times 0 because CPU usage was sampled at most once, at least 25m = 25m"
+        );
+        assert_eq!(
+            sentence(Bound::Upper),
+            "95th percentile of cpu is 110m, with margin 126m, without a limit because CPU usage was sampled at most once = 100G"
         );
     }
 
