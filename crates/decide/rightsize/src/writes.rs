@@ -14,6 +14,8 @@ const FIRST_DAY: SignedDuration = SignedDuration::from_hours(24);
 const YOUNG: SignedDuration = SignedDuration::from_mins(1);
 /// Checkpoints of old history: a restart loses this much at most.
 const OLD: SignedDuration = SignedDuration::from_mins(10);
+/// Bounds that have moved by less than a tenth.
+const BOUNDS: SignedDuration = SignedDuration::from_mins(10);
 /// A pass may begin a little early.
 const SLACK: SignedDuration = SignedDuration::from_secs(5);
 
@@ -61,9 +63,15 @@ pub fn oldest_first<T>(due: &mut [T], stored: impl Fn(&T) -> Option<Timestamp>) 
     due.sort_by_key(stored);
 }
 
-/// Whether a status differs enough to be written. A bound comes closer with every sample while history is short: it is written
-/// when it has moved by a hundredth. Everything else is written when it changes.
-pub fn is_status_due(before: &VerticalPodAutoscalerStatus, after: &VerticalPodAutoscalerStatus) -> bool {
+/// Whether a status differs enough to be written, this long after it was written last.
+///
+/// Bounds move a little with every sample. They are written together with everything else, when one of them has moved by a tenth, and
+/// otherwise every ten minutes.
+pub fn is_status_due(
+    before: &VerticalPodAutoscalerStatus,
+    after: &VerticalPodAutoscalerStatus,
+    since_write: SignedDuration,
+) -> bool {
     if before.conditions != after.conditions || before.observed_generation != after.observed_generation {
         return true;
     }
@@ -72,10 +80,13 @@ pub fn is_status_due(before: &VerticalPodAutoscalerStatus, after: &VerticalPodAu
         (Some(old), Some(new)) => (&old.container_recommendations, &new.container_recommendations),
         _ => return true,
     };
-    old.len() != new.len() || old.iter().zip(new).any(|(old, new)| has_moved(old, new))
+    old.len() != new.len()
+        || old.iter().zip(new).any(|(old, new)| has_changed(old, new))
+        || (since_write >= BOUNDS - SLACK && old != new)
 }
 
-fn has_moved(old: &RecommendedContainerResources, new: &RecommendedContainerResources) -> bool {
+/// Whether anything but the bounds has changed, or a bound has moved far.
+fn has_changed(old: &RecommendedContainerResources, new: &RecommendedContainerResources) -> bool {
     let bounds = [(&old.lower_bound, &new.lower_bound), (&old.upper_bound, &new.upper_bound)];
     old.container_name != new.container_name
         || old.target != new.target
@@ -88,12 +99,14 @@ fn has_moved(old: &RecommendedContainerResources, new: &RecommendedContainerReso
 }
 
 fn has_list_moved(old: &ResourceList, new: &ResourceList) -> bool {
-    let is_near = |(old, new): ((&str, Quantity), (&str, Quantity))| {
-        let (from, to) = (old.1.nanos(), new.1.nanos());
-        old.0 == new.0 && (from - to).unsigned_abs().saturating_mul(100) < from.unsigned_abs().max(to.unsigned_abs())
-            || old == new
-    };
-    old.iter().count() != new.iter().count() || !old.iter().zip(new.iter()).all(is_near)
+    let has_moved = |(old, new): ((&str, Quantity), (&str, Quantity))| old.0 != new.0 || has_bound_moved(old.1, new.1);
+    old.iter().count() != new.iter().count() || old.iter().zip(new.iter()).any(has_moved)
+}
+
+/// Whether a bound has moved by a tenth. A status may show the old one until then.
+pub fn has_bound_moved(old: Quantity, new: Quantity) -> bool {
+    let (old, new) = (old.nanos(), new.nanos());
+    old != new && (old - new).unsigned_abs().saturating_mul(10) >= old.unsigned_abs().max(new.unsigned_abs())
 }
 
 #[cfg(test)]
@@ -151,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_written_when_a_target_changes_or_a_bound_moves_by_a_hundredth() {
+    fn a_status_is_written_when_a_target_changes_a_bound_moves_by_a_tenth_or_every_ten_minutes() {
         let status = |target: &str, upper: &str| -> VerticalPodAutoscalerStatus {
             let it: Value = json!({"recommendation": {"containerRecommendations": [
                 {"containerName": "app", "target": {"cpu": target}, "upperBound": {"cpu": upper}}
@@ -159,14 +172,18 @@ mod tests {
             serde_json::from_value(it).unwrap()
         };
         let before = status("100m", "1000m");
-        assert!(!is_status_due(&before, &status("100m", "1000m")));
-        assert!(!is_status_due(&before, &status("100m", "991m")));
-        assert!(is_status_due(&before, &status("100m", "990m")));
-        assert!(is_status_due(&before, &status("101m", "1000m")));
-        assert!(is_status_due(&before, &VerticalPodAutoscalerStatus::default()));
-        assert!(is_status_due(
-            &before,
-            &VerticalPodAutoscalerStatus { observed_generation: Some(2), ..before.clone() }
-        ));
+        let is_due = |after: &VerticalPodAutoscalerStatus, minutes: i64| {
+            is_status_due(&before, after, SignedDuration::from_mins(minutes))
+        };
+        assert!(!is_due(&before.clone(), 60), "nothing has changed");
+        assert!(!is_due(&status("100m", "901m"), 9));
+        assert!(is_due(&status("100m", "901m"), 10));
+        assert!(is_due(&status("100m", "900m"), 1), "a bound has moved by a tenth");
+        assert!(!is_due(&status("100m", "1111m"), 1));
+        assert!(is_due(&status("100m", "1112m"), 1));
+        assert!(is_due(&status("101m", "1000m"), 1));
+        assert!(is_due(&VerticalPodAutoscalerStatus::default(), 1));
+        assert!(is_due(&VerticalPodAutoscalerStatus { observed_generation: Some(2), ..before.clone() }, 1));
+        assert!(has_bound_moved("0".parse().unwrap(), "1m".parse().unwrap()));
     }
 }

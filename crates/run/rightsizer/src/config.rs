@@ -115,6 +115,14 @@ impl Config {
             metrics: Metrics::default(),
         }
     }
+
+    /// The field manager of what this recommender writes. Kubernetes allows 128 characters.
+    pub(crate) fn field_manager(&self) -> String {
+        match self.recommender_name.as_str() {
+            DEFAULT_RECOMMENDER => "pillion-recommender".to_owned(),
+            name => format!("pillion-recommender-{name}").chars().take(128).collect(),
+        }
+    }
 }
 
 /// Where usage comes from.

@@ -80,6 +80,8 @@ struct Recommender<'a> {
     config: &'a Config,
     history: History,
     kubelets: Option<Kubelets>,
+    /// When statuses were last written, or first looked at after this start.
+    written: HashMap<Key, Timestamp>,
     /// What the checkpoints have in them, by namespace and name.
     stored: HashMap<Key, Stored>,
     /// The workloads whose checkpoints have been read, and of which autoscaler.
@@ -116,6 +118,7 @@ impl<'a> Recommender<'a> {
             config,
             history: History::new(config),
             kubelets,
+            written: HashMap::new(),
             stored: HashMap::new(),
             loaded: HashMap::new(),
             unseen: Vec::new(),

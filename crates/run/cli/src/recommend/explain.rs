@@ -8,7 +8,8 @@ use pillion_api::vpa::{
 use pillion_quantity::Quantity;
 use pillion_rightsize::{
     Aggregate, Bound, Candidate, ContainerKind, EstimatorSettings, LimitRanges, PodContainer, PodView,
-    RecommendationFormat, SampleSettings, cap_to_policy, container_targets, recommend, round_to_whole_cores,
+    RecommendationFormat, SampleSettings, cap_to_policy, container_targets, has_bound_moved, recommend,
+    round_to_whole_cores,
 };
 
 /// The derivation of every number of an autoscaler, for containers as they are in a pod.
@@ -82,7 +83,7 @@ pub(crate) fn text(
             let _ = writeln!(text, "  {} {bound}: {derivation}{policy}{cores}", derivation.resource);
             let derived = [of(&capped), of(&capped_whole)];
             if let Some(stated) = autoscaler.status.recommendation.as_ref().and_then(of)
-                && !derived.into_iter().flatten().any(|derived| is_near(derived, stated))
+                && !derived.into_iter().flatten().any(|derived| is_stated(derivation.bound, derived, stated))
             {
                 let _ = writeln!(
                     text,
@@ -95,10 +96,9 @@ pub(crate) fn text(
     Ok(text)
 }
 
-/// Whether two amounts differ by less than a hundredth.
-fn is_near(one: Quantity, other: Quantity) -> bool {
-    let (one, other) = (one.nanos(), other.nanos());
-    (one - other).unsigned_abs().saturating_mul(100) <= one.unsigned_abs().max(other.unsigned_abs())
+/// Whether a status may state one amount where the recommender has derived another. Bounds are not written for every small change.
+fn is_stated(bound: Bound, derived: Quantity, stated: Quantity) -> bool {
+    if bound == Bound::Target { derived == stated } else { !has_bound_moved(stated, derived) }
 }
 
 /// What a pod gets of it: the recommendation within LimitRanges, policy and the pod's own limits, and limits in proportion.

@@ -7,7 +7,7 @@ use kube::core::DynamicObject;
 use pillion_api::names;
 use pillion_api::pod::Pod;
 use pillion_api::vpa::{self, VerticalPodAutoscaler};
-use pillion_rightsize::PodView;
+use pillion_rightsize::{PodView, keep_recommenders};
 use serde_json::Value;
 
 use super::shared;
@@ -29,7 +29,7 @@ impl pillion_informer::View for AutoscalerView {
         let mut autoscaler = read
             .inspect_err(|error| tracing::warn!(autoscaler = name, %error, "a VerticalPodAutoscaler cannot be used"))
             .ok()?;
-        autoscaler.metadata.managed_fields = None;
+        keep_recommenders(&mut autoscaler.metadata);
         autoscaler.metadata.resource_version = None;
         Some(AutoscalerView(Arc::new(autoscaler)))
     }

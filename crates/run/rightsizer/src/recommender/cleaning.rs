@@ -51,6 +51,7 @@ impl Recommender<'_> {
         self.loaded.retain(|workload, _| live.contains(workload) || self.history.has_pods(workload));
         let exists = |namespace: &str, name: &str| self.cluster.autoscalers().get(namespace, name).is_some();
         self.before.retain(|(namespace, name), _| exists(namespace, name));
+        self.written.retain(|(namespace, name), _| exists(namespace, name));
         self.missing.retain(exists);
     }
 

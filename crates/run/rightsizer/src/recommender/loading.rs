@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use futures::{FutureExt as _, StreamExt as _, stream};
 use pillion_api::vpa::VerticalPodAutoscaler;
-use pillion_rightsize::{Workload, controlling};
+use pillion_rightsize::{Workload, controlling, is_recommended_by};
 
 use super::template::Template;
 use super::{Key, Recommender, checkpoints, clone, past};
@@ -31,10 +31,11 @@ impl Recommender<'_> {
         }
     }
 
-    /// A workload has its history. What was recommended before this start bounds what is recommended now.
+    /// A workload has its history. What this recommender has recommended before this start bounds what is recommended now.
     fn begin(&mut self, workload: Workload, autoscaler: Option<&VerticalPodAutoscaler>) {
         let name = autoscaler.map(|it| it.name().to_owned()).unwrap_or_default();
-        if let Some(before) = autoscaler.and_then(|it| it.status.recommendation.clone()) {
+        let ours = autoscaler.filter(|it| is_recommended_by(it, &self.config.field_manager()));
+        if let Some(before) = ours.and_then(|it| it.status.recommendation.clone()) {
             self.before.insert((workload.namespace.clone(), name.clone()), (before, (self.config.now)()));
         }
         self.unseen.push(workload.clone());

@@ -72,6 +72,7 @@ pub(crate) fn status(
 /// Writes a status. Returns the autoscaler as it is now.
 pub(crate) async fn write(
     client: &Client,
+    field_manager: String,
     autoscaler: &VerticalPodAutoscaler,
     status: &VerticalPodAutoscalerStatus,
 ) -> Result<DynamicObject, kube::Error> {
@@ -82,5 +83,6 @@ pub(crate) async fn write(
         patch["status"]["recommendation"] = Value::Null;
     }
     let patch = Patch::Merge(patch);
-    api.patch_status(autoscaler.name(), &PatchParams::default(), &patch).await
+    let parameters = PatchParams { field_manager: Some(field_manager), ..PatchParams::default() };
+    api.patch_status(autoscaler.name(), &parameters, &patch).await
 }

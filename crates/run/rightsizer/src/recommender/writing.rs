@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _, stream};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use pillion_api::vpa::{
     RecommendedPodResources, VerticalPodAutoscaler, VerticalPodAutoscalerCheckpointStatus, VerticalPodAutoscalerStatus,
     checkpoint_name,
@@ -52,7 +52,7 @@ impl Recommender<'_> {
                     let has_pods = self.history.has_pods(workload);
                     let status = status::status(autoscaler, recommendation, has_pods, unsupported.as_deref(), now);
                     self.warn_if_missing(autoscaler, &status, now);
-                    if is_status_due(&autoscaler.status, &status) {
+                    if is_status_due(&autoscaler.status, &status, self.since_write(autoscaler, now)) {
                         statuses.push((Arc::clone(autoscaler), status));
                     }
                 }
@@ -77,7 +77,7 @@ impl Recommender<'_> {
                 }
             }
         }
-        self.write_statuses(statuses).await;
+        self.write_statuses(statuses, now).await;
         let timeout = if only_checkpoints { None } else { Some(self.config.checkpoints_timeout) };
         self.write_checkpoints(due, timeout).await;
     }
@@ -94,11 +94,17 @@ impl Recommender<'_> {
             }
             let nothing = RecommendedPodResources::default();
             let status = status::status(autoscaler, nothing, false, Some(support::NO_TARGET), now);
-            if is_status_due(&autoscaler.status, &status) {
+            if is_status_due(&autoscaler.status, &status, SignedDuration::ZERO) {
                 statuses.push((Arc::clone(autoscaler), status));
             }
         }
-        self.write_statuses(statuses).await;
+        self.write_statuses(statuses, now).await;
+    }
+
+    /// How long ago the status of an autoscaler was written. One that was written before this start counts from when it is first asked for.
+    fn since_write(&mut self, autoscaler: &VerticalPodAutoscaler, now: Timestamp) -> SignedDuration {
+        let key = (autoscaler.namespace().to_owned(), autoscaler.name().to_owned());
+        now.duration_since(*self.written.entry(key).or_insert(now))
     }
 
     fn warn_if_missing(
@@ -113,16 +119,22 @@ impl Recommender<'_> {
         }
     }
 
-    async fn write_statuses(&self, statuses: Vec<(Arc<VerticalPodAutoscaler>, VerticalPodAutoscalerStatus)>) {
+    async fn write_statuses(
+        &mut self,
+        statuses: Vec<(Arc<VerticalPodAutoscaler>, VerticalPodAutoscalerStatus)>,
+        now: Timestamp,
+    ) {
+        let manager = self.config.field_manager();
         let writes = statuses.into_iter().map(|(autoscaler, status)| {
-            let client = self.config.client.clone();
-            async move { (status::write(&client, &autoscaler, &status).await, autoscaler) }.boxed()
+            let (client, manager) = (self.config.client.clone(), manager.clone());
+            async move { (status::write(&client, manager, &autoscaler, &status).await, autoscaler) }.boxed()
         });
         let written: Vec<_> = stream::iter(writes).buffer_unordered(self.config.update_workers.max(1)).collect().await;
         for (written, autoscaler) in written {
             match written {
                 Ok(written) => {
                     self.config.metrics.wrote(Written::Status);
+                    self.written.insert((autoscaler.namespace().to_owned(), autoscaler.name().to_owned()), now);
                     self.cluster.autoscalers().written(written);
                 }
                 // It was deleted meanwhile.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pillion_quantity::Quantity;
 use serde_json::{Value, json};
 
 use crate::{AUTOSCALERS, Rig};
@@ -78,4 +79,66 @@ async fn a_restart_takes_nothing_away_while_history_is_read() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(shown(&rig).await, status("a b", "True"));
     }
+}
+
+/// The upper bound of CPU of a container.
+async fn upper(rig: &Rig, name: &str, container: &str) -> Quantity {
+    let autoscaler = rig.get(&format!("{AUTOSCALERS}/{name}")).await;
+    let all = autoscaler["status"]["recommendation"]["containerRecommendations"].as_array().unwrap();
+    let found = all.iter().find(|it| it["containerName"] == container).unwrap();
+    found["upperBound"]["cpu"].as_str().unwrap().parse().unwrap()
+}
+
+/// A status that was there first had its bounds kept for a day.
+#[tokio::test(start_paused = true)]
+async fn bounds_that_another_program_wrote_are_not_kept() {
+    let rig = Rig::start().await;
+    rig.serve_usage(&["web".to_owned(), "api".to_owned()]);
+    for name in ["web", "api"] {
+        rig.workload(name).await;
+        rig.autoscaler(name).await;
+    }
+    rig.recommended("web", "Off", 1).await;
+    rig.recommend(rig.config());
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    let free = upper(&rig, "api", "a").await;
+    assert!(free > "1".parse().unwrap(), "there is little history");
+    assert_eq!(upper(&rig, "web", "a").await, free);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_the_recommenders_own_bounds_are_kept() {
+    const CHECKPOINTS: &str = "/apis/autoscaling.k8s.io/v1/namespaces/default/verticalpodautoscalercheckpoints";
+    let rig = Rig::start().await;
+    rig.serve_usage(&["web".to_owned()]);
+    rig.workload("web").await;
+    rig.autoscaler("web").await;
+    let first = rig.recommend(rig.config());
+    tokio::time::sleep(Duration::from_hours(2)).await;
+    first.abort();
+    let before = upper(&rig, "web", "a").await;
+    for container in ["a", "b"] {
+        rig.delete(&format!("{CHECKPOINTS}/web-{container}")).await;
+    }
+    rig.recommend(rig.config());
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(upper(&rig, "web", "a").await, before);
+}
+
+/// With each sample the upper bound comes closer.
+#[tokio::test(start_paused = true)]
+async fn bounds_that_move_a_little_are_written_every_ten_minutes() {
+    let rig = Rig::start().await;
+    rig.serve_usage(&["web".to_owned()]);
+    rig.workload("web").await;
+    rig.autoscaler("web").await;
+    rig.recommend(rig.config());
+    tokio::time::sleep(Duration::from_hours(3)).await;
+    let before = upper(&rig, "web", "a").await;
+    rig.take_written();
+    tokio::time::sleep(Duration::from_hours(1)).await;
+    let written = rig.take_written();
+    let statuses = written.iter().filter(|(_, path)| path == &format!("{AUTOSCALERS}/web/status")).count();
+    assert!((5..=7).contains(&statuses), "{statuses} writes of the status in an hour");
+    assert!(upper(&rig, "web", "a").await < before);
 }
