@@ -26,8 +26,6 @@ pub(crate) struct Rightsizing {
     client: kube::Client,
     now: Now,
     may_take_over: bool,
-    /// Whether others may come later. Who installs the definitions itself is the only one there.
-    is_shared: bool,
     /// The manager's namespace, where the autoscalers of SidecarSets are.
     home: String,
     gates: Gates,
@@ -44,7 +42,6 @@ impl Rightsizing {
             client: config.client.clone(),
             now: config.now.clone(),
             may_take_over: config.take_over.contains(&Peer::Vpa),
-            is_shared: !config.installs_definition,
             home: config.namespace.clone(),
             gates: config.gates.into(),
             namespaces: config.rightsizing.namespaces.clone(),
@@ -62,14 +59,8 @@ impl Rightsizing {
 
     /// Returns when a part of upstream's autoscaler has come that was not there, or VerticalPodAutoscalers are not defined any more.
     pub(crate) async fn not_alone(&self, part: PeerPart) {
-        let others = async {
-            if !self.is_shared {
-                std::future::pending::<()>().await;
-            }
-            until_there(&self.client, &self.now, part, self.may_take_over).await;
-        };
         tokio::select! {
-            () = others => {}
+            () = until_there(&self.client, &self.now, part, self.may_take_over) => {}
             () = self.cluster.undefined() => {
                 tracing::info!("VerticalPodAutoscalers are not defined any more; waiting in the place of {}", part.deployment());
             }
