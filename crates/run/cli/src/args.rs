@@ -33,7 +33,7 @@ pub use self::install::{InstallArgs, ToClusterArgs, UninstallArgs};
 pub use self::prometheus::PrometheusArgs;
 use self::reading::{PREVIEW_EXAMPLES, WHY_EXAMPLES};
 pub use self::reading::{PreviewArgs, RevisionsArgs, WhyArgs};
-pub use self::recommend::{RecommendArgs, RecommendOutput};
+pub use self::recommend::{RecommendArgs, RecommendOrder, RecommendOutput};
 pub use self::rightsizing::{RecommenderArgs, RightsizingArgs, ScopeArgs, StorageArg, UpdaterArgs, UsageSourceArg};
 pub use self::rollout::{HistoryArgs, PlanArgs, RestartArgs, RolloutCommand, SetArgs, StatusArgs, UndoArgs};
 
@@ -688,8 +688,11 @@ Examples:
   # What to write into the manifests instead
   pillion recommend web -o patch
 
+  # The same, applied to the cluster; the default field manager would remove what it applied before
+  pillion recommend web -o patch | kubectl apply --server-side --field-manager=pillion-recommend -f -
+
   # The largest savings first
-  pillion recommend -A -o csv | sort -t, -k12 -rn";
+  pillion recommend -A --sort-by=saves";
 
 const INSTALL_EXAMPLES: &str = "\
 Examples:

@@ -10,6 +10,7 @@ mod histogram;
 mod picture;
 mod rows;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
@@ -19,34 +20,28 @@ use kube::api::ListParams;
 use kube::core::ApiResource;
 use pillion_api::vpa::{self, VerticalPodAutoscaler, VerticalPodAutoscalerCheckpoint};
 use pillion_kinds::resource;
-use pillion_rightsize::{ContainerKind, LimitRanges};
+use pillion_rightsize::{LimitRanges, controlling, target_of};
 use pillion_rightsizer::{autoscalers, checkpoints};
 use serde_json::{Map, Value, json};
 
-use self::rows::{Row, Target, rows};
-use crate::args::{RecommendArgs, RecommendOutput};
+use self::rows::{ContainerPatch, Line, Row, Target, rows};
+use crate::args::{RecommendArgs, RecommendOrder, RecommendOutput};
 use crate::cluster::fleet::pods_of;
 use crate::cluster::read::{Parts, Reader, api_resource};
 use crate::{Failure, block_on, connect, print, print_text, render, say_warnings, terminal};
 
 /// Runs the command.
 pub(crate) fn run(args: &RecommendArgs) -> Result<(), Failure> {
+    if args.output == RecommendOutput::Svg && (args.name.is_none() || args.all_namespaces) {
+        return Err(Failure::misuse("-o svg draws the usage that one autoscaler has seen: name it"));
+    }
     block_on(async {
         let connection = connect::connect(&args.cluster).await?;
         let namespace = (!args.all_namespaces).then_some(connection.namespace.as_str());
         let reader = Reader::new(connection.client.clone());
         let found = read(&reader, namespace, args.name.as_deref()).await?;
-        if args.histogram {
-            let drawn = match args.output {
-                RecommendOutput::Svg => {
-                    histogram::read(&found.checkpoints).map(|read| picture::svg(&histogram::histograms(&read)))
-                }
-                RecommendOutput::Table => {
-                    histogram::text(&found.checkpoints).map(|text| terminal::clean(&text).into_owned())
-                }
-                _ => return Err(Failure::misuse("--histogram is drawn in the terminal, or as a picture with -o svg")),
-            };
-            return print(&drawn.map_err(Failure::no)?);
+        if args.histogram || args.output == RecommendOutput::Svg {
+            return print(&drawn(args, &found.checkpoints)?);
         }
         if args.explain {
             let mut text = String::new();
@@ -59,15 +54,30 @@ pub(crate) fn run(args: &RecommendArgs) -> Result<(), Failure> {
             return print_text(&text);
         }
         let mut listed = Vec::new();
-        for autoscaler in &found.autoscalers {
+        let (mut autoscalers, mut warnings) = (found.autoscalers.iter().collect(), Vec::new());
+        if args.output == RecommendOutput::Patch {
+            (autoscalers, warnings) = without_rivals(autoscalers);
+        }
+        for autoscaler in autoscalers {
             let target = target(&reader, autoscaler).await?;
             listed.extend(rows(autoscaler, &found.checkpoints, &target));
         }
         if args.output == RecommendOutput::Patch {
-            say_warnings(&left_out(&listed));
+            warnings.extend(left_out(&listed));
+            say_warnings(&warnings);
         }
-        print(&shown(&listed, args.output)?)
+        print(&shown(&listed, args.output, args.sort_by)?)
     })?
+}
+
+/// The usage that an autoscaler has seen, in the terminal or as a picture.
+fn drawn(args: &RecommendArgs, checkpoints: &[VerticalPodAutoscalerCheckpoint]) -> Result<String, Failure> {
+    let drawn = match args.output {
+        RecommendOutput::Svg => histogram::read(checkpoints).map(|read| picture::svg(&histogram::histograms(&read))),
+        RecommendOutput::Table => histogram::text(checkpoints).map(|text| terminal::clean(&text).into_owned()),
+        _ => return Err(Failure::misuse("--histogram is drawn in the terminal, or as a picture with -o svg")),
+    };
+    drawn.map_err(Failure::no)
 }
 
 /// What was read of the cluster.
@@ -125,25 +135,35 @@ async fn target(reader: &Reader, autoscaler: &VerticalPodAutoscaler) -> Result<T
     Ok(Target { workload, pods, ranges: LimitRanges::merge(&ranges) })
 }
 
-fn shown(rows: &[Row], output: RecommendOutput) -> Result<String, Failure> {
+fn shown(rows: &[Row], output: RecommendOutput, order: RecommendOrder) -> Result<String, Failure> {
     Ok(match output {
         RecommendOutput::Table => {
-            let lines = rows.iter().flat_map(Row::lines).map(|line| line.to_vec());
+            let lines = lines(rows, order).into_iter().map(|line| line.cells.to_vec());
             // Names of containers in a status are whatever somebody has written there.
             terminal::clean(&render::table(&rows::HEADER, lines)).into_owned()
         }
         RecommendOutput::Json => render::json_text(&serde_json::to_value(rows).map_err(io::Error::from)?),
-        RecommendOutput::Csv => csv(rows),
+        RecommendOutput::Csv => csv(&lines(rows, order)),
         RecommendOutput::Patch => render::yaml_stream(&patches(rows))?,
-        RecommendOutput::Svg => return Err(Failure::misuse("-o svg draws a histogram: add --histogram")),
+        // Drawn before anything is listed.
+        RecommendOutput::Svg => String::new(),
     })
 }
 
-fn csv(rows: &[Row]) -> String {
+/// The lines of all rows. By savings, the lines of each resource are together, and what saves nothing known comes last.
+fn lines(rows: &[Row], order: RecommendOrder) -> Vec<Line<'_>> {
+    let mut lines: Vec<Line<'_>> = rows.iter().flat_map(Row::lines).collect();
+    if order == RecommendOrder::Saves {
+        lines.sort_by_key(|line| (line.resource, Reverse(line.saves)));
+    }
+    lines
+}
+
+fn csv(lines: &[Line<'_>]) -> String {
     let mut text = rows::HEADER.join(",").to_ascii_lowercase();
     text.push('\n');
-    for line in rows.iter().flat_map(Row::lines) {
-        let cells = line.iter().map(|cell| {
+    for line in lines {
+        let cells = line.cells.iter().map(|cell| {
             if cell.contains([',', '"']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.clone() }
         });
         // A String takes whatever is written.
@@ -154,20 +174,26 @@ fn csv(rows: &[Row]) -> String {
 
 /// One partial workload for each target, with the resources that are recommended. Containers that a template does not have are left out,
 /// since applying them would add them: they are injected, or the target has no template that is known.
+///
+/// Containers are listed in the order of the template, because server-side apply gives the containers of a patch the order of the patch.
 fn patches(rows: &[Row]) -> Vec<Value> {
-    let mut by_workload = BTreeMap::<_, Vec<(ContainerKind, &Value)>>::new();
+    let mut by_workload = BTreeMap::<_, Vec<&ContainerPatch>>::new();
     for row in rows {
         let key = (row.namespace.as_str(), row.api_version.as_str(), row.kind.as_str(), row.workload.as_str());
-        if let Some((kind, patch)) = &row.patch {
-            by_workload.entry(key).or_default().push((*kind, patch));
+        if let Some(patch) = &row.patch {
+            by_workload.entry(key).or_default().push(patch);
         }
     }
-    let patch = |((namespace, api_version, kind, name), containers): ((&str, &str, &str, &str), Vec<_>)| {
+    let patch = |((namespace, api_version, kind, name), mut containers): (
+        (&str, &str, &str, &str),
+        Vec<&ContainerPatch>,
+    )| {
+        containers.sort_by_key(|patch| patch.place);
         let mut pod = Map::new();
-        for (kind, container) in containers {
-            let list = pod.entry(ContainerKind::list(kind)).or_insert_with(|| json!([]));
+        for patch in containers {
+            let list = pod.entry(patch.list).or_insert_with(|| json!([]));
             if let Some(list) = list.as_array_mut() {
-                list.push(Value::clone(container));
+                list.push(patch.container.clone());
             }
         }
         let template = json!({"template": {"spec": pod}});
@@ -177,6 +203,27 @@ fn patches(rows: &[Row]) -> Vec<Value> {
         })
     };
     by_workload.into_iter().map(patch).collect()
+}
+
+/// The autoscalers that control their targets, and a warning for each of the others: a target has one patch.
+fn without_rivals(autoscalers: Vec<&VerticalPodAutoscaler>) -> (Vec<&VerticalPodAutoscaler>, Vec<String>) {
+    let mut by_target = BTreeMap::<_, Vec<&VerticalPodAutoscaler>>::new();
+    for autoscaler in &autoscalers {
+        by_target.entry(target_of(autoscaler)).or_default().push(autoscaler);
+    }
+    let mut warnings = Vec::new();
+    let mut is_kept = |autoscaler: &&VerticalPodAutoscaler| {
+        let Some(target) = target_of(autoscaler) else { return true };
+        let same = by_target.get(&Some(target)).into_iter().flatten().copied();
+        let Some(other) = controlling(same).map(VerticalPodAutoscaler::name) else { return true };
+        if other != autoscaler.name() {
+            let name = autoscaler.name();
+            warnings.push(format!("{name:?} is left out: {other:?} is older and sizes the same target"));
+        }
+        other == autoscaler.name()
+    };
+    let kept = autoscalers.iter().copied().filter(|autoscaler| is_kept(autoscaler)).collect();
+    (kept, warnings)
 }
 
 /// What a patch leaves out, and why.

@@ -29,3 +29,10 @@ async fn a_native_sidecar_is_sized_by_what_its_kubelet_reports() -> anyhow::Resu
     let scenario = scenario::rightsizing::a_native_sidecar_is_sized_by_what_its_kubelet_reports;
     TestCluster::real().await?.run("rightsizing", scenario).await
 }
+
+/// With the programs that users run; the command line has a test of the same beside it, on the embedded API server.
+#[tokio::test]
+async fn a_patch_that_is_applied_keeps_the_order_of_containers() -> anyhow::Result<()> {
+    let scenario = scenario::rightsizing::a_patch_that_is_applied_keeps_the_order_of_containers;
+    TestCluster::real().await?.run("recommend-patch", scenario).await
+}

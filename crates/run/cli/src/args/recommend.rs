@@ -19,7 +19,10 @@ pub struct RecommendArgs {
     /// How to print
     #[arg(short, long, value_enum, default_value_t = RecommendOutput::Table)]
     pub output: RecommendOutput,
-    /// Draw the usage that the autoscaler has seen
+    /// The order of the lines in a table or a CSV file
+    #[arg(long, value_enum, default_value_t = RecommendOrder::Name)]
+    pub sort_by: RecommendOrder,
+    /// Draw the usage that the autoscaler has seen, in the terminal or with -o svg
     #[arg(long, requires = "name", conflicts_with_all = ["all_namespaces", "explain"])]
     pub histogram: bool,
     /// Explain how each number is computed from the usage that is stored
@@ -41,8 +44,17 @@ pub enum RecommendOutput {
     Json,
     /// For spreadsheets
     Csv,
-    /// Workloads with the requests that are recommended, for kubectl apply --server-side
+    /// Workloads with the requests that are recommended, for kubectl apply --server-side with a field manager of its own
     Patch,
-    /// A picture; only with --histogram
+    /// A picture of the usage that one autoscaler has seen
     Svg,
+}
+
+/// In which order `pillion recommend` lists containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RecommendOrder {
+    /// By namespace, autoscaler and container
+    Name,
+    /// CPU, then memory, the largest savings first
+    Saves,
 }

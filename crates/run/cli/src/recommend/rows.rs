@@ -55,12 +55,25 @@ impl Target {
         newest.or_else(|| self.template()).map(|pod| pod.containers.to_vec()).unwrap_or_default()
     }
 
-    fn replicas(&self) -> i128 {
-        if !self.pods.is_empty() {
-            return i128::try_from(self.pods.len()).unwrap_or(i128::MAX);
+    /// The pods, each with how often it counts: the live ones once, or the template once for each replica while there is no pod.
+    fn counted_pods(&self) -> Vec<(PodView, i128)> {
+        if self.pods.is_empty() {
+            let replicas = self.workload["spec"]["replicas"].as_i64().map_or(1, i128::from);
+            return self.template().map(|template| (template, replicas)).into_iter().collect();
         }
-        self.workload["spec"]["replicas"].as_i64().map_or(1, i128::from)
+        let read = |pod: &Value| Some((PodView::new(&Pod::new(pod.clone()).ok()?), 1));
+        self.pods.iter().filter_map(read).collect()
     }
+}
+
+/// A container of a template, with nothing but its name and the resources that it should have.
+#[derive(Debug)]
+pub(super) struct ContainerPatch {
+    /// The list of the template that has the container.
+    pub(super) list: &'static str,
+    /// The place of the container among the containers of the template that can be sized.
+    pub(super) place: usize,
+    pub(super) container: Value,
 }
 
 /// One container of an autoscaler.
@@ -75,9 +88,9 @@ pub(super) struct Row {
     pub(super) container: String,
     /// Whether it is a native sidecar.
     is_sidecar: bool,
-    /// The container as a patch of the template has it, if the template has the container.
+    /// `None` if the template does not have the container, or is not known.
     #[serde(skip)]
-    pub(super) patch: Option<(ContainerKind, Value)>,
+    pub(super) patch: Option<ContainerPatch>,
     current: ResourceList,
     pub(super) target: ResourceList,
     lower_bound: ResourceList,
@@ -89,13 +102,15 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// One line for each resource.
-    pub(super) fn lines(&self) -> impl Iterator<Item = [String; 12]> {
+    /// One line for each resource, with the resource and what is saved of it.
+    pub(super) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
         let text = |list: &ResourceList, resource: &str| {
             list.get(resource).map_or_else(|| "-".to_owned(), |amount| amount.to_string())
         };
-        self.target.iter().map(move |(resource, target)| {
-            [
+        self.target.iter().map(move |(resource, target)| Line {
+            resource,
+            saves: self.saves.get(resource),
+            cells: [
                 self.namespace.clone(),
                 self.vpa.clone(),
                 format!("{}/{}", self.kind, self.workload),
@@ -108,9 +123,16 @@ impl Row {
                 self.samples.map_or_else(|| "-".to_owned(), |samples| samples.to_string()),
                 text(&self.saves, resource),
                 self.reason.clone(),
-            ]
+            ],
         })
     }
+}
+
+/// One resource of one container, as a table shows it.
+pub(super) struct Line<'a> {
+    pub(super) resource: &'a str,
+    pub(super) saves: Option<Quantity>,
+    pub(super) cells: [String; 12],
 }
 
 /// The rows of an autoscaler, by container.
@@ -122,11 +144,13 @@ pub(super) fn rows(
     let reference = autoscaler.spec.target_ref.clone().unwrap_or_default();
     let containers = target.containers();
     let template = target.template();
+    let pods = target.counted_pods();
     let patched = template.as_ref().map(|template| container_targets(autoscaler, template, &target.ranges, SIDECARS));
     let patch = |name: &str| {
-        let container = template.as_ref()?.containers.iter().find(|container| container.name == name)?;
+        let mut containers = template.as_ref()?.containers.iter().enumerate();
+        let (place, container) = containers.find(|(_, container)| container.name == name)?;
         let resources = patched.as_ref()?.iter().find(|target| target.container == name)?;
-        Some((container.kind, patch(resources)))
+        Some(ContainerPatch { list: ContainerKind::list(container.kind), place, container: patch(resources) })
     };
     let row = |recommended: &RecommendedContainerResources| {
         let name = &recommended.container_name;
@@ -146,7 +170,7 @@ pub(super) fn rows(
             container: name.clone(),
             patch: patch(name),
             is_sidecar: container.is_some_and(|container| container.kind == ContainerKind::NativeSidecar),
-            saves: saves(&current, &recommended.target, target.replicas()),
+            saves: saves(name, &recommended.target, &pods),
             reason: reason(autoscaler, recommended, container, target.is_known()),
             current,
             target: recommended.target.clone(),
@@ -159,9 +183,23 @@ pub(super) fn rows(
     recommended.map(row).collect()
 }
 
-fn saves(current: &ResourceList, target: &ResourceList, replicas: i128) -> ResourceList {
+/// What all pods together request of a container above what is recommended. A resource that no pod requests is left out.
+fn saves(container: &str, target: &ResourceList, pods: &[(PodView, i128)]) -> ResourceList {
+    let requests: Vec<(ResourceList, i128)> = pods
+        .iter()
+        .filter_map(|(pod, count)| {
+            let container = pod.containers.iter().find(|it| it.name == container)?;
+            Some((container.requests.into(), *count))
+        })
+        .collect();
     let saved = |(resource, target): (&str, Quantity)| {
-        let less = current.get(resource)?.checked_sub(target)?.nanos().checked_mul(replicas)?;
+        if !requests.iter().any(|(list, _)| list.get(resource).is_some()) {
+            return None;
+        }
+        let less = requests.iter().try_fold(0_i128, |sum, (list, count)| {
+            let request = list.get(resource).map_or(0, Quantity::nanos);
+            sum.checked_add(request.checked_sub(target.nanos())?.checked_mul(*count)?)
+        })?;
         let format = if resource == "memory" { Format::BinarySi } else { Format::DecimalSi };
         Some((resource.to_owned(), Quantity::from_nanos(less, format)))
     };

@@ -57,12 +57,12 @@ fn checkpoint() -> VerticalPodAutoscalerCheckpoint {
 #[test]
 fn each_container_has_a_line_for_each_resource() {
     let rows = rows(&autoscaler("Off"), &[checkpoint()], &target());
-    let text = shown(&rows, RecommendOutput::Table).unwrap();
+    let text = shown(&rows, RecommendOutput::Table, RecommendOrder::Name).unwrap();
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0], rows::HEADER);
     assert_eq!(
         lines[1][..11],
-        ["shop", "web", "Deployment/web", "app", "cpu", "300m", "250m", "100m", "500m", "31", "100m"]
+        ["shop", "web", "Deployment/web", "app", "cpu", "300m", "250m", "100m", "500m", "31", "8800m"]
     );
     assert_eq!(lines[2][4..11], ["memory", "2Gi", "200Mi", "100Mi", "1Gi", "31", "3696Mi"]);
     assert_eq!(lines[2][11..].join(" "), "capped by its policy, too much memory, mode Off");
@@ -71,24 +71,40 @@ fn each_container_has_a_line_for_each_resource() {
     assert_eq!(lines.len(), 4);
 }
 
+/// The other pod of the target requests 9 cores.
+#[test]
+fn savings_are_those_of_every_pod_and_can_be_sorted() {
+    let rows = rows(&autoscaler("Off"), &[], &target());
+    let sorted: Vec<String> = lines(&rows, RecommendOrder::Saves)
+        .iter()
+        .map(|line| format!("{} {} {}", line.cells[3], line.resource, line.cells[10]))
+        .collect();
+    assert_eq!(sorted, ["app cpu 8800m", "mesh cpu -80m", "app memory 3696Mi"]);
+    let mut scaled_to_zero = target();
+    scaled_to_zero.pods.clear();
+    scaled_to_zero.workload["spec"]["replicas"] = json!(3);
+    let saves = super::rows(&autoscaler("Off"), &[], &scaled_to_zero)[0].lines().next().unwrap().cells[10].clone();
+    assert_eq!(saves, "-450m", "3 times the 100m of the template, less 250m each");
+}
+
 #[test]
 fn a_name_that_a_terminal_would_act_on_is_shown_as_text() {
     let mut autoscaler = autoscaler("Off");
     let recommended = autoscaler.status.recommendation.as_mut().unwrap();
     recommended.container_recommendations[0].container_name = "\u{1b}[31mapp".to_owned();
-    let text = shown(&rows(&autoscaler, &[], &target()), RecommendOutput::Table).unwrap();
+    let text = shown(&rows(&autoscaler, &[], &target()), RecommendOutput::Table, RecommendOrder::Name).unwrap();
     assert!(text.contains("^[[31mapp") && !text.contains('\u{1b}'), "{text:?}");
 }
 
 #[test]
 fn a_spreadsheet_has_the_same_cells() {
     let rows = rows(&autoscaler("Recreate"), &[], &target());
-    let text = shown(&rows, RecommendOutput::Csv).unwrap();
+    let text = shown(&rows, RecommendOutput::Csv, RecommendOrder::Name).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "namespace,vpa,workload,container,resource,current,target,lower,upper,samples,saves,reason");
     assert_eq!(
         lines[1],
-        r#"shop,web,Deployment/web,app,cpu,300m,250m,100m,500m,-,100m,"capped by its policy, too much memory""#
+        r#"shop,web,Deployment/web,app,cpu,300m,250m,100m,500m,-,8800m,"capped by its policy, too much memory""#
     );
 }
 
@@ -103,6 +119,83 @@ fn a_patch_has_the_requests_of_containers_and_native_sidecars() {
             "initContainers": [{"name": "mesh", "resources": {"requests": {"cpu": "50m"}}}]
         })
     );
+}
+
+/// A recommendation is sorted by name, and the native sidecars of this template are not.
+#[tokio::test(start_paused = true)]
+async fn a_patch_that_is_applied_changes_only_the_requests_and_owns_only_them() {
+    let server = pillion_apiserver::ApiServer::new(pillion_apiserver::Config::in_memory());
+    server.bootstrap().await.unwrap();
+    let client = kube::Client::new(server.router(), "default");
+    let send = async |method: &str, path: &str, content: &str, object: &Value| -> Value {
+        let request = axum::http::Request::builder().method(method).uri(path).header("content-type", content);
+        client.request(request.body(serde_json::to_vec(object).unwrap()).unwrap()).await.unwrap()
+    };
+    let with = |name: &str, more: Value| {
+        let requests = json!({"requests": {"cpu": "10m", "memory": "10Mi"}});
+        let mut container = json!({"name": name, "image": "x", "resources": requests});
+        container.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        container
+    };
+    let (init, sidecar) = (|name| with(name, json!({})), |name| with(name, json!({"restartPolicy": "Always"})));
+    let pod = json!({
+        "containers": [with("web", json!({})), with("cache", json!({})), with("app", json!({}))],
+        "initContainers": [init("prep"), sidecar("mesh"), init("migrate"), sidecar("logs")],
+    });
+    let labels = json!({"app": "web"});
+    let template = json!({"metadata": {"labels": labels}, "spec": pod});
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template}
+    });
+    let all = "/apis/apps/v1/namespaces/default/deployments";
+    let created = send("POST", &format!("{all}?fieldManager=team"), "application/json", &deployment).await;
+
+    let mut autoscaler = autoscaler("Off");
+    autoscaler.metadata.namespace = Some("default".into());
+    let recommended = ["app", "cache", "logs", "mesh", "web"]
+        .map(|name| json!({"containerName": name, "target": {"cpu": "30m", "memory": "30Mi"}}));
+    let recommendation = json!({"containerRecommendations": recommended});
+    autoscaler.status.recommendation = Some(serde_json::from_value(recommendation).unwrap());
+    let target = Target { workload: created.clone(), ..Target::default() };
+    let patch = patches(&rows(&autoscaler, &[], &target)).remove(0);
+    let path = format!("{all}/web?fieldManager=pillion-recommend&force=true");
+    let applied = send("PATCH", &path, "application/apply-patch+yaml", &patch).await;
+
+    let mut expected = created["spec"].clone();
+    for (list, sized) in [("containers", vec![0, 1, 2]), ("initContainers", vec![1, 3])] {
+        for place in sized {
+            expected["template"]["spec"][list][place]["resources"]["requests"] =
+                json!({"cpu": "30m", "memory": "30Mi"});
+        }
+    }
+    assert_eq!(applied["spec"], expected);
+    let managers = applied["metadata"]["managedFields"].as_array().unwrap();
+    let ours = managers.iter().find(|entry| entry["manager"] == "pillion-recommend").unwrap();
+    let container = json!({
+        ".": {}, "f:name": {}, "f:resources": {"f:requests": {"f:cpu": {}, "f:memory": {}}}
+    });
+    let containers = |names: &[&str]| -> Value {
+        names.iter().map(|name| (format!("k:{{\"name\":\"{name}\"}}"), container.clone())).collect()
+    };
+    let owned = json!({"f:spec": {"f:template": {"f:spec": {
+        "f:containers": containers(&["app", "cache", "web"]), "f:initContainers": containers(&["logs", "mesh"])
+    }}}});
+    assert_eq!(ours["fieldsV1"], owned);
+}
+
+#[test]
+fn a_target_of_two_autoscalers_has_one_patch() {
+    let of = |name: &str, created: &str| {
+        let mut autoscaler = autoscaler("Off");
+        autoscaler.metadata.name = Some(name.to_owned());
+        autoscaler.metadata.creation_timestamp = Some(serde_json::from_value(json!(created)).unwrap());
+        autoscaler
+    };
+    let (newer, older) = (of("a", "2026-01-02T00:00:00Z"), of("b", "2026-01-01T00:00:00Z"));
+    let (kept, warnings) = without_rivals(vec![&newer, &older]);
+    assert_eq!(kept.iter().map(|it| it.name()).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(warnings, [r#""a" is left out: "b" is older and sizes the same target"#]);
 }
 
 /// Applied on the server, a container that the template does not have would be a new one, without an image.
@@ -146,7 +239,7 @@ fn of_a_target_that_is_not_known_nothing_is_said_about_requests() {
             .unwrap(),
     );
     let rows = rows(&of_set, &[], &Target::default());
-    let text = shown(&rows, RecommendOutput::Csv).unwrap();
+    let text = shown(&rows, RecommendOutput::Csv, RecommendOrder::Name).unwrap();
     assert!(text.contains(r#"-,-,"capped by its policy, current requests are not known, mode Off""#), "{text}");
     assert!(patches(&rows).is_empty());
     assert_eq!(left_out(&rows).len(), 2);

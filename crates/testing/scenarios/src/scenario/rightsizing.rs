@@ -16,6 +16,7 @@ use pillion_quantity::Quantity;
 use pillion_rightsizer::{UsageSource, autoscalers};
 use serde_json::{Value, json};
 
+use super::installation::commands::{kubectl, pillion_prints};
 use super::managed::managed_with;
 use super::{UNTIL_TERM, hungry, is_running, restarts, shell, sidecar, with};
 use crate::{Namespace, wait};
@@ -135,6 +136,55 @@ async fn gets_more_memory(namespace: &Namespace, fields: Value) -> anyhow::Resul
             Ok(pods.iter().any(has_more).then_some(()))
         })
         .await
+    })
+    .await
+}
+
+/// `kubectl` applies what `pillion recommend -o patch` prints: only requests change, and containers stay where they are. A recommendation is
+/// sorted by name; native sidecars run in the order of the pod.
+pub async fn a_patch_that_is_applied_keeps_the_order_of_containers(namespace: &Namespace) -> anyhow::Result<()> {
+    managed(namespace, NATIVE, async |namespace| {
+        let small = json!({"resources": {"requests": {"cpu": "10m", "memory": "16Mi"}}});
+        let init = json!([
+            with(shell("prep", "true"), small.clone()),
+            with(sidecar("mesh", UNTIL_TERM), small.clone()),
+            with(shell("migrate", "true"), small.clone()),
+            with(sidecar("logs", UNTIL_TERM), small.clone()),
+        ]);
+        let containers =
+            json!([with(shell("web", UNTIL_TERM), small.clone()), with(shell("app", UNTIL_TERM), small.clone())]);
+        create(namespace, init, containers).await?;
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+        let policy = json!({"updateMode": "Off"});
+        let recommenders = json!([{"name": format!("not-{DEFAULT_RECOMMENDER}")}]);
+        let spec = json!({"targetRef": target, "updatePolicy": policy, "recommenders": recommenders});
+        let api = create_autoscaler(namespace, spec).await?;
+        let recommended = ["app", "logs", "mesh", "web"]
+            .map(|name| json!({"containerName": name, "target": {"cpu": "20m", "memory": "24Mi"}}));
+        let status = json!({"status": {"recommendation": {"containerRecommendations": recommended}}});
+        api.patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await?;
+
+        let deployments = namespace.api::<Deployment>();
+        let before = serde_json::to_value(deployments.get("web").await?.spec)?;
+        let patch = pillion_prints(&["recommend", "web", "-n", namespace.name(), "-o", "patch"]).await?;
+        let file = std::env::temp_dir().join(format!("{}-patch.yaml", namespace.name()));
+        std::fs::write(&file, patch)?;
+        let path = file.to_string_lossy();
+        // The Deployment was created with its requests by another manager.
+        let manager = "--field-manager=pillion-recommend";
+        let applied = kubectl(&["apply", "--server-side", manager, "--force-conflicts", "-f", &path]).await;
+        std::fs::remove_file(&file)?;
+        applied?;
+        let after = serde_json::to_value(deployments.get("web").await?.spec)?;
+        let mut expected = before;
+        for (list, sized) in [("containers", vec![0, 1]), ("initContainers", vec![1, 3])] {
+            for place in sized {
+                expected["template"]["spec"][list][place]["resources"]["requests"] =
+                    json!({"cpu": "20m", "memory": "24Mi"});
+            }
+        }
+        ensure!(after == expected, "the Deployment is\n{after:#}\nand should be\n{expected:#}");
+        Ok(())
     })
     .await
 }
