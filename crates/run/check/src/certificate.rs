@@ -130,6 +130,7 @@ mod tests {
     fn a_replica_whose_certificate_is_not_renewed_is_reported() {
         let replica = |name: &str, certificate: &str| Replica {
             name: name.to_owned(),
+            is_ready: true,
             readiness: Ok("ok".to_owned()),
             certificate: certificate.parse().ok(),
         };

@@ -1,6 +1,6 @@
 //! Whether an installation works: replicas, registration, certificate, leaders.
 
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
 use pillion_install::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER, Part, SERVICE, is_available};
 use pillion_manager::conversion_service;
 use serde_json::Value;
@@ -61,16 +61,44 @@ fn replicas(live: &Value, deployment: &str, namespace: &str) -> Finding {
     const CHECK: &str = "deployment";
     let typed: Deployment = serde_json::from_value(live.clone()).unwrap_or_default();
     let wanted = typed.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
-    let available = typed.status.as_ref().and_then(|status| status.available_replicas).unwrap_or_default();
+    let status = typed.status.clone().unwrap_or_default();
+    let available = status.available_replicas.unwrap_or_default();
     let what = deployment.trim_start_matches("pillion-");
+    if wanted == 0 {
+        let remedy =
+            format!("start it with `kubectl --namespace={namespace} scale deployment/{deployment} --replicas=2`");
+        return Finding::error(CHECK, format!("the {what} is scaled to 0 replicas"), remedy);
+    }
     let message = format!("{available} of {wanted} replicas of the {what} are available");
-    if wanted > 0 && is_available(&typed) {
+    if is_available(&typed) {
         return Finding::ok(CHECK, message);
     }
     let remedy = format!(
         "see `kubectl --namespace={namespace} describe pods` and `kubectl --namespace={namespace} logs deployment/{deployment}`"
     );
-    Finding::error(CHECK, message, remedy)
+    if available < wanted {
+        return Finding::error(CHECK, message, remedy);
+    }
+    let message = format!("{message}, but a rollout is under way: {}", rollout(&status, wanted));
+    let mut conditions = status.conditions.iter().flatten();
+    match conditions.find(|it| it.type_ == "Progressing" && it.status == "False").and_then(|it| it.message.clone()) {
+        Some(stuck) => Finding::error(CHECK, format!("{message}; {stuck}"), remedy),
+        None => Finding::warning(CHECK, message)
+            .with_remedy(format!("see `kubectl --namespace={namespace} rollout status deployment/{deployment}`")),
+    }
+}
+
+/// How far the rollout of a Deployment is whose replicas are available.
+fn rollout(status: &DeploymentStatus, wanted: i32) -> String {
+    let updated = status.updated_replicas.unwrap_or_default();
+    let older = status.replicas.unwrap_or_default() - updated;
+    if updated < wanted {
+        format!("{updated} of {wanted} run the current version")
+    } else if older > 0 {
+        format!("{older} of an older version still run")
+    } else {
+        "the Deployment controller has not seen the last change yet".to_owned()
+    }
 }
 
 /// Each replica knows best whether its caches are synced and their watches work.
@@ -80,16 +108,28 @@ fn caches(snapshot: &Snapshot) -> Vec<Finding> {
         Ok(replicas) => replicas,
         Err(why) => return vec![Finding::unread(CHECK, why)],
     };
-    let finding = |Replica { name, readiness, .. }: &Replica| match readiness {
+    let finding = |Replica { name, is_ready, readiness, .. }: &Replica| match readiness {
         Ok(answer) if answer == "ok" => Finding::ok(CHECK, format!("the caches of replica {name} are synced")),
-        Ok(answer) => Finding::warning(CHECK, format!("replica {name}: {answer}")),
+        Ok(answer) => {
+            let found = Finding::warning(CHECK, format!("replica {name}: {answer}"));
+            if *is_ready { found } else { found.with_remedy(logs_of(name, snapshot)) }
+        }
+        Err(why) if *is_ready => Finding::ok(
+            CHECK,
+            format!(
+                "the caches of replica {name} are synced: it is Ready (the API server cannot ask it for details: {why})"
+            ),
+        ),
         Err(why) => {
-            let remedy = format!("see `kubectl --namespace={} logs {name}`", snapshot.namespace);
-            Finding::warning(CHECK, format!("replica {name} is not ready, or cannot be asked: {why}"))
-                .with_remedy(remedy)
+            let message = format!("replica {name} is not Ready, and the API server cannot ask it why: {why}");
+            Finding::warning(CHECK, message).with_remedy(logs_of(name, snapshot))
         }
     };
     replicas.iter().map(finding).collect()
+}
+
+fn logs_of(replica: &str, snapshot: &Snapshot) -> String {
+    format!("see `kubectl --namespace={} logs {replica}`", snapshot.namespace)
 }
 
 fn registration(kind: &str, configurations: &Result<Vec<Value>, String>, wanted: &[&str]) -> Finding {
@@ -298,22 +338,57 @@ mod tests {
     }
 
     #[test]
+    fn available_replicas_are_an_error_only_while_the_rollout_is_stuck() {
+        let found = |change: Value| {
+            let mut live = manager(&Options::default(), 2);
+            let status = live["status"].as_object_mut().unwrap();
+            status.extend(change.as_object().unwrap().clone());
+            replicas(&live, MANAGER, "pillion-system").to_string()
+        };
+        let available = "2 of 2 replicas of the manager are available";
+        let see = "see `kubectl --namespace=pillion-system rollout status deployment/pillion-manager`";
+        assert_eq!(found(json!({})), format!("ok       {available}"));
+        let rows = [
+            (json!({"replicas": 3, "updatedReplicas": 1}), "1 of 2 run the current version"),
+            (json!({"replicas": 3}), "1 of an older version still run"),
+        ];
+        for (status, state) in rows {
+            let expected = format!("warning  {available}, but a rollout is under way: {state}; {see}");
+            assert_eq!(found(status), expected);
+        }
+        let condition = json!({"type": "Progressing", "status": "False", "message": "it has timed out progressing"});
+        let stuck = found(json!({"replicas": 3, "updatedReplicas": 1, "conditions": [condition]}));
+        assert!(
+            stuck.starts_with(&format!("error    {available}, but a rollout")) && stuck.contains("; it has timed out")
+        );
+        let mut none = manager(&Options::default(), 0);
+        none["spec"]["replicas"] = json!(0);
+        let none = replicas(&none, MANAGER, "pillion-system").to_string();
+        assert!(none.starts_with("error    the manager is scaled to 0 replicas; start it with `kubectl"), "{none}");
+    }
+
+    #[test]
     fn each_replica_is_asked_whether_its_caches_are_synced() {
-        let answer = |name: &str, answer: Result<&str, &str>| Replica {
+        let answer = |name: &str, is_ready: bool, answer: Result<&str, &str>| Replica {
             name: name.to_owned(),
+            is_ready,
             readiness: answer.map(str::to_owned).map_err(str::to_owned),
             certificate: None,
         };
         let replicas = vec![
-            answer("pillion-manager-a", Ok("ok")),
-            answer("pillion-manager-b", Err("the watch of SidecarSets has failed for 70 s: forbidden")),
-            answer("pillion-manager-c", Ok("ok, but standing by: OpenKruise serves SidecarSets")),
+            answer("pillion-manager-a", true, Ok("ok")),
+            answer("pillion-manager-b", false, Ok("the watch of SidecarSets has failed for 70 s: forbidden")),
+            answer("pillion-manager-c", true, Ok("ok, but standing by: OpenKruise serves SidecarSets")),
+            answer("pillion-manager-d", true, Err("address not allowed")),
+            answer("pillion-manager-e", false, Err("address not allowed")),
         ];
         let found = caches(&Snapshot { replicas: Ok(replicas), ..healthy() });
         insta::assert_snapshot!(found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"), @"
         ok       the caches of replica pillion-manager-a are synced
-        warning  replica pillion-manager-b is not ready, or cannot be asked: the watch of SidecarSets has failed for 70 s: forbidden; see `kubectl --namespace=pillion-system logs pillion-manager-b`
+        warning  replica pillion-manager-b: the watch of SidecarSets has failed for 70 s: forbidden; see `kubectl --namespace=pillion-system logs pillion-manager-b`
         warning  replica pillion-manager-c: ok, but standing by: OpenKruise serves SidecarSets
+        ok       the caches of replica pillion-manager-d are synced: it is Ready (the API server cannot ask it for details: address not allowed)
+        warning  replica pillion-manager-e is not Ready, and the API server cannot ask it why: address not allowed; see `kubectl --namespace=pillion-system logs pillion-manager-e`
         ");
     }
 

@@ -59,7 +59,9 @@ pub struct Snapshot {
 pub struct Replica {
     /// The name of its pod.
     pub name: String,
-    /// What it answers to `/readyz`.
+    /// Whether its pod is Ready: its readiness probe asks `/readyz`.
+    pub is_ready: bool,
+    /// What it answers to `/readyz`, or why it cannot be asked.
     pub readiness: Answer<String>,
     /// When the certificate that it serves expires.
     pub certificate: Option<Timestamp>,

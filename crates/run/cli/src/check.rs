@@ -14,7 +14,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Client;
 use kube::api::{Api, ListParams, PostParams};
 use kube::client::Body;
-use kube::core::ApiResource;
+use kube::core::{ApiResource, Status};
 use pillion_api::names;
 use pillion_check::{Answer, Finding, MissedPods, Replica, Severity, Snapshot, certificate_secret, findings};
 use pillion_gates::Gates;
@@ -113,23 +113,34 @@ async fn time_of_the_cluster(client: &Client) -> Option<Timestamp> {
 async fn replicas(client: &Client, namespace: &str) -> Answer<Vec<Replica>> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let of_manager = ListParams::default().labels(REPLICAS);
-    let found = pods.list_metadata(&of_manager).await.map_err(|error| chain(&error))?;
+    let found = pods.list(&of_manager).await.map_err(|error| chain(&error))?;
     let mut replicas = Vec::new();
-    for name in found.items.iter().filter_map(|pod| pod.metadata.name.clone()) {
+    for pod in &found.items {
+        let name = pod.metadata.name.clone().unwrap_or_default();
+        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        let is_ready = conditions.into_iter().any(|it| it.type_ == "Ready" && it.status == "True");
         let ask = async |path: &str| {
             let path = format!("/api/v1/namespaces/{namespace}/pods/{name}:{HEALTH_PORT}/proxy/{path}");
-            let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
-            client.request_text(request).await.map_err(|error| match error {
-                // What the replica says, or why it is not asked.
-                kube::Error::Api(status) => status.message,
-                error => chain(&error),
-            })
+            answer(client, &path).await
         };
         let readiness = ask("readyz").await;
         let certificate = ask("metrics").await.ok().and_then(|metrics| certificate_expiry(&metrics));
-        replicas.push(Replica { name, readiness, certificate });
+        replicas.push(Replica { name, is_ready, readiness, certificate });
     }
     Ok(replicas)
+}
+
+/// What a replica answers through the API server, whatever its status; or why the API server does not ask it, which it says in a `Status`.
+async fn answer(client: &Client, path: &str) -> Answer<String> {
+    let request = http::Request::get(path).body(Body::empty()).map_err(|error| error.to_string())?;
+    let answer = client.send(request).await.map_err(|error| chain(&error))?;
+    let is_success = answer.status().is_success();
+    let body = answer.into_body().collect_bytes().await.map_err(|error| chain(&error))?;
+    let text = String::from_utf8_lossy(&body).trim().to_owned();
+    match serde_json::from_str::<Status>(&text) {
+        Ok(status) if !is_success => Err(status.message),
+        _ => Ok(text),
+    }
 }
 
 /// When the certificate expires that a replica serves, by its metrics. Zero is that of a replica that has none yet.
