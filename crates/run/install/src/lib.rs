@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod agents_left;
 mod check;
 mod error;
 mod install;

@@ -60,24 +60,42 @@ pub fn is_available(deployment: &Deployment) -> bool {
         && status.available_replicas.unwrap_or_default() >= wanted
 }
 
-/// How far it is, and which containers cannot start.
+/// How far it is, and what keeps pods from running.
 async fn state(client: &Client, namespace: &str, deployments: &[Deployment]) -> Result<String, Error> {
     let replicas = |live: &Deployment| live.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
     let is_there =
         |live: &Deployment| live.status.as_ref().and_then(|status| status.available_replicas).unwrap_or_default();
     let wanted: i32 = deployments.iter().map(replicas).sum();
     let available: i32 = deployments.iter().map(is_there).sum();
-    let mut state = format!("{available} of {wanted} replicas of the manager are available");
+    let mut state = vec![format!("{available} of {wanted} replicas of the manager are available")];
+    state.extend(deployments.iter().filter_map(without_pods));
     for pod in pods(client, namespace).await? {
-        let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
-        let waiting = statuses.filter_map(|status| status.state.as_ref()?.waiting.as_ref());
-        for waiting in waiting.filter(|waiting| waiting.reason.as_deref() != Some("ContainerCreating")) {
-            let (reason, message) = (waiting.reason.as_deref(), waiting.message.as_deref());
-            let words: Vec<&str> = [reason, message].into_iter().flatten().collect();
-            state = format!("{state}; pod {}: {}", pod.name_any(), words.join(": "));
-        }
+        state.extend(obstacles(&pod).map(|why| format!("pod {}: {why}", pod.name_any())));
     }
-    Ok(state)
+    Ok(state.join("; "))
+}
+
+/// Why the pods of a Deployment cannot be created.
+fn without_pods(deployment: &Deployment) -> Option<String> {
+    let mut conditions = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let failure = conditions.find(|it| it.type_ == "ReplicaFailure" && it.status == "True")?;
+    let why = words(failure.reason.as_deref(), failure.message.as_deref());
+    Some(format!("Deployment {}: {why}", deployment.name_any()))
+}
+
+/// Why a pod does not run: the scheduler finds no node for it, or containers cannot start.
+fn obstacles(pod: &Pod) -> impl Iterator<Item = String> {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let unscheduled = conditions.filter(|it| it.type_ == "PodScheduled" && it.status == "False");
+    let unscheduled = unscheduled.map(|it| words(it.reason.as_deref(), it.message.as_deref()));
+    let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+    let waiting = statuses.filter_map(|status| status.state.as_ref()?.waiting.as_ref());
+    let waiting = waiting.filter(|waiting| waiting.reason.as_deref() != Some("ContainerCreating"));
+    unscheduled.chain(waiting.map(|waiting| words(waiting.reason.as_deref(), waiting.message.as_deref())))
+}
+
+fn words(reason: Option<&str>, message: Option<&str>) -> String {
+    [reason, message].into_iter().flatten().collect::<Vec<_>>().join(": ")
 }
 
 /// The pods of the manager.
@@ -85,4 +103,39 @@ pub(crate) async fn pods(client: &Client, namespace: &str) -> Result<Vec<Pod>, E
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let listed = pods.list(&ListParams::default().labels(PODS)).await;
     Ok(listed.map_err(Error::api(format!("list the pods of the manager in namespace {namespace}")))?.items)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn obstacles_of(status: Value) -> Vec<String> {
+        obstacles(&serde_json::from_value(json!({"status": status})).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_scheduler_and_the_kubelet_are_quoted() {
+        let scheduled = |status: &str, reason: &str, message: &str| json!({"conditions": [{"type": "PodScheduled", "status": status, "reason": reason, "message": message}]});
+        let taint = "0/1 nodes are available: 1 node(s) had untolerated taint {dedicated: db}.";
+        let found = obstacles_of(scheduled("False", "Unschedulable", taint));
+        assert_eq!(found, [format!("Unschedulable: {taint}")]);
+        assert_eq!(obstacles_of(scheduled("True", "", "")), [""; 0]);
+        let waiting = |waiting: Value| {
+            let status = json!({"name": "a", "image": "a", "imageID": "", "ready": false, "restartCount": 0, "state": {"waiting": waiting}});
+            obstacles_of(json!({"containerStatuses": [status]}))
+        };
+        assert_eq!(waiting(json!({"reason": "ContainerCreating"})), [""; 0]);
+        assert_eq!(waiting(json!({"reason": "ErrImagePull", "message": "not found"})), ["ErrImagePull: not found"]);
+    }
+
+    #[test]
+    fn a_quota_that_forbids_the_pods_is_quoted() {
+        let condition =
+            json!({"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota"});
+        let live = json!({"metadata": {"name": "pillion-manager"}, "status": {"conditions": [condition]}});
+        let found = without_pods(&serde_json::from_value(live).unwrap());
+        assert_eq!(found.as_deref(), Some("Deployment pillion-manager: FailedCreate: exceeded quota"));
+    }
 }

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use crate::error::Error;
 use crate::manifests::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER};
 use crate::objects::{FIELD_MANAGER, Manager, Place, Say, TICK, installed, manager_of};
-use crate::{check, migrate, namespaces, ready};
+use crate::{agents_left, check, migrate, namespaces, ready};
 
 const LEASES: &str = "coordination.k8s.io/v1";
 const ADMISSION: &str = "admissionregistration.k8s.io/v1";
@@ -27,7 +27,7 @@ const CONFIGURATIONS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWe
 
 /// Removes an installation. With `all`, SidecarSets and VerticalPodAutoscalers, their revisions, checkpoints and definitions go too; otherwise
 /// they stay, readable and editable without the manager. Definitions of somebody else stay with what they define, and namespaces with what
-/// somebody else has in them.
+/// somebody else has in them. Objects of in-pod agents, which users have applied, stay and are named.
 ///
 /// What is not there needs no removal: an uninstallation that was interrupted is completed by the next one.
 ///
@@ -253,7 +253,7 @@ async fn remove_what_users_have(
             place.is_gone(client, timeout).await?;
         }
     }
-    Ok(())
+    agents_left::say_what_stays(client, say).await
 }
 
 async fn delete_revisions(client: &Client, say: Say<'_>) -> Result<(), Error> {

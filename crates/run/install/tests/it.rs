@@ -11,7 +11,7 @@ use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
 use pillion_embedded::{Config, Embedded};
-use pillion_install::{Error, Options, Part, install, manifests, prepare, uninstall};
+use pillion_install::{AgentOptions, Error, Options, Part, agent, install, manifests, prepare, uninstall};
 use pillion_manager::{Manager, WebhookAddress};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -353,6 +353,34 @@ async fn uninstalling_all_takes_what_the_manager_has_written_outside_of_its_own_
     cluster.uninstall(true).await.unwrap();
     let left = cluster.everything().await;
     assert!(left.contains_key("Lease kube-system vpa-admission-controller"), "{left:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn uninstalling_all_names_the_objects_of_agents_that_stay() {
+    let cluster = Cluster::start().await;
+    let client = cluster.client();
+    let before: Vec<String> = cluster.everything().await.into_keys().collect();
+    let text = include_str!("../../../decide/assist/src/config/samples/proposal-1.yaml");
+    let config = pillion_assist::Config::parse(text, None).unwrap();
+    let options =
+        AgentOptions { namespace: "default".into(), image: "pillion-agent:1".into(), user: None, mirror: None };
+    let objects: Vec<Value> =
+        agent(&config, text, &options).into_iter().filter(|object| object["kind"] != "SidecarSet").collect();
+    for object in &objects {
+        create(&client, object.clone()).await;
+    }
+    cluster.uninstall(true).await.unwrap();
+    let said = cluster.said();
+    let line =
+        said.iter().find(|line| line.starts_with("objects of the in-pod agent of namespace default stay")).unwrap();
+    for object in &objects {
+        let kind = object["kind"].as_str().unwrap().to_ascii_lowercase();
+        let named = format!("{kind}/{}", object["metadata"]["name"].as_str().unwrap());
+        assert!(line.contains(&named), "{named} is missing: {line}");
+    }
+    assert_eq!(said.len(), 1, "{said:?}");
+    let left = cluster.everything().await.len();
+    assert_eq!(left - before.len(), objects.len(), "nothing of them was deleted");
 }
 
 const ADMISSION: &str = "admissionregistration.k8s.io/v1";
