@@ -621,11 +621,10 @@ async fn an_autoscaler_gets_its_defaults_and_a_wrong_one_is_refused() {
     assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY, "{refused:?}");
 }
 
+/// The manager installs the definitions itself, as in `pillion up`.
 #[tokio::test(start_paused = true)]
 async fn an_autoscaler_of_upstream_that_is_installed_later_gets_new_pods_until_it_goes() {
-    let mut rig = Rig::start("").await;
-    // One that others may share the cluster with.
-    rig.manage_with(|config| Config { installs_definition: false, ..config }).await;
+    let rig = Rig::start("").await;
     let is_registered = async || {
         let path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/pillion";
         let configuration = rig.cluster.get(path).await;
