@@ -1,19 +1,98 @@
 //! A fleet: pods that run, their controllers and autoscalers, and what the pods use.
 
+mod noise;
+
 use std::time::Duration;
 
 use axum::extract::Request;
+use jiff::Timestamp;
 use pillion_apiserver::ApiServer;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-/// Containers of a pod, one of which is a native sidecar.
+/// Where autoscalers are.
+pub(super) const AUTOSCALERS: &str = "/apis/autoscaling.k8s.io/v1/namespaces/default/verticalpodautoscalers";
+const CHECKPOINTS: &str = "/apis/autoscaling.k8s.io/v1/namespaces/default/verticalpodautoscalercheckpoints";
+/// Containers of a pod.
 pub(super) const CONTAINERS: usize = 2;
 /// Pods of one Deployment, which has an autoscaler.
 pub(super) const PODS: usize = 10;
 
-/// Pods that run, their controllers, and an autoscaler for each Deployment.
-pub(super) async fn fill(server: &ApiServer, pods: usize) -> anyhow::Result<()> {
+/// What the pods of a fleet use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fleet {
+    /// The same amounts at any time, and policies that allow one recommendation only. One container of each pod is a native sidecar.
+    Flat,
+    /// Other amounts in every sample, after two days of history that checkpoints have. Both containers of a pod are regular ones: upstream's
+    /// recommender recommends for every container of the fleet.
+    Noisy,
+}
+
+impl Fleet {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Fleet::Flat => "flat",
+            Fleet::Noisy => "noisy",
+        }
+    }
+
+    fn spec(self) -> Value {
+        let container = |name: &str| json!({"name": name, "image": "x", "resources": {"requests": {"cpu": "100m", "memory": "100Mi"}}});
+        if self == Fleet::Noisy {
+            return json!({"containers": [container("app"), container("mesh")]});
+        }
+        let mut mesh = container("mesh");
+        mesh["restartPolicy"] = json!("Always");
+        json!({"containers": [container("app")], "initContainers": [mesh]})
+    }
+
+    fn policy(self) -> Value {
+        let fixed = json!({"cpu": "500m", "memory": "500Mi"});
+        match self {
+            // What is recommended does not move, however the little history grows.
+            Fleet::Flat => json!([{"containerName": "*", "minAllowed": fixed, "maxAllowed": fixed}]),
+            Fleet::Noisy => json!([]),
+        }
+    }
+
+    /// The answer of the metrics API about all pods, at the time of a sample. The first one has number 1.
+    pub(super) fn answer(self, pods: usize, at: Timestamp, number: u64) -> String {
+        let items: Vec<String> = (0..pods)
+            .map(|pod| {
+                let containers: Vec<String> = ["app", "mesh"]
+                    .into_iter()
+                    .map(|name| {
+                        let (cpu, memory) = match self {
+                            Fleet::Flat => flat(pod, name),
+                            Fleet::Noisy => noise::usage(pod, name, number),
+                        };
+                        format!(r#"{{"name":"{name}","usage":{{"cpu":"{cpu}m","memory":"{memory}Ki"}}}}"#)
+                    })
+                    .collect();
+                format!(
+                    r#"{{"metadata":{{"name":"pod-{pod}","namespace":"default"}},"timestamp":"{at}","window":"15s","containers":[{}]}}"#,
+                    containers.join(",")
+                )
+            })
+            .collect();
+        format!(
+            r#"{{"kind":"PodMetricsList","apiVersion":"metrics.k8s.io/v1beta1","metadata":{{}},"items":[{}]}}"#,
+            items.join(",")
+        )
+    }
+}
+
+/// What a container of a flat fleet uses, in millicores and kibibytes. Pods of one workload use three amounts: no percentile is on the border
+/// of two, where a rounded weight would move it.
+fn flat(pod: usize, container: &str) -> (usize, usize) {
+    if container == "mesh" {
+        return (10, 40 << 10);
+    }
+    (50 + pod / PODS % 100 + pod % 3 * 40, (100 + pod / PODS % 100 + pod % 3 * 50) << 10)
+}
+
+/// Pods that run, their controllers, and an autoscaler for each Deployment, with what `fleet` has stored of the time before `start`.
+pub(super) async fn fill(server: &ApiServer, fleet: Fleet, pods: usize, start: Timestamp) -> anyhow::Result<()> {
     let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     create(server, definitions, pillion_api::vpa::crd::vertical_pod_autoscaler()).await?;
     create(server, definitions, pillion_api::vpa::crd::checkpoint()).await?;
@@ -22,26 +101,29 @@ pub(super) async fn fill(server: &ApiServer, pods: usize) -> anyhow::Result<()> 
     for group in 0..pods.div_ceil(PODS) {
         let name = format!("web-{group}");
         let labels = json!({"app": name});
-        let template = json!({"metadata": {"labels": labels}, "spec": spec()});
+        let template = json!({"metadata": {"labels": labels}, "spec": fleet.spec()});
         let workload = json!({"replicas": PODS, "selector": {"matchLabels": labels}, "template": template});
         let deployment = json!({"metadata": {"name": name}, "spec": workload});
         let deployment = create(server, "/apis/apps/v1/namespaces/default/deployments", deployment).await?;
         let set = json!({"metadata": {"name": name, "ownerReferences": [owner("Deployment", &deployment)]}, "spec": workload});
         let set = create(server, "/apis/apps/v1/namespaces/default/replicasets", set).await?;
-        let fixed = json!({"cpu": "500m", "memory": "500Mi"});
         let autoscaler = json!({
             "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": name},
             "spec": {
                 "targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
-                // What is recommended does not move, however the little history grows.
-                "resourcePolicy": {"containerPolicies": [{"containerName": "*", "minAllowed": fixed, "maxAllowed": fixed}]}
+                "resourcePolicy": {"containerPolicies": fleet.policy()}
             }
         });
-        create(server, "/apis/autoscaling.k8s.io/v1/namespaces/default/verticalpodautoscalers", autoscaler).await?;
+        create(server, AUTOSCALERS, autoscaler).await?;
+        if fleet == Fleet::Noisy {
+            for container in ["app", "mesh"] {
+                create(server, CHECKPOINTS, noise::checkpoint(group, container, start)).await?;
+            }
+        }
         for pod in (group * PODS)..((group + 1) * PODS).min(pods) {
             let name = format!("pod-{pod}");
             let metadata = json!({"name": name, "labels": labels, "ownerReferences": [owner("ReplicaSet", &set)]});
-            let mut spec = spec();
+            let mut spec = fleet.spec();
             spec["nodeName"] = json!("node");
             create(server, "/api/v1/namespaces/default/pods", json!({"metadata": metadata, "spec": spec})).await?;
             // Upstream does not look at pods that have not begun.
@@ -50,14 +132,6 @@ pub(super) async fn fill(server: &ApiServer, pods: usize) -> anyhow::Result<()> 
         }
     }
     Ok(())
-}
-
-pub(super) fn spec() -> Value {
-    let container =
-        |name: &str| json!({"name": name, "image": "x", "resources": {"requests": {"cpu": "100m", "memory": "100Mi"}}});
-    let mut mesh = container("mesh");
-    mesh["restartPolicy"] = json!("Always");
-    json!({"containers": [container("app")], "initContainers": [mesh]})
 }
 
 pub(super) fn owner(kind: &str, object: &Value) -> Value {
@@ -76,6 +150,14 @@ pub(super) async fn create(server: &ApiServer, path: &str, object: Value) -> any
     Ok(serde_json::from_slice(&body)?)
 }
 
+/// Reads an object or a list.
+pub(super) async fn read(server: &ApiServer, path: &str) -> anyhow::Result<Value> {
+    let response = server.router().oneshot(Request::get(path).body(axum::body::Body::empty())?).await?;
+    let status = response.status();
+    anyhow::ensure!(status.is_success(), "{path}: {status}");
+    Ok(serde_json::from_slice(&axum::body::to_bytes(response.into_body(), usize::MAX).await?)?)
+}
+
 /// Changes an object by a merge patch.
 pub(super) async fn merge(server: &ApiServer, path: &str, patch: &Value) -> anyhow::Result<()> {
     let request = Request::patch(path)
@@ -84,24 +166,4 @@ pub(super) async fn merge(server: &ApiServer, path: &str, patch: &Value) -> anyh
     let status = server.router().oneshot(request).await?.status();
     anyhow::ensure!(status.is_success(), "{path}: {status}");
     Ok(())
-}
-
-/// The answer of the metrics API about all pods. Pods of one workload use three amounts: no percentile is on the border of two, where a
-/// rounded weight would move it.
-pub(super) fn answer(pods: usize, at: jiff::Timestamp) -> String {
-    let pod = |i: usize| {
-        let container = |name: &str, cpu: usize, memory: usize| {
-            format!(r#"{{"name":"{name}","usage":{{"cpu":"{cpu}m","memory":"{memory}Mi"}}}}"#)
-        };
-        let (cpu, memory) = (50 + i / PODS % 100 + i % 3 * 40, 100 + i / PODS % 100 + i % 3 * 50);
-        let containers = format!("{},{}", container("app", cpu, memory), container("mesh", 10, 40));
-        format!(
-            r#"{{"metadata":{{"name":"pod-{i}","namespace":"default"}},"timestamp":"{at}","window":"15s","containers":[{containers}]}}"#
-        )
-    };
-    let items: Vec<String> = (0..pods).map(pod).collect();
-    format!(
-        r#"{{"kind":"PodMetricsList","apiVersion":"metrics.k8s.io/v1beta1","metadata":{{}},"items":[{}]}}"#,
-        items.join(",")
-    )
 }

@@ -1,5 +1,6 @@
 //! A recommender over a fleet, ours or upstream's: a process of its own, in real time.
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,14 +14,19 @@ use axum::routing::get;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
+use pillion_api::vpa::{RecommendedContainerResources, VerticalPodAutoscalerStatus};
 use pillion_apiserver::ApiServer;
 use pillion_rightsizer::{Cluster, Config, recommend};
 use pillion_serve::Server;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::fleet::{CONTAINERS, answer, fill};
+use super::fleet::{AUTOSCALERS, CONTAINERS, Fleet, fill, merge, read};
 use super::{Taken, counted};
 use crate::process;
+
+/// Questions for usage before the first measured pass: the first pass writes everything for the first time, and the second may have what came
+/// too late for it.
+const BEFORE: u64 = 3;
 
 /// Whose recommender.
 pub(super) enum Whose {
@@ -38,11 +44,12 @@ impl Whose {
         }
     }
 
-    /// Passes that are measured.
-    fn passes(&self) -> u32 {
-        match self {
-            Whose::Ours => 10,
-            Whose::Upstream(_) => 3,
+    /// Passes that are measured. Over a noisy fleet both recommenders read the same.
+    fn passes(&self, fleet: Fleet) -> u32 {
+        match (fleet, self) {
+            (Fleet::Noisy, _) => 5,
+            (Fleet::Flat, Whose::Ours) => 10,
+            (Fleet::Flat, Whose::Upstream(_)) => 3,
         }
     }
 
@@ -88,20 +95,36 @@ pub(crate) async fn run(kubeconfig: &Path, seconds: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Measures from one question for usage to another, some passes later: what lies between are whole passes.
-pub(super) async fn measure(whose: &Whose, containers: usize) -> anyhow::Result<Taken> {
+/// What each autoscaler recommends, by its name.
+pub(super) type Recommended = BTreeMap<String, Vec<RecommendedContainerResources>>;
+
+/// Measures from one question for usage to another, some passes later: what lies between are whole passes. Over a noisy fleet, which uses
+/// the same in every run that begins at `start`, it also reads what is recommended after them.
+pub(super) async fn measure(
+    whose: &Whose,
+    containers: usize,
+    fleet: Fleet,
+    start: Timestamp,
+) -> anyhow::Result<(Taken, Recommended)> {
     let pods = containers / CONTAINERS;
     let server = ApiServer::new(pillion_apiserver::Config::in_memory());
     server.bootstrap().await?;
-    fill(&server, pods).await?;
+    fill(&server, fleet, pods, start).await?;
+    let passes = whose.passes(fleet);
+    let last = BEFORE + u64::from(passes);
     let asked = Arc::new(AtomicU64::new(0));
     let usage = get({
         let asked = Arc::clone(&asked);
         async move || {
-            // History of two days is stored every ten minutes, and not in each pass.
-            let is_first = asked.fetch_add(1, Ordering::SeqCst) == 0;
-            let ago = SignedDuration::from_hours(if is_first { 48 } else { 0 });
-            ([("content-type", "application/json")], answer(pods, Timestamp::now() - ago))
+            let number = asked.fetch_add(1, Ordering::SeqCst) + 1;
+            let (at, number) = match fleet {
+                // History of two days is stored every ten minutes, and not in each pass.
+                Fleet::Flat if number == 1 => (Timestamp::now() - SignedDuration::from_hours(48), number),
+                Fleet::Flat => (Timestamp::now(), number),
+                // After the last measured pass the same samples come again, which do not count.
+                Fleet::Noisy => (start + SignedDuration::from_mins(number.min(last).cast_signed()), number.min(last)),
+            };
+            ([("content-type", "application/json")], fleet.answer(pods, at, number))
         }
     });
     server.register_metrics(Router::new().route("/apis/metrics.k8s.io/v1beta1/pods", usage));
@@ -130,14 +153,35 @@ pub(super) async fn measure(whose: &Whose, containers: usize) -> anyhow::Result<
         }
         Ok(())
     };
-    // The first pass writes everything for the first time, and the second may have what came too late for it.
-    until_asked(3).await?;
+    until_asked(BEFORE).await?;
     let (before, written) = (process::usage(id)?.processor, writes.load(Ordering::Relaxed));
-    let passes = whose.passes();
-    until_asked(3 + u64::from(passes)).await?;
+    until_asked(last).await?;
     let after = process::usage(id)?;
     let writes = (writes.load(Ordering::Relaxed) - written) / u64::from(passes);
     let pass = after.processor.saturating_sub(before) / passes;
+    let recommended = match fleet {
+        Fleet::Flat => Recommended::new(),
+        Fleet::Noisy => {
+            // A new generation has every status written as a whole. The pass that is under way may not have seen it yet.
+            let names: Vec<String> = recommended(&server).await?.into_keys().collect();
+            for name in names {
+                let initial = json!({"spec": {"updatePolicy": {"updateMode": "Initial"}}});
+                merge(&server, &format!("{AUTOSCALERS}/{name}"), &initial).await?;
+            }
+            until_asked(asked.load(Ordering::SeqCst) + 3).await?;
+            recommended(&server).await?
+        }
+    };
     serving.abort();
-    Ok(Taken { containers, pass, memory: after.resident, writes })
+    Ok((Taken { fleet, containers, pass, memory: after.resident, writes }, recommended))
+}
+
+async fn recommended(server: &ApiServer) -> anyhow::Result<Recommended> {
+    let list = read(server, AUTOSCALERS).await?;
+    let decode = |autoscaler: &Value| {
+        let status: VerticalPodAutoscalerStatus = serde_json::from_value(autoscaler["status"].clone())?;
+        let name = autoscaler["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        Ok((name, status.recommendation.unwrap_or_default().container_recommendations))
+    };
+    list["items"].as_array().into_iter().flatten().map(decode).collect()
 }

@@ -14,23 +14,24 @@ use pillion_rightsizer::{Cluster, Config, update};
 use serde_json::json;
 
 use super::counted;
-use super::fleet::{PODS, fill, merge};
+use super::fleet::{AUTOSCALERS, Fleet, PODS, fill, merge};
 
 /// Deployments of ten pods.
 const DEPLOYMENTS: usize = 10;
 
 /// Returns the writes, and how many pods were resized.
 pub(super) async fn measure() -> anyhow::Result<(u64, u64)> {
-    let clock = Clock::virtual_from("2026-01-01T00:00:00Z".parse()?);
+    let start = "2026-01-01T00:00:00Z".parse()?;
+    let clock = Clock::virtual_from(start);
     let server =
         ApiServer::new(pillion_apiserver::Config { clock, seed: Some(0), ..pillion_apiserver::Config::in_memory() });
     server.bootstrap().await?;
-    fill(&server, DEPLOYMENTS * PODS).await?;
+    fill(&server, Fleet::Flat, DEPLOYMENTS * PODS, start).await?;
     let amount = json!({"cpu": "500m", "memory": "500Mi"});
     let recommended = ["app", "mesh"]
         .map(|name| json!({"containerName": name, "target": amount, "lowerBound": amount, "upperBound": amount}));
     for group in 0..DEPLOYMENTS {
-        let path = format!("/apis/autoscaling.k8s.io/v1/namespaces/default/verticalpodautoscalers/web-{group}");
+        let path = format!("{AUTOSCALERS}/web-{group}");
         merge(&server, &path, &json!({"spec": {"updatePolicy": {"updateMode": "InPlaceOrRecreate"}}})).await?;
         let status = json!({"status": {"recommendation": {"containerRecommendations": recommended}}});
         merge(&server, &format!("{path}/status"), &status).await?;
