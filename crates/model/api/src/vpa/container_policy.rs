@@ -85,6 +85,36 @@ impl ContainerResourcePolicy {
         }
     }
 
+    /// `minAllowed` and `maxAllowed` of a resource, as far as they can be used. Validation refuses the others, but they may have been stored
+    /// before it did: a negative bound counts as absent, and so does a minimum above the maximum.
+    pub fn bounds(&self, resource: &str) -> (Option<Quantity>, Option<Quantity>) {
+        let of = |list: &Option<ResourceList>| list.as_ref()?.get(resource).filter(|bound| !bound.is_negative());
+        let (min, max) = (of(&self.min_allowed), of(&self.max_allowed));
+        (min.filter(|min| max.is_none_or(|max| *min <= max)), max)
+    }
+
+    /// The bounds that [`ContainerResourcePolicy::bounds`] leaves out, each with its reason.
+    pub fn unusable_bounds(&self) -> impl Iterator<Item = String> {
+        let listed = |list: &Option<ResourceList>| list.clone().unwrap_or_default();
+        let (min, max) = (listed(&self.min_allowed), listed(&self.max_allowed));
+        let name = &self.container_name;
+        let negative = |field: &'static str, list: &ResourceList| -> Vec<String> {
+            let negative = list.iter().filter(|(_, amount)| amount.is_negative());
+            negative
+                .map(|(resource, amount)| format!("{field} of {resource} for {name:?} is {amount}, which is negative"))
+                .collect()
+        };
+        let mut unusable = negative("minAllowed", &min);
+        unusable.extend(negative("maxAllowed", &max));
+        for (resource, least) in min.iter() {
+            let most = max.get(resource).filter(|most| !most.is_negative() && *most < least);
+            unusable.extend(most.map(|most| {
+                format!("minAllowed of {resource} for {name:?} is {least}, which is above maxAllowed ({most})")
+            }));
+        }
+        unusable.into_iter()
+    }
+
     /// Whether limits are left alone.
     pub fn requests_only(&self) -> bool {
         self.controlled_values == Some(ContainerControlledValues::RequestsOnly)
@@ -135,6 +165,30 @@ mod tests {
         assert_eq!(policies.of("app").unwrap().mode, Some(Auto));
         assert_eq!(policies.of("other").unwrap().mode, Some(Off));
         assert_eq!(PodResourcePolicy::default().of("app"), None);
+    }
+
+    #[test]
+    fn bounds_that_validation_refuses_are_left_out_with_a_reason() {
+        let list =
+            |cpu: &str| -> Option<ResourceList> { serde_json::from_value(serde_json::json!({"cpu": cpu})).unwrap() };
+        let of = |min: &str, max: &str| {
+            let policy = ContainerResourcePolicy {
+                container_name: "app".to_owned(),
+                min_allowed: list(min),
+                max_allowed: list(max),
+                ..Default::default()
+            };
+            let shown = |bound: Option<Quantity>| bound.map_or_else(|| "-".to_owned(), |bound| bound.to_string());
+            let (least, most) = policy.bounds("cpu");
+            (shown(least), shown(most), policy.unusable_bounds().collect::<Vec<_>>().join("; "))
+        };
+        let words = |least: &str, most: &str, why: &str| (least.to_owned(), most.to_owned(), why.to_owned());
+        assert_eq!(of("1", "2"), words("1", "2", ""));
+        assert_eq!(of("0", "0"), words("0", "0", ""));
+        assert_eq!(of("1", "-1"), words("1", "-", "maxAllowed of cpu for \"app\" is -1, which is negative"));
+        assert_eq!(of("-1m", "2"), words("-", "2", "minAllowed of cpu for \"app\" is -1m, which is negative"));
+        let crossed = "minAllowed of cpu for \"app\" is 3, which is above maxAllowed (2)";
+        assert_eq!(of("3", "2"), words("-", "2", crossed));
     }
 
     #[test]

@@ -27,6 +27,15 @@ impl Gates {
         per_vpa_config: false,
         sidecar_set_target: false,
     };
+
+    /// All on.
+    pub const ALL: Gates = Gates {
+        native_sidecar: true,
+        cpu_startup_boost: true,
+        in_place: true,
+        per_vpa_config: true,
+        sidecar_set_target: true,
+    };
 }
 
 impl From<pillion_gates::Gates> for Gates {

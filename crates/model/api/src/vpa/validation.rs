@@ -11,6 +11,8 @@ use super::{
 };
 use crate::field::{Error, Path};
 
+const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
+
 /// What validation found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Validation {
@@ -78,6 +80,15 @@ impl<'a> Allowed<'a> {
         }
     }
 
+    /// Whether the old object has the same bounds for the same container.
+    fn bounded_before(&self, policy: &ContainerResourcePolicy) -> bool {
+        old_policies(self.old).any(|old| {
+            old.container_name == policy.container_name
+                && old.min_allowed == policy.min_allowed
+                && old.max_allowed == policy.max_allowed
+        })
+    }
+
     fn controlled_before(&self, resource: &str) -> bool {
         old_policies(self.old).any(|policy| policy.controlled_resources.iter().flatten().any(|name| name == resource))
     }
@@ -132,7 +143,8 @@ fn container_policy(policy: &ContainerResourcePolicy, path: &Path, allowed: &All
     if let Some(ContainerScalingMode::Unknown(mode)) = &policy.mode {
         errors.push(Error::not_supported(&path.child("mode"), mode.as_str(), &["Auto", "Off"]));
     }
-    bounds(policy, path, errors);
+    bounds(policy, path, allowed, found);
+    let errors = &mut found.errors;
     let values_path = path.child("controlledValues");
     match &policy.controlled_values {
         Some(ContainerControlledValues::Unknown(values)) => {
@@ -167,7 +179,7 @@ fn container_policy(policy: &ContainerResourcePolicy, path: &Path, allowed: &All
         let path = path.child("oomMinBumpUp");
         per_vpa(&path, allowed, errors, || {
             let shown = i64::try_from(bytes.value()).unwrap_or(i64::MIN);
-            bytes.is_negative().then(|| Error::invalid(&path, shown, "must be greater than or equal to 0"))
+            bytes.is_negative().then(|| Error::invalid(&path, shown, NOT_NEGATIVE))
         });
     }
     if let Some(seconds) = policy.memory_aggregation_interval_seconds {
@@ -183,18 +195,39 @@ fn container_policy(policy: &ContainerResourcePolicy, path: &Path, allowed: &All
     }
 }
 
-fn bounds(policy: &ContainerResourcePolicy, path: &Path, errors: &mut Vec<Error>) {
+fn bounds(policy: &ContainerResourcePolicy, path: &Path, allowed: &Allowed<'_>, found: &mut Validation) {
     let max_path = path.child("maxAllowed");
     let max = policy.max_allowed.as_ref();
     for (resource, least) in policy.min_allowed.iter().flat_map(ResourceList::iter) {
-        resolution(resource, least, &path.child("minAllowed").key(resource), errors);
+        bound(policy, resource, least, &path.child("minAllowed").key(resource), allowed, found);
         if let Some(most) = max.and_then(|max| max.get(resource)).filter(|most| *most < least) {
             let detail = format!("max resource for {resource} is lower than min of \"{least}\"");
-            errors.push(Error::invalid(&max_path.key(resource), most.to_string(), detail));
+            found.errors.push(Error::invalid(&max_path.key(resource), most.to_string(), detail));
         }
     }
     for (resource, most) in max.into_iter().flat_map(ResourceList::iter) {
-        resolution(resource, most, &max_path.key(resource), errors);
+        bound(policy, resource, most, &max_path.key(resource), allowed, found);
+    }
+}
+
+/// One bound. A negative one is refused, because the API server would refuse pods that request it. An object that was stored with it can
+/// still be updated, so that other fields can be changed and finalizers removed.
+fn bound(
+    policy: &ContainerResourcePolicy,
+    resource: &str,
+    amount: Quantity,
+    path: &Path,
+    allowed: &Allowed<'_>,
+    found: &mut Validation,
+) {
+    resolution(resource, amount, path, &mut found.errors);
+    if !amount.is_negative() {
+        return;
+    }
+    if allowed.bounded_before(policy) {
+        found.warnings.push(format!("{path}: {amount} is negative, and is ignored"));
+    } else {
+        found.errors.push(Error::invalid(path, amount.to_string(), NOT_NEGATIVE));
     }
 }
 
@@ -216,7 +249,12 @@ fn startup_boost(boost: &StartupBoost, path: &Path, allowed: &Allowed<'_>, error
         },
         Some(StartupBoostType::Quantity) => match cpu.quantity {
             None => errors.push(Error::required(&path.child("quantity"), "required when type is Quantity")),
-            Some(quantity) => resolution("cpu", quantity, &path.child("quantity"), errors),
+            Some(quantity) => {
+                resolution("cpu", quantity, &path.child("quantity"), errors);
+                if quantity.is_negative() {
+                    errors.push(Error::invalid(&path.child("quantity"), quantity.to_string(), NOT_NEGATIVE));
+                }
+            }
         },
         Some(StartupBoostType::Unknown(name)) if !name.is_empty() => {
             errors.push(Error::not_supported(&path.child("type"), name.as_str(), &["Factor", "Quantity"]));

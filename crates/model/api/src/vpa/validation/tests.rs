@@ -6,13 +6,7 @@ use serde_json::json;
 use super::super::decode;
 use super::*;
 
-const ALL: Gates = Gates {
-    native_sidecar: true,
-    cpu_startup_boost: true,
-    in_place: true,
-    per_vpa_config: true,
-    sidecar_set_target: true,
-};
+const ALL: Gates = Gates::ALL;
 
 fn autoscaler(mut spec: Value) -> VerticalPodAutoscaler {
     if spec.get("targetRef").is_none() {
@@ -242,6 +236,32 @@ fn a_controlled_resource_of_the_old_object_stays_with_a_warning() {
              because it is present in the existing VPA object; supported values: \"cpu\", \"memory\""
         ]
     );
+}
+
+/// Upstream accepts them: pods are evicted, and the API server refuses their successors.
+#[test]
+fn negative_bounds_and_boosts_are_refused_but_do_not_lock_an_object_that_was_stored_with_them() {
+    let at = "spec.resourcePolicy.containerPolicies[0]";
+    for (field, resource, amount) in
+        [("minAllowed", "cpu", "-1"), ("maxAllowed", "cpu", "-1"), ("maxAllowed", "memory", "-1Gi")]
+    {
+        let spec = with_policy(json!({field: {resource: amount}}));
+        let error =
+            format!("{at}.{field}[{resource}]: Invalid value: \"{amount}\": must be greater than or equal to 0");
+        assert_error(spec.clone(), ALL, &error);
+        let stored = autoscaler(spec.clone());
+        let mut updated = autoscaler(spec);
+        updated.spec.update_policy = Some(PodUpdatePolicy { update_mode: Some(UpdateMode::Off), ..Default::default() });
+        let found = validate(&updated, Some(&stored), ALL);
+        assert_eq!(found.errors, []);
+        assert_eq!(found.warnings, [format!("{at}.{field}[{resource}]: {amount} is negative, and is ignored")]);
+        let other = autoscaler(with_policy(json!({field: {resource: "-2"}})));
+        assert_eq!(validate(&other, Some(&stored), ALL).errors.len(), 1, "another negative bound is refused");
+    }
+    assert_eq!(errors(with_policy(json!({"minAllowed": {"cpu": "0"}, "maxAllowed": {"cpu": "0"}})), ALL), [""; 0]);
+    let boost = json!({"startupBoost": {"cpu": {"type": "Quantity", "quantity": "-1"}}});
+    let error = "spec.startupBoost.cpu.quantity: Invalid value: \"-1\": must be greater than or equal to 0";
+    assert_error(boost, ALL, error);
 }
 
 #[test]
