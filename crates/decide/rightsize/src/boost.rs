@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::boosted_cpu::{MILLICORE, boosted_cpu};
 use crate::limit_range::LimitRanges;
 use crate::pod::{Amounts, PodContainer, PodView};
-use crate::target::{ContainerTarget, TargetNote, container_targets, limits_in_proportion};
+use crate::target::{ContainerTarget, TargetNote, limits_in_proportion, running_targets};
 
 /// The annotation of a boosted container: its key, and the resources that the container had before.
 pub(crate) fn boost_annotation(container: &PodContainer) -> (String, String) {
@@ -82,7 +82,7 @@ pub fn unboost(
     }
     let recommended = match autoscaler.update_mode() {
         UpdateMode::Off => Vec::new(),
-        _ => container_targets(autoscaler, pod, ranges, gates),
+        _ => running_targets(autoscaler, pod, ranges, gates),
     };
     let target = |(container, before): &&(String, Value)| {
         let recommended = recommended.iter().find(|target| target.container == *container && !target.is_empty());

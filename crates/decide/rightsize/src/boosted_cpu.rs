@@ -18,6 +18,9 @@ pub enum BoostError {
     /// The type is Quantity, and the quantity is missing.
     #[error("startupBoost.cpu.quantity is required when type is Quantity")]
     NoQuantity,
+    /// The quantity makes it less.
+    #[error("startupBoost.cpu.quantity must not be negative")]
+    Negative,
     /// The type is not known.
     #[error("unsupported startup boost type: {0}")]
     Type(String),
@@ -40,6 +43,9 @@ pub(crate) fn boosted_cpu(
         }
         Some(StartupBoostType::Quantity) => {
             let more = boost.quantity.ok_or(BoostError::NoQuantity)?;
+            if more.is_negative() {
+                return Err(BoostError::Negative);
+            }
             milli.saturating_add(more.milli_value())
         }
         Some(StartupBoostType::Unknown(name)) => return Err(BoostError::Type(name.clone())),

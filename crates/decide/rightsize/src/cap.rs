@@ -14,9 +14,10 @@ use pillion_quantity::Quantity;
 
 use crate::amount::RESOURCES;
 use crate::limit_range::{LimitRangeItem, LimitRanges};
-use crate::limits::{Original, Rounding, boundary_request, proportional_limit, scale};
+use crate::limits::{Original, boundary_request};
 use crate::pod::{PodContainer, PodView};
-use crate::post_process::{lower, raise};
+use crate::pod_range::{PodRange, Unrecommended};
+use crate::post_process::{bounded_lists, lower, raise};
 
 /// What changed a recommendation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,26 +65,33 @@ pub struct Capped {
     pub notes: BTreeMap<String, Vec<CapNote>>,
 }
 
-/// Makes the recommendation of a workload one for a pod. Containers that the pod does not have are left out.
+/// Makes the recommendation of a workload one for a pod. Containers that the pod does not have are left out, and so are those that are not
+/// sized: native sidecars without their gate, and containers whose policy is off.
 pub fn cap(
     recommendation: &RecommendedPodResources,
     pod: &PodView,
     policy: Option<&PodResourcePolicy>,
     ranges: &LimitRanges,
     gates: Gates,
+    unrecommended: Unrecommended,
 ) -> Capped {
-    let containers: Vec<&PodContainer> = pod.sized(gates).collect();
-    let mut recommended: Vec<RecommendedContainerResources> = recommendation.container_recommendations.clone();
+    let policy_of = |container: &PodContainer| policy.and_then(|policy| policy.of(&container.name));
+    let is_off = |container: &PodContainer| policy_of(container).is_some_and(ContainerResourcePolicy::is_off);
+    let containers: Vec<&PodContainer> = pod.sized(gates).filter(|container| !is_off(container)).collect();
+    let of_pod = recommendation.container_recommendations.iter();
+    let of_pod = of_pod.filter(|it| containers.iter().any(|container| container.name == it.container_name));
+    let mut recommended: Vec<RecommendedContainerResources> = of_pod.map(possible).collect();
     if let Some(range) = &ranges.pod {
-        cap_to_pod_range(&mut recommended, &containers, range);
+        let default_limits = ranges.container.map(|range| range.default).unwrap_or_default();
+        let range = PodRange { range, default_limits, pod, sized: &containers, policy };
+        range.apply(&mut recommended, unrecommended);
     }
     let mut capped = Capped::default();
     for mut recommended in recommended {
         let Some(container) = containers.iter().find(|container| container.name == recommended.container_name) else {
             continue;
         };
-        let policy = policy.and_then(|policy| policy.of(&container.name));
-        let capping = Capping { container, policy, range: ranges.container.as_ref() };
+        let capping = Capping { container, policy: policy_of(container), range: ranges.container.as_ref() };
         let notes = capping.apply(&mut recommended.target);
         for bound in recommended.lower_bound.iter_mut().chain(&mut recommended.upper_bound) {
             capping.apply(bound);
@@ -94,6 +102,19 @@ pub fn cap(
         capped.recommendation.container_recommendations.push(recommended);
     }
     capped
+}
+
+/// A recommendation without the amounts that no container can request: negative ones, which a recommender once wrote for a negative
+/// `maxAllowed`.
+fn possible(recommended: &RecommendedContainerResources) -> RecommendedContainerResources {
+    let mut possible = recommended.clone();
+    for list in bounded_lists(&mut possible) {
+        if list.iter().any(|(_, amount)| amount.is_negative()) {
+            let rest = list.iter().filter(|(_, amount)| !amount.is_negative());
+            *list = rest.map(|(resource, amount)| (resource.to_owned(), amount)).collect();
+        }
+    }
+    possible
 }
 
 /// The bounds of one container.
@@ -130,7 +151,7 @@ impl Capping<'_> {
         note: &mut dyn FnMut(Cap, (Quantity, bool)) -> Quantity,
     ) -> Quantity {
         let Some(range) = self.range else { return amount };
-        let original = original(self.container, resource, range);
+        let original = Original::of(self.container, resource, range.default.get(resource));
         let boundary = |bound: Option<Quantity>| boundary_request(resource, &original, bound?);
         let min = range.min.get(resource);
         // Both the request and the limit must be above the minimum.
@@ -145,9 +166,7 @@ impl Capping<'_> {
         amount: Quantity,
         note: &mut dyn FnMut(Cap, (Quantity, bool)) -> Quantity,
     ) -> Quantity {
-        let bound = |list: Option<&ResourceList>| list?.get(resource.name());
-        let min = bound(self.policy.and_then(|policy| policy.min_allowed.as_ref()));
-        let max = bound(self.policy.and_then(|policy| policy.max_allowed.as_ref()));
+        let (min, max) = self.policy.map(|policy| policy.bounds(resource.name())).unwrap_or_default();
         let amount = note(Cap::MinAllowed, raise(amount, min));
         note(Cap::MaxAllowed, lower(amount, max))
     }
@@ -164,80 +183,6 @@ impl Capping<'_> {
                 note(Cap::ContainerLimit, (limit, true))
             }
             _ => amount,
-        }
-    }
-}
-
-fn original(container: &PodContainer, resource: Resource, range: &LimitRangeItem) -> Original {
-    Original {
-        request: container.requests.get(resource),
-        limit: container.limits.get(resource),
-        default_limit: range.default.get(resource),
-    }
-}
-
-/// Scales all containers so that the pod is within its LimitRange. A container without a recommendation takes part with what it
-/// requests, and gets a target of its own.
-fn cap_to_pod_range(
-    recommended: &mut Vec<RecommendedContainerResources>,
-    containers: &[&PodContainer],
-    range: &LimitRangeItem,
-) {
-    for container in containers {
-        let exists = recommended.iter().any(|recommended| recommended.container_name == container.name);
-        if !exists && !container.requests.is_empty() {
-            let container_name = container.name.clone();
-            let target = container.requests.into();
-            recommended.push(RecommendedContainerResources { container_name, target, ..Default::default() });
-        }
-    }
-    let lists: [for<'a> fn(&'a mut RecommendedContainerResources) -> Option<&'a mut ResourceList>; 3] = [
-        |recommended| recommended.upper_bound.as_mut(),
-        |recommended| Some(&mut recommended.target),
-        |recommended| recommended.lower_bound.as_mut(),
-    ];
-    for list in lists {
-        for resource in RESOURCES {
-            scale_to_pod_range(recommended, containers, range, resource, list);
-        }
-    }
-}
-
-fn scale_to_pod_range(
-    recommended: &mut [RecommendedContainerResources],
-    containers: &[&PodContainer],
-    range: &LimitRangeItem,
-    resource: Resource,
-    list: for<'a> fn(&'a mut RecommendedContainerResources) -> Option<&'a mut ResourceList>,
-) {
-    let sum = |a: Quantity, b: Quantity| a.checked_add(b).unwrap_or(Quantity::MAX);
-    let (mut limits, mut requests) = (Quantity::ZERO, Quantity::ZERO);
-    for container in containers {
-        let of = recommended.iter_mut().find(|recommended| recommended.container_name == container.name);
-        let amount = match of {
-            Some(of) => list(of).and_then(|list| list.get(resource.name())),
-            None => container.requests.get(resource),
-        };
-        let (limit, _) = proportional_limit(resource, &original(container, resource, range), amount);
-        limits = limit.map_or(limits, |limit| sum(limits, limit));
-        requests = amount.map_or(requests, |amount| sum(requests, amount));
-    }
-    let min = range.min.get(resource).unwrap_or(Quantity::ZERO);
-    let max = range.max.get(resource).filter(|max| !max.is_zero());
-    let is_above = max.is_some_and(|max| max < limits);
-    if limits.is_zero() || (min <= limits && min <= requests && !is_above) {
-        return;
-    }
-    let (from, to, rounding) = if min > requests {
-        (requests, min, Rounding::Up)
-    } else {
-        (limits, max.filter(|_| is_above).unwrap_or(min), Rounding::Down)
-    };
-    let is_of_pod = |name: &str| containers.iter().any(|container| container.name == name);
-    for recommended in recommended.iter_mut().filter(|recommended| is_of_pod(&recommended.container_name)) {
-        let Some(list) = list(recommended) else { continue };
-        if let Some(amount) = list.get(resource.name()) {
-            list.set(resource.name(), scale(resource, amount, from, to, rounding).0);
         }
     }
 }

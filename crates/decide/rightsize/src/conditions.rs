@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use pillion_api::vpa::{Condition, ConditionType};
+use pillion_api::vpa::{Condition, ConditionType, ContainerResourcePolicy, VerticalPodAutoscaler};
 
 use crate::decaying_histogram::whole_seconds;
 
@@ -17,6 +17,8 @@ pub struct Observed<'a> {
     pub has_recommendation: bool,
     /// Why the configuration cannot be served.
     pub unsupported: Option<&'a str>,
+    /// Which bounds of the resource policy are ignored, and why.
+    pub ignored: Option<&'a str>,
 }
 
 /// Updates conditions, sorted by type. Those of other types stay, and a time changes only with its status.
@@ -35,8 +37,33 @@ pub fn update_conditions(before: &[Condition], observed: Observed<'_>, now: Time
         observed.unsupported.is_some(),
         ("", observed.unsupported.unwrap_or_default()),
     );
-    conditions.list.sort_by(|a, b| name(&a.condition_type).cmp(name(&b.condition_type)));
-    conditions.list
+    conditions.hold(
+        ConditionType::PolicyIgnored,
+        observed.ignored.is_some(),
+        ("InvalidBounds", observed.ignored.unwrap_or_default()),
+    );
+    conditions.sorted()
+}
+
+/// The conditions with one that is absent until it first holds, and becomes False when it no longer does.
+pub(crate) fn hold(
+    before: &[Condition],
+    condition_type: ConditionType,
+    holds: bool,
+    words: (&str, &str),
+    now: Timestamp,
+) -> Vec<Condition> {
+    let mut conditions = Conditions { list: before.to_vec(), now: whole_seconds(now.into()) };
+    conditions.hold(condition_type, holds, words);
+    conditions.sorted()
+}
+
+/// Which bounds of an autoscaler's policies are ignored, and why. Validation refuses them, but may not have been there when they were stored.
+pub fn ignored_bounds(autoscaler: &VerticalPodAutoscaler) -> Option<String> {
+    let policies = autoscaler.spec.resource_policy.iter().flat_map(|policy| &policy.container_policies);
+    let unusable: Vec<String> = policies.flat_map(ContainerResourcePolicy::unusable_bounds).collect();
+    (!unusable.is_empty())
+        .then(|| format!("{}: ignored, as if absent; correct spec.resourcePolicy", unusable.join("; ")))
 }
 
 struct Conditions {
@@ -45,6 +72,11 @@ struct Conditions {
 }
 
 impl Conditions {
+    fn sorted(mut self) -> Vec<Condition> {
+        self.list.sort_by(|a, b| name(&a.condition_type).cmp(name(&b.condition_type)));
+        self.list
+    }
+
     /// A condition that is absent until it first holds.
     fn hold(&mut self, condition_type: ConditionType, holds: bool, words: (&str, &str)) {
         if holds {
@@ -81,9 +113,11 @@ fn name(condition_type: &ConditionType) -> &str {
     match condition_type {
         ConditionType::ConfigDeprecated => "ConfigDeprecated",
         ConditionType::ConfigUnsupported => "ConfigUnsupported",
+        ConditionType::EvictionsStopped => "EvictionsStopped",
         ConditionType::FetchingHistory => "FetchingHistory",
         ConditionType::LowConfidence => "LowConfidence",
         ConditionType::NoPodsMatched => "NoPodsMatched",
+        ConditionType::PolicyIgnored => "PolicyIgnored",
         ConditionType::RecommendationProvided => "RecommendationProvided",
         ConditionType::Unknown(name) => name,
     }
@@ -104,7 +138,7 @@ mod tests {
     }
 
     fn observed(has_pods: bool, has_recommendation: bool) -> Observed<'static> {
-        Observed { has_pods, has_recommendation, unsupported: None }
+        Observed { has_pods, has_recommendation, unsupported: None, ignored: None }
     }
 
     #[test]
@@ -146,6 +180,26 @@ mod tests {
         let after = update_conditions(&after, unsupported, at(3));
         assert_eq!(after[0].message, "Cannot read targetRef");
         assert_eq!(shown(&after)[0], "ConfigUnsupported True");
+    }
+
+    #[test]
+    fn bounds_that_are_ignored_are_a_condition_until_the_policy_is_corrected() {
+        let of = |max: &str| {
+            let policy = serde_json::json!({"containerName": "app", "maxAllowed": {"cpu": max}});
+            let spec = serde_json::json!({"resourcePolicy": {"containerPolicies": [policy]}});
+            let object = serde_json::json!({"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "spec": spec});
+            ignored_bounds(&pillion_api::vpa::decode(object).unwrap())
+        };
+        assert_eq!(of("1"), None);
+        let text = of("-1").unwrap();
+        assert_eq!(
+            text,
+            "maxAllowed of cpu for \"app\" is -1, which is negative: ignored, as if absent; correct spec.resourcePolicy"
+        );
+        let ignoring = Observed { ignored: Some(&text), ..observed(true, true) };
+        let after = update_conditions(&[], ignoring, at(1));
+        assert_eq!(shown(&after), ["PolicyIgnored True InvalidBounds", "RecommendationProvided True"]);
+        assert_eq!(shown(&update_conditions(&after, observed(true, true), at(2)))[0], "PolicyIgnored False");
     }
 
     #[test]

@@ -73,6 +73,7 @@ mod missing;
 mod oom;
 mod patch;
 mod pod;
+mod pod_range;
 mod post_process;
 mod qos_share;
 mod recommendation;
@@ -92,7 +93,7 @@ pub use author::{is_recommended_by, keep_recommenders};
 pub use boost::{Unboost, unboost};
 pub use boosted_cpu::BoostError;
 pub use cap::{Cap, CapNote, Capped, cap};
-pub use conditions::{Observed, update_conditions};
+pub use conditions::{Observed, ignored_bounds, update_conditions};
 pub use control::{
     WELL_KNOWN_CONTROLLERS, admits, controlling, is_refused, is_target, refuse_set_target, sized_set, target_of,
     targeted_set, targets_custom_resource, unsupported, without_containers, workload_of, workload_of_set,
@@ -105,11 +106,14 @@ pub use limits::LimitNote;
 pub use missing::Missing;
 pub use oom::{MemoryEviction, NewOom, memory_evictions, new_ooms};
 pub use patch::{annotation_patch, annotation_removal_patch, resource_patch};
-pub use pod::{Amounts, ContainerKind, OomKill, Owner, PodContainer, PodView, QosShare, ResizeState, SpecResources};
+pub use pod::{
+    Amounts, ContainerKind, InitContainer, OomKill, Owner, PodContainer, PodView, ResizeState, SpecResources,
+};
+pub use pod_range::Unrecommended;
 pub use post_process::{cap_to_policy, keep_bounds, release_bounds, retain_controlled, round_to_whole_cores};
 pub use recommendation::{Candidate, Estimate, RecommendationFormat, recommend};
 pub use settings::{MemorySettings, SampleSettings};
-pub use target::{ContainerTarget, TargetNote, capped_recommendation, container_targets};
+pub use target::{ContainerTarget, TargetNote, capped_recommendation, container_targets, running_targets};
 pub use topmost::{Controller, refuse_target, topmost};
 pub use usage::{ContainerUsage, Usage, Workload};
 pub use writes::{Stored, has_bound_moved, is_checkpoint_due, is_fetching_history, is_status_due, oldest_first};

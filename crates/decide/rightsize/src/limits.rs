@@ -5,6 +5,8 @@ use std::fmt;
 use pillion_expr::Resource;
 use pillion_quantity::{Format, Quantity};
 
+use crate::pod::PodContainer;
+
 /// What is noted about a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitNote {
@@ -46,6 +48,10 @@ pub(crate) struct Original {
 }
 
 impl Original {
+    pub(crate) fn of(container: &PodContainer, resource: Resource, default_limit: Option<Quantity>) -> Original {
+        Original { request: container.requests.get(resource), limit: container.limits.get(resource), default_limit }
+    }
+
     fn limit(&self) -> Option<Quantity> {
         let positive = |limit: Option<Quantity>| limit.filter(|limit| !limit.is_zero());
         positive(self.limit).or_else(|| positive(self.default_limit))

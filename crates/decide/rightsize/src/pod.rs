@@ -10,7 +10,6 @@ use pillion_api::vpa::Gates;
 use serde_json::Value;
 
 pub use crate::amounts::{Amounts, SpecResources};
-pub use crate::qos_share::QosShare;
 
 /// Which sort of container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -111,6 +110,15 @@ pub struct Owner {
     pub name: String,
 }
 
+/// A plain init container: it is never sized, but the API server counts it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct InitContainer {
+    /// Its place in `spec.initContainers`. Native sidecars before it run beside it.
+    pub index: usize,
+    /// What the spec says.
+    pub spec: SpecResources,
+}
+
 /// What is read of a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodView {
@@ -134,8 +142,8 @@ pub struct PodView {
     pub resize_since: Option<Timestamp>,
     /// Whether resources are set for the pod as a whole (`spec.resources`).
     pub has_pod_resources: bool,
-    /// What its plain init containers contribute to its quality-of-service class: they count for it, though they are never sized.
-    pub init_qos: QosShare,
+    /// Its plain init containers.
+    pub init: Box<[InitContainer]>,
     /// Regular containers, then native sidecars. Plain init containers are not listed. Pods that are alike may share the list.
     pub containers: Arc<[PodContainer]>,
     /// The annotation `vpaObservedContainers`, if it can be read.
@@ -153,8 +161,8 @@ impl PodView {
         let (metadata, status) = (&value["metadata"], &value["status"]);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let containers = pod.containers().enumerate().map(|(i, container)| (ContainerKind::Regular, i, container));
-        let plain = pod.init_containers().filter(|container| !container.is_native_sidecar());
-        let init_qos = plain.map(spec_resources).fold(QosShare::default(), QosShare::with);
+        let plain = pod.init_containers().enumerate().filter(|(_, container)| !container.is_native_sidecar());
+        let init = plain.map(|(index, json)| InitContainer { index, spec: spec_resources(json) }).collect();
         let sidecars = pod.init_containers().enumerate();
         let sidecars = sidecars.filter(|(_, container)| container.is_native_sidecar());
         let sidecars = sidecars.map(|(i, container)| (ContainerKind::NativeSidecar, i, container));
@@ -172,7 +180,7 @@ impl PodView {
             resize,
             resize_since,
             has_pod_resources: value["spec"]["resources"].as_object().is_some_and(|resources| !resources.is_empty()),
-            init_qos,
+            init,
             containers,
             observed: pod.annotation(names::VPA_OBSERVED_CONTAINERS).and_then(parse_observed),
             boosted: boosted(metadata),

@@ -38,13 +38,11 @@ pub fn cap_to_policy(
 ) {
     for recommended in &mut recommendation.container_recommendations {
         let policy = policy.and_then(|policy| policy.of(&recommended.container_name));
-        let min = policy.and_then(|policy| policy.min_allowed.as_ref());
-        let max = policy.and_then(|policy| policy.max_allowed.as_ref());
         for list in bounded_lists(recommended) {
             for (resource, amount) in list.iter_mut() {
-                *amount = raise(*amount, min.and_then(|min| min.get(resource))).0;
-                let max = max.and_then(|max| max.get(resource)).or_else(|| global_max.get(resource));
-                *amount = lower(*amount, max).0;
+                let (min, max) = policy.map(|policy| policy.bounds(resource)).unwrap_or_default();
+                *amount = raise(*amount, min).0;
+                *amount = lower(*amount, max.or_else(|| global_max.get(resource))).0;
             }
         }
     }
@@ -128,18 +126,18 @@ pub(crate) fn bounded_lists(
     std::iter::once(&mut recommended.target).chain(bounds)
 }
 
-/// At least `min`, and whether that changed it. A minimum of zero does not count.
+/// At least `min`, and whether that changed it. A minimum of zero or less does not count.
 pub(crate) fn raise(amount: Quantity, min: Option<Quantity>) -> (Quantity, bool) {
     match min {
-        Some(min) if !min.is_zero() && amount < min => (min, true),
+        Some(min) if min > Quantity::ZERO && amount < min => (min, true),
         _ => (amount, false),
     }
 }
 
-/// At most `max`, and whether that changed it. A maximum of zero does not count.
+/// At most `max`, and whether that changed it. A maximum of zero or less does not count.
 pub(crate) fn lower(amount: Quantity, max: Option<Quantity>) -> (Quantity, bool) {
     match max {
-        Some(max) if !max.is_zero() && amount > max => (max, true),
+        Some(max) if max > Quantity::ZERO && amount > max => (max, true),
         _ => (amount, false),
     }
 }
@@ -192,6 +190,21 @@ mod tests {
                 both("42m", "42Mi"),
                 both("35m", "35Mi"),
                 both("50m", "50Mi"),
+            ),
+            // What validation refuses by now, and may have been stored before.
+            (
+                json!({"maxAllowed": {"cpu": "-1"}}),
+                json!({}),
+                both("42m", "42Mi"),
+                both("31m", "31Mi"),
+                both("53m", "53Mi"),
+            ),
+            (
+                json!({"minAllowed": {"cpu": "50m"}, "maxAllowed": {"cpu": "40m"}}),
+                json!({"cpu": "-1"}),
+                both("40m", "42Mi"),
+                both("31m", "31Mi"),
+                both("40m", "53Mi"),
             ),
             (
                 json!({"maxAllowed": {"cpu": "40m"}}),

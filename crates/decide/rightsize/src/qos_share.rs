@@ -5,11 +5,11 @@ use crate::amounts::SpecResources;
 
 /// What some containers contribute to the class: Kubernetes looks at all of a pod's containers, init containers with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QosShare {
+pub(crate) struct QosShare {
     /// Whether any of them requests anything, or has a limit.
-    pub is_any_set: bool,
+    pub(crate) is_any_set: bool,
     /// Whether each of them has limits of CPU and memory that equal its requests.
-    pub are_all_guaranteed: bool,
+    pub(crate) are_all_guaranteed: bool,
 }
 
 impl Default for QosShare {

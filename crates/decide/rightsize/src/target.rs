@@ -3,6 +3,8 @@
 use std::fmt;
 
 use pillion_api::vpa::{ContainerResourcePolicy, Gates, VerticalPodAutoscaler};
+use pillion_expr::Resource;
+use pillion_quantity::Quantity;
 
 use crate::amount::RESOURCES;
 use crate::boosted_cpu::BoostError;
@@ -10,6 +12,7 @@ use crate::cap::{CapNote, Capped, cap};
 use crate::limit_range::LimitRanges;
 use crate::limits::{LimitNote, Original, proportional_limit};
 use crate::pod::{Amounts, PodContainer, PodView};
+use crate::pod_range::Unrecommended;
 
 /// What one container should have. Resources that are not set stay as they are.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -51,6 +54,21 @@ impl ContainerTarget {
         self.requests.is_empty() && self.limits.is_empty()
     }
 
+    /// Whether the container has it, in its spec and in fact, but for so many millicores and bytes.
+    pub(crate) fn is_near(&self, container: &PodContainer, slack: usize) -> bool {
+        let slack = i128::try_from(slack).unwrap_or(i128::MAX);
+        RESOURCES.into_iter().all(|resource| {
+            let unit = if resource == Resource::Cpu { 1_000_000 } else { 1_000_000_000 };
+            let is_near = |target: Amounts, spec: Option<Amounts>, actual: Amounts| {
+                let Some(wanted) = target.get(resource) else { return true };
+                let near = |amount: Quantity| (amount.nanos() - wanted.nanos()).abs() <= slack.saturating_mul(unit);
+                spec.and_then(|spec| spec.get(resource)).is_some_and(near) && actual.get(resource).is_none_or(near)
+            };
+            is_near(self.requests, container.spec.requests, container.requests)
+                && is_near(self.limits, container.spec.limits, container.limits)
+        })
+    }
+
     /// Whether the container does not have it yet.
     pub fn differs(&self, container: &PodContainer) -> bool {
         RESOURCES.into_iter().any(|resource| {
@@ -63,25 +81,56 @@ impl ContainerTarget {
     }
 }
 
-/// The recommendation of an autoscaler for one pod. Empty while nothing is recommended.
-pub fn capped_recommendation(
-    autoscaler: &VerticalPodAutoscaler,
-    pod: &PodView,
-    ranges: &LimitRanges,
-    gates: Gates,
-) -> Capped {
-    let Some(recommendation) = &autoscaler.status.recommendation else { return Capped::default() };
-    cap(recommendation, pod, autoscaler.spec.resource_policy.as_ref(), ranges, gates)
-}
-
-/// What each container of a pod should have, in the order of the pod. Containers without a recommendation are left out.
+/// What each container of a new pod should have, in the order of the pod. Containers that are not sized are left out.
 pub fn container_targets(
     autoscaler: &VerticalPodAutoscaler,
     pod: &PodView,
     ranges: &LimitRanges,
     gates: Gates,
 ) -> Vec<ContainerTarget> {
+    let capped = capped_for(autoscaler, pod, ranges, gates, Unrecommended::Scaled);
+    targets(autoscaler, pod, ranges, gates, &capped)
+}
+
+/// The recommendation of an autoscaler for a running pod. Empty while nothing is recommended.
+pub fn capped_recommendation(
+    autoscaler: &VerticalPodAutoscaler,
+    pod: &PodView,
+    ranges: &LimitRanges,
+    gates: Gates,
+) -> Capped {
+    capped_for(autoscaler, pod, ranges, gates, Unrecommended::Kept)
+}
+
+/// What each container of a running pod should have, likewise.
+pub fn running_targets(
+    autoscaler: &VerticalPodAutoscaler,
+    pod: &PodView,
+    ranges: &LimitRanges,
+    gates: Gates,
+) -> Vec<ContainerTarget> {
     let capped = capped_recommendation(autoscaler, pod, ranges, gates);
+    targets(autoscaler, pod, ranges, gates, &capped)
+}
+
+fn capped_for(
+    autoscaler: &VerticalPodAutoscaler,
+    pod: &PodView,
+    ranges: &LimitRanges,
+    gates: Gates,
+    unrecommended: Unrecommended,
+) -> Capped {
+    let Some(recommendation) = &autoscaler.status.recommendation else { return Capped::default() };
+    cap(recommendation, pod, autoscaler.spec.resource_policy.as_ref(), ranges, gates, unrecommended)
+}
+
+fn targets(
+    autoscaler: &VerticalPodAutoscaler,
+    pod: &PodView,
+    ranges: &LimitRanges,
+    gates: Gates,
+    capped: &Capped,
+) -> Vec<ContainerTarget> {
     let target = |container: &PodContainer| {
         let recommended = capped.recommendation.of(&container.name)?;
         let requests = Amounts::from(&recommended.target);
@@ -109,11 +158,7 @@ pub(crate) fn limits_in_proportion(
     let default = ranges.container.map(|range| range.default).unwrap_or_default();
     let (mut limits, mut notes) = (Amounts::default(), Vec::new());
     for resource in RESOURCES {
-        let original = Original {
-            request: container.requests.get(resource),
-            limit: container.limits.get(resource),
-            default_limit: default.get(resource),
-        };
+        let original = Original::of(container, resource, default.get(resource));
         let (limit, note) = proportional_limit(resource, &original, requests.get(resource));
         limits.set(resource, limit);
         notes.extend(note);

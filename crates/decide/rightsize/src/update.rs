@@ -3,25 +3,32 @@
 //! ```text
 //!  pods of an autoscaler ──▶ priority (who, in which order) ──▶ requirements ──▶ Pass ──▶ steps: unboost, resize, evict
 //!                                                                               ▲
-//!                                             groups (how many at once), in_place (resize, wait or evict)
+//!                                             groups (how many at once), in_place (resize, wait or evict),
+//!                                             rules (would the API server accept the successor), brake (do pods come back)
 //! ```
 
 mod brake;
+mod budgets;
 mod group;
 mod in_place;
+mod outlook;
 mod pass;
 mod priority;
 mod qos;
 mod rate;
 mod reason;
 mod requirements;
+mod rules;
 mod settings;
 
-pub use brake::Brake;
-pub use group::Replicas;
+pub use brake::{Brake, StopCause, stop_conditions, stopped};
+pub use budgets::{Budgets, forbidding};
+pub use group::{Disrupted, Replicas};
+pub use outlook::{Outlook, outlook};
 pub use pass::{Action, Pass, Snapshot, Step};
 pub use priority::Priority;
 pub use qos::changes_qos_class;
 pub use rate::RateLimit;
 pub use reason::{EvictReason, SkipReason};
+pub use rules::Rules;
 pub use settings::UpdaterSettings;

@@ -16,9 +16,11 @@ use kube::runtime::watcher;
 use kube::{Api, Client};
 use pillion_api::vpa::{ContainerResourcePolicy, Gates, VerticalPodAutoscaler};
 use pillion_informer::{Cache, Failure, State};
+use pillion_rightsize::update::Rules;
 use pillion_rightsize::{
     LimitRanges, PodView, Workload, admits, is_target, sized_set, target_of, targeted_set, workload_of, workload_of_set,
 };
+use serde_json::Value;
 use tokio::task::JoinSet;
 
 pub(crate) use self::followed::{Followed, Targets};
@@ -174,6 +176,12 @@ impl Cluster {
     pub fn limit_ranges(&self, namespace: &str) -> LimitRanges {
         let ranges = self.inner.ranges.in_namespace(namespace);
         LimitRanges::merge(ranges.iter().map(|range| &range.0))
+    }
+
+    /// What the API server asks of new pods of a namespace, with the ResourceQuotas of the namespace.
+    pub(crate) fn rules(&self, namespace: &str, quotas: &[Value]) -> Rules {
+        let ranges = self.inner.ranges.in_namespace(namespace);
+        Rules::new(ranges.iter().map(|range| &range.0), quotas)
     }
 
     /// The autoscalers by the workload that they target.

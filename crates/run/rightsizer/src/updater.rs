@@ -1,32 +1,42 @@
 //! The updater: running pods are brought to what is recommended, in place or by eviction.
 
+mod conditions;
 mod infeasible;
+mod quotas;
 mod skips;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod as KubePod;
 use kube::Api;
 use kube::api::{DeleteParams, EvictParams, Preconditions};
 use pillion_api::vpa::VerticalPodAutoscaler;
 use pillion_events::Recorder;
-use pillion_rightsize::update::{Action, Brake, EvictReason, Pass, RateLimit, Replicas, Snapshot, Step};
+use pillion_rightsize::update::{
+    Action, Brake, Budgets, Disrupted, EvictReason, Pass, RateLimit, Replicas, Rules, SkipReason, Snapshot, Step,
+    stop_conditions,
+};
 use pillion_rightsize::{
-    ContainerTarget, PodView, Unboost, Workload, annotation_removal_patch, controlling, is_refused, target_of,
-    without_containers,
+    ContainerTarget, Owner, PodView, Unboost, Workload, annotation_removal_patch, controlling, is_refused,
+    running_targets, target_of, without_containers,
 };
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use self::infeasible::Infeasible;
+use self::quotas::Quotas;
 use self::skips::Skips;
 use crate::admission_lease::Admission;
-use crate::cluster::{Cluster, Followed};
+use crate::cluster::{Cluster, Followed, Targets};
 use crate::config::Config;
 use crate::definition::defined;
 use crate::metrics::{UpdateOutcome, Updated};
 use crate::resize::{patch_pod, resize};
 use crate::{admission_lease, references};
+
+/// So often in one interval the updater looks whether the successor of an evicted pod is back.
+const LOOKS: u32 = 12;
 
 /// Updates pods until dropped.
 pub async fn update(cluster: &Cluster, config: &Config) {
@@ -46,6 +56,9 @@ pub async fn update(cluster: &Cluster, config: &Config) {
         brakes: HashMap::new(),
         infeasible: Infeasible::default(),
         skips: Skips::default(),
+        quotas: Quotas::default(),
+        evicted: HashMap::new(),
+        awaiting: Vec::new(),
         is_waiting: false,
         admission: Admission::Ours,
         last: None,
@@ -57,8 +70,9 @@ pub async fn update(cluster: &Cluster, config: &Config) {
         cluster.any_autoscaler().await;
         passes.tick().await;
         let start = Instant::now();
-        updater.pass().await;
+        updater.pass(start + config.updater_interval).await;
         config.metrics.passed("updater", start.elapsed());
+        updater.follow_canaries(start + config.updater_interval).await;
     }
 }
 
@@ -72,6 +86,11 @@ struct Updater<'a> {
     brakes: HashMap<(String, String, String), Brake>,
     infeasible: Infeasible,
     skips: Skips,
+    quotas: Quotas,
+    /// How many pods were evicted in this pass.
+    evicted: HashMap<PodsKey, Disrupted>,
+    /// The pods of which some wait until the successor of the first one that was evicted is back.
+    awaiting: Vec<PodsKey>,
     /// Whether the log says that there is no admission controller.
     is_waiting: bool,
     /// Whose webhook sizes new pods.
@@ -95,20 +114,15 @@ impl Drop for Updater<'_> {
 impl Updater<'_> {
     /// Looks at every autoscaler once. A pass takes one interval at most: what is recommended, the mode and the Lease of the admission
     /// controller are looked at again before it goes on.
-    async fn pass(&mut self) {
-        let until = Instant::now() + self.config.updater_interval;
-        let targets = self.cluster.targets(self.config, |autoscaler| is_wanted(self.config, autoscaler));
+    async fn pass(&mut self, until: Instant) {
+        self.evicted.clear();
+        self.awaiting.clear();
+        self.quotas.forget();
+        let targets = self.targets();
         if targets.is_empty() || (self.config.needs_admission && !self.is_admission_alive().await) {
             return;
         }
-        let mut pods: BTreeMap<PodsKey, Vec<Followed>> = BTreeMap::new();
-        for followed in self.cluster.pods_of(&targets, self.config) {
-            let pod = &followed.pod;
-            if pod.is_bound && !pod.has_ended && !pod.is_being_deleted {
-                let key = (Arc::clone(&followed.workload), pod.view.namespace.clone());
-                pods.entry(key).or_default().push(followed);
-            }
-        }
+        let pods = self.pods_of(&targets);
         let now = (self.config.now)();
         let views: HashMap<&str, &PodView> =
             pods.values().flatten().map(|it| (it.pod.view.uid.as_str(), &it.pod.view)).collect();
@@ -129,18 +143,92 @@ impl Updater<'_> {
                 break;
             }
             self.last = Some(key.clone());
-            let Some(autoscalers) = targets.get(key.0.as_ref()) else { continue };
-            let autoscalers: Vec<_> = autoscalers.iter().filter_map(|it| self.as_it_is_now(it)).collect();
-            let Some(autoscaler) = controlling(autoscalers.iter().map(AsRef::as_ref)) else { continue };
-            let is_left_out = |name: &str| !followed.iter().all(|it| it.has(name) || !has(&it.pod.view, name));
-            let autoscaler = without_containers(autoscaler, is_left_out);
-            let pods: Vec<PodView> = followed.iter().map(|it| it.pod.view.clone()).collect();
-            self.update(&autoscaler, &key.1, &pods, until).await;
+            self.update_pods(&targets, key, followed, until).await;
         }
         if !is_late {
             self.last = None;
         }
-        self.config.metrics.stopped(self.brakes.values().filter(|brake| brake.is_on()).count());
+        self.config.metrics.stopped(self.brakes.values().filter(|brake| brake.cause().is_some()).count());
+    }
+
+    /// Goes on with the pods that wait for a successor as soon as it is back, within the same interval.
+    async fn follow_canaries(&mut self, until: Instant) {
+        let pause = self.config.updater_interval / LOOKS;
+        while !self.awaiting.is_empty() && Instant::now() + pause < until {
+            tokio::time::sleep(pause).await;
+            let targets = self.targets();
+            let mut pods = self.pods_of(&targets);
+            for key in std::mem::take(&mut self.awaiting) {
+                let followed = pods.remove(&key).unwrap_or_default();
+                if self.is_awaited(&targets, &key, &followed) {
+                    self.awaiting.push(key);
+                } else {
+                    self.update_pods(&targets, &key, &followed, until).await;
+                }
+            }
+        }
+    }
+
+    /// Whether the successor of a canary is still not back.
+    fn is_awaited(&mut self, targets: &Targets, key: &PodsKey, followed: &[Followed]) -> bool {
+        let Some(autoscaler) = self.controlling(targets, key) else { return false };
+        let pods: Vec<PodView> = followed.iter().map(|it| it.pod.view.clone()).collect();
+        let brake = self.look(&autoscaler, &key.1, &pods);
+        brake.cause().is_none() && brake.awaited().next().is_some()
+    }
+
+    /// The autoscalers that have anything for the updater to do.
+    fn targets(&self) -> Targets {
+        self.cluster.targets(self.config, |autoscaler| is_wanted(self.config, autoscaler))
+    }
+
+    /// The pods of autoscalers that run or start. An entry without any is left where pods were evicted and are not back.
+    fn pods_of(&self, targets: &Targets) -> BTreeMap<PodsKey, Vec<Followed>> {
+        let mut pods: BTreeMap<PodsKey, Vec<Followed>> = BTreeMap::new();
+        for followed in self.cluster.pods_of(targets, self.config) {
+            let pod = &followed.pod;
+            if !pod.has_ended && !pod.is_being_deleted {
+                let key = (Arc::clone(&followed.workload), pod.view.namespace.clone());
+                pods.entry(key).or_default().push(followed);
+            }
+        }
+        for ((of, name, namespace), brake) in &self.brakes {
+            if brake.awaited().next().is_none() {
+                continue;
+            }
+            let is_of =
+                |autoscaler: &Arc<VerticalPodAutoscaler>| autoscaler.namespace() == of && autoscaler.name() == name;
+            for (workload, _) in targets.iter().filter(|(_, autoscalers)| autoscalers.iter().any(is_of)) {
+                pods.entry((Arc::new(workload.clone()), namespace.clone())).or_default();
+            }
+        }
+        pods
+    }
+
+    /// The autoscaler that controls pods, as it is now.
+    fn controlling(&self, targets: &Targets, key: &PodsKey) -> Option<Arc<VerticalPodAutoscaler>> {
+        let autoscalers = targets.get(key.0.as_ref())?.iter().filter_map(|it| self.as_it_is_now(it));
+        let autoscalers: Vec<_> = autoscalers.collect();
+        let name = controlling(autoscalers.iter().map(AsRef::as_ref))?.name();
+        autoscalers.iter().find(|autoscaler| autoscaler.name() == name).cloned()
+    }
+
+    async fn update_pods(&mut self, targets: &Targets, key: &PodsKey, followed: &[Followed], until: Instant) {
+        let Some(autoscaler) = self.controlling(targets, key) else { return };
+        let is_left_out = |name: &str| !followed.iter().all(|it| it.has(name) || !has(&it.pod.view, name));
+        let autoscaler = without_containers(&autoscaler, is_left_out);
+        let (bound, unbound): (Vec<_>, Vec<_>) = followed.iter().partition(|it| it.pod.is_bound);
+        let views = |followed: Vec<&Followed>| followed.iter().map(|it| it.pod.view.clone()).collect::<Vec<PodView>>();
+        self.update(&autoscaler, key, &views(bound), &views(unbound), until).await;
+    }
+
+    /// Looks whether evicted pods came back.
+    fn look(&mut self, autoscaler: &VerticalPodAutoscaler, namespace: &str, pods: &[PodView]) -> &mut Brake {
+        let now = (self.config.now)();
+        let brake = self.brakes.entry(brake_key(autoscaler, namespace)).or_insert_with(|| Brake::of(autoscaler));
+        let replicas = replicas_of(self.cluster, namespace, brake.awaited());
+        brake.look(pods, &replicas, now);
+        brake
     }
 
     /// An autoscaler, if it still targets the same and updates pods.
@@ -177,27 +265,34 @@ impl Updater<'_> {
     }
 
     /// Updates the pods of one autoscaler, until it is time for the next pass.
-    async fn update(&mut self, autoscaler: &VerticalPodAutoscaler, namespace: &str, pods: &[PodView], until: Instant) {
+    async fn update(
+        &mut self,
+        autoscaler: &VerticalPodAutoscaler,
+        key: &PodsKey,
+        pods: &[PodView],
+        unbound: &[PodView],
+        until: Instant,
+    ) {
         let now = (self.config.now)();
-        let mut replicas = Replicas::new();
-        for owner in pods.iter().filter_map(|pod| pod.owner.as_ref()) {
-            if let Some(wanted) = self.cluster.owners().replicas(namespace, owner) {
-                replicas.insert(owner.clone(), wanted);
+        let namespace = key.1.as_str();
+        let everyone: Vec<PodView> = pods.iter().chain(unbound).cloned().collect();
+        let was_stopped = self.brakes.get(&brake_key(autoscaler, namespace)).and_then(Brake::cause);
+        let brake = self.look(autoscaler, namespace, &everyone).clone();
+        if let Some(cause) = brake.cause().filter(|cause| was_stopped != Some(*cause)) {
+            let text = cause.to_string();
+            tracing::warn!(autoscaler = autoscaler.name(), namespace = autoscaler.namespace(), pods = namespace, text);
+            if pillion_rightsize::update::stopped(autoscaler) != Some(cause) {
+                self.recorder.warning(&references::of_autoscaler(autoscaler), "EvictionsStopped", text);
             }
         }
+        self.say_whether_stopped(autoscaler, now).await;
+        let replicas = replicas_of(self.cluster, namespace, pods.iter().filter_map(|pod| pod.owner.as_ref()));
         let recommendation = Arc::new(autoscaler.status.recommendation.clone().unwrap_or_default());
         self.infeasible.look(pods, &recommendation);
-        let brake = self.brakes.entry(brake_key(autoscaler, namespace)).or_default();
-        let was_stopped = brake.is_on();
-        let is_stopped = brake.look(pods, now);
-        if is_stopped && !was_stopped {
-            let text = "evicted pods come back with the same requests; no more are evicted for an hour. Something undoes what admission \
-                        sets, or the webhook is not called for them";
-            tracing::warn!(autoscaler = autoscaler.name(), namespace = autoscaler.namespace(), text);
-            self.recorder.warning(&references::of_autoscaler(autoscaler), "EvictionsStopped", text);
-        }
         let ranges = self.cluster.limit_ranges(namespace);
         let infeasible = self.infeasible.of(pods);
+        let disrupted = self.evicted.get(key).cloned().unwrap_or_default();
+        let (no_rules, budgets) = (Rules::default(), Budgets::new());
         let snapshot = Snapshot {
             autoscaler,
             pods,
@@ -206,26 +301,36 @@ impl Updater<'_> {
             infeasible: &infeasible,
             serves_resize: self.serves_resize,
             is_admitted: self.is_admitted(namespace),
+            unbound,
+            brake: &brake,
+            rules: &no_rules,
+            disrupted: &disrupted,
+            budgets: &budgets,
         };
         let mut pass = Pass::new(snapshot, &self.config.updater, self.config.gates, now);
+        let rules = if pass.may_evict() {
+            self.cluster.rules(namespace, self.quotas.of(&self.config.client, namespace).await)
+        } else {
+            Rules::default()
+        };
+        pass.with_rules(&rules);
         let mut refusals: HashMap<usize, String> = HashMap::new();
+        let mut evicted = Vec::new();
         while Instant::now() < until
             && let Some(step) = pass.next_step()
         {
             let Some(pod) = pods.get(step.pod) else { continue };
             let is_eviction = matches!(step.action, Action::Evict(_));
-            if is_stopped && is_eviction {
-                self.config.metrics.updated(Updated::Evict, UpdateOutcome::Stopped);
-                pass.failed(&step);
-                continue;
-            }
             let limit = if is_eviction { &mut self.evictions } else { &mut self.resizes };
             if !wait(limit, self.config, until).await {
+                pass.out_of_time(&step);
                 break;
             }
             let done = self.execute(autoscaler, pod, &step, refusals.get(&step.pod)).await;
             let Err(error) = done else {
-                if matches!(step.action, Action::Resize(_)) {
+                if is_eviction {
+                    evicted.push(pod);
+                } else if matches!(step.action, Action::Resize(_)) {
                     self.infeasible.sent(pod, &recommendation, now);
                 }
                 continue;
@@ -239,20 +344,58 @@ impl Updater<'_> {
             if matches!(step.action, Action::Resize(_)) && is_not_served(&error, pod) {
                 self.serves_resize = false;
                 pass.not_served(&step);
+            } else if is_eviction && let Some(budget) = forbidden_by_budget(&error) {
+                pass.refused(&step, SkipReason::DisruptionBudget(budget));
             } else {
                 pass.failed(&step);
             }
         }
+        let brake = self.brakes.entry(brake_key(autoscaler, namespace)).or_default();
+        let disrupted = self.evicted.entry(key.clone()).or_default();
+        for pod in evicted {
+            let targets = running_targets(autoscaler, pod, &ranges, self.config.gates);
+            brake.evicted(pod, &targets, &everyone, now);
+            if let Some(owner) = pod.owner.as_ref().filter(|_| !pod.is_pending) {
+                *disrupted.entry(owner.clone()).or_default() += 1;
+            }
+        }
+        if brake.awaited().next().is_some()
+            && pass.skipped().iter().any(|(_, reason)| *reason == SkipReason::AwaitsSuccessor)
+        {
+            self.awaiting.push(key.clone());
+        }
         for (pod, reason) in pass.skipped() {
+            if matches!(reason, SkipReason::Stopped(_)) {
+                self.config.metrics.updated(Updated::Evict, UpdateOutcome::Stopped);
+            }
             if let Some(pod) = pods.get(*pod) {
-                self.skips.report(&self.recorder, autoscaler, pod, *reason);
+                self.skips.report(&self.recorder, autoscaler, pod, reason);
+            }
+        }
+        self.skips.report_held_back(&self.recorder, autoscaler, pods, pass.skipped(), now);
+    }
+
+    /// Writes a condition when evictions for an autoscaler are stopped, or go on.
+    async fn say_whether_stopped(&self, autoscaler: &VerticalPodAutoscaler, now: Timestamp) {
+        let is_of =
+            |(of, name, _): &(String, String, String)| of == autoscaler.namespace() && name == autoscaler.name();
+        let cause = self.brakes.iter().filter(|(key, _)| is_of(key)).find_map(|(_, brake)| brake.cause());
+        if stop_conditions(&autoscaler.status.conditions, cause, now).is_none() {
+            return;
+        }
+        match conditions::write(&self.config.client, autoscaler, cause, now).await {
+            Ok(Some(written)) => self.cluster.autoscalers().written(written),
+            Ok(None) => {}
+            Err(error) => {
+                let (name, namespace) = (autoscaler.name(), autoscaler.namespace());
+                tracing::warn!(autoscaler = name, namespace, %error, "cannot write whether evictions are stopped");
             }
         }
     }
 
     /// Does one step. What the API server said of a resize is the reason of an eviction in its place.
     async fn execute(
-        &mut self,
+        &self,
         autoscaler: &VerticalPodAutoscaler,
         pod: &PodView,
         step: &Step,
@@ -293,23 +436,23 @@ impl Updater<'_> {
         patch_pod(&self.config.client, pod, None, &annotation_removal_patch(&ended.annotations)).await
     }
 
-    async fn evict(
-        &mut self,
-        autoscaler: &VerticalPodAutoscaler,
-        pod: &PodView,
-        reason: &str,
-    ) -> Result<(), kube::Error> {
+    async fn evict(&self, autoscaler: &VerticalPodAutoscaler, pod: &PodView, reason: &str) -> Result<(), kube::Error> {
         let client = self.config.evicting.as_ref().unwrap_or(&self.config.client);
         let api: Api<KubePod> = Api::namespaced(client.clone(), &pod.namespace);
         let this_one = Preconditions { uid: Some(pod.uid.clone()), resource_version: None };
         let delete = DeleteParams { preconditions: Some(this_one), ..DeleteParams::default() };
         let parameters = EvictParams { delete_options: Some(delete), ..EvictParams::default() };
         api.evict(&pod.name, &parameters).await?;
-        self.brakes.entry(brake_key(autoscaler, &pod.namespace)).or_default().evicted(pod, (self.config.now)());
         let text = format!("evicted for VerticalPodAutoscaler {}: {reason}", autoscaler.name());
         self.recorder.normal(&references::pod_reference(pod), "EvictedByVPA", text);
         Ok(())
     }
+}
+
+/// How many replicas controllers want, as far as they say so.
+fn replicas_of<'a>(cluster: &Cluster, namespace: &str, owners: impl Iterator<Item = &'a Owner>) -> Replicas {
+    let known = |owner: &Owner| Some((owner.clone(), cluster.owners().replicas(namespace, owner)?));
+    owners.filter_map(known).collect()
 }
 
 /// Whether an autoscaler has anything for the updater to do.
@@ -342,6 +485,14 @@ fn said(error: &kube::Error) -> String {
         kube::Error::Api(status) => status.message.clone(),
         error => error.to_string(),
     }
+}
+
+/// What the API server says of the PodDisruptionBudget that forbids an eviction.
+fn forbidden_by_budget(error: &kube::Error) -> Option<String> {
+    let kube::Error::Api(status) = error else { return None };
+    let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
+    let cause = causes.iter().find(|cause| cause.reason == "DisruptionBudget").filter(|_| status.code == 429)?;
+    Some(cause.message.clone())
 }
 
 /// Whether the API server says that the node can never do the resize (Kubernetes 1.36 and later).

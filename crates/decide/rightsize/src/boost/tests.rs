@@ -36,7 +36,7 @@ fn pod(requests: Value, limits: Value) -> PodView {
 /// Boosts a container: what it requests, its limit, and the annotation.
 fn boosted(spec: Value, target: Option<&str>, pod: &PodView, most: Option<&str>) -> (String, String, Option<String>) {
     let autoscaler = autoscaler(spec, target);
-    let targets = container_targets(&autoscaler, pod, &LimitRanges::default(), Gates::default());
+    let targets = running_targets(&autoscaler, pod, &LimitRanges::default(), Gates::default());
     let mut it = targets.into_iter().next().unwrap_or_default();
     let annotation = apply_boost(&mut it, &pod.containers[0], &autoscaler, most.map(quantity));
     let shown = |amount: Option<Quantity>| amount.map(|amount| amount.to_string()).unwrap_or_default();

@@ -39,6 +39,17 @@ fn targets(capped: &Capped) -> Value {
     recommended.map(|it| json!({it.container_name.clone(): it.target})).collect()
 }
 
+/// As a new pod has it.
+fn cap(
+    recommendation: &RecommendedPodResources,
+    pod: &PodView,
+    policy: Option<&PodResourcePolicy>,
+    ranges: &LimitRanges,
+    gates: Gates,
+) -> Capped {
+    super::cap(recommendation, pod, policy, ranges, gates, Unrecommended::Scaled)
+}
+
 fn notes(capped: &Capped, container: &str) -> Vec<String> {
     capped.notes.get(container).into_iter().flatten().map(ToString::to_string).collect()
 }
@@ -206,8 +217,89 @@ fn memory_that_is_split_below_a_byte_stays_within_the_range() {
     assert!(min.iter().sum::<i128>() >= 4 << 30);
 }
 
+/// What a recommender has written for a negative `maxAllowed`, and the policy itself.
 #[test]
-fn native_sidecars_take_part_only_with_the_gate_and_init_containers_never() {
+fn what_no_container_can_request_is_left_out() {
+    let pod = view(json!([{"name": "c"}]), json!([]));
+    let negative = recommend(&[("c", json!({"cpu": "-1", "memory": "50M"}))]);
+    let capped = cap(&negative, &pod, None, &LimitRanges::default(), NATIVE);
+    assert_eq!(targets(&capped), json!([{"c": {"memory": "50M"}}]));
+    let recommended = recommend(&[("c", json!({"cpu": "2"}))]);
+    for bounds in
+        [json!({"maxAllowed": {"cpu": "-1"}}), json!({"minAllowed": {"cpu": "5"}, "maxAllowed": {"cpu": "3"}})]
+    {
+        let mut policy = bounds.clone();
+        policy["containerName"] = json!("c");
+        let capped = cap(&recommended, &pod, Some(&super::tests::policy(policy)), &LimitRanges::default(), NATIVE);
+        assert_eq!(targets(&capped), json!([{"c": {"cpu": "2"}}]), "{bounds}");
+    }
+}
+
+/// The API server counts them all; otherwise the pod would be evicted, and its successor refused.
+#[test]
+fn containers_that_are_not_sized_keep_what_they_have_under_a_limit_range_for_pods() {
+    let amount = |cpu: &str| json!({"cpu": cpu});
+    let limited = |name: &str, cpu: &str| container(name, amount(cpu), amount(cpu));
+    let mut mesh = limited("mesh", "400m");
+    mesh["restartPolicy"] = json!("Always");
+    let ranges = pod_range(json!({}), json!({"cpu": "1"}));
+    let recommended = recommend(&[("app", amount("2")), ("mesh", amount("3"))]);
+
+    let pod = view(json!([limited("app", "100m")]), json!([mesh.clone()]));
+    let off = cap(&recommended, &pod, None, &ranges, Gates::NONE);
+    assert_eq!(targets(&off), json!([{"app": {"cpu": "600m"}}]), "the gate is off");
+    let disabled = policy(json!({"containerName": "mesh", "mode": "Off"}));
+    let off = cap(&recommended, &pod, Some(&disabled), &ranges, NATIVE);
+    assert_eq!(targets(&off), json!([{"app": {"cpu": "600m"}}]), "its policy is off");
+    let memory = policy(json!({"containerName": "mesh", "controlledResources": ["memory"]}));
+    let of_app = recommend(&[("app", amount("2"))]);
+    assert_eq!(targets(&cap(&of_app, &pod, Some(&memory), &ranges, NATIVE)), json!([{"app": {"cpu": "600m"}}]));
+
+    // The app has no limit: it is what containers request together that is too much.
+    let pod = view(json!([container("app", amount("100m"), json!({}))]), json!([mesh.clone()]));
+    assert_eq!(targets(&cap(&recommended, &pod, None, &ranges, Gates::NONE)), json!([{"app": {"cpu": "600m"}}]));
+
+    // Before the app starts, the sidecar runs beside the plain init container that comes after it.
+    let pod = view(json!([limited("app", "100m")]), json!([limited("first", "900m"), mesh, limited("setup", "700m")]));
+    let both = recommend(&[("app", amount("200m")), ("mesh", amount("600m"))]);
+    let on = targets(&cap(&both, &pod, None, &ranges, NATIVE));
+    assert_eq!(on, json!([{"app": {"cpu": "200m"}}, {"mesh": {"cpu": "300m"}}]));
+}
+
+/// Admission has scaled the container without a recommendation already.
+#[test]
+fn a_running_pod_has_what_admission_gave_it() {
+    let limited = |name: &str, cpu: &str| container(name, json!({"cpu": cpu}), json!({"cpu": cpu}));
+    let ranges = pod_range(json!({}), json!({"cpu": "450m"}));
+    let recommended = recommend(&[("app", json!({"cpu": "800m"}))]);
+    let template = view(json!([limited("app", "100m"), limited("log", "100m")]), json!([]));
+    let admitted = targets(&cap(&recommended, &template, None, &ranges, NATIVE));
+    assert_eq!(admitted, json!([{"app": {"cpu": "400m"}}, {"log": {"cpu": "50m"}}]));
+    let running = view(json!([limited("app", "400m"), limited("log", "50m")]), json!([]));
+    let again = super::cap(&recommended, &running, None, &ranges, NATIVE, Unrecommended::Kept);
+    assert_eq!(targets(&again), json!([{"app": {"cpu": "400m"}}]));
+}
+
+/// The bounds are scaled on their own, and their shares may be others.
+#[test]
+fn a_target_that_was_scaled_is_within_its_bounds() {
+    let one = || json!({"cpu": "1"});
+    let pod = view(json!([container("a", one(), one()), container("b", one(), one())]), json!([]));
+    let recommended: RecommendedPodResources = serde_json::from_value(json!({"containerRecommendations": [
+        {"containerName": "a", "target": {"cpu": "1"}, "lowerBound": {"cpu": "1"}, "upperBound": {"cpu": "1"}},
+        {"containerName": "b", "target": {"cpu": "1"}, "lowerBound": {"cpu": "100m"}, "upperBound": {"cpu": "9"}}
+    ]}))
+    .unwrap();
+    let capped = cap(&recommended, &pod, None, &pod_range(json!({}), one()), NATIVE);
+    for it in &capped.recommendation.container_recommendations {
+        let cpu = |list: Option<&ResourceList>| list.and_then(|list| list.get("cpu")).unwrap();
+        let target = cpu(Some(&it.target));
+        assert!(cpu(it.lower_bound.as_ref()) <= target && target <= cpu(it.upper_bound.as_ref()), "{it:?}");
+    }
+}
+
+#[test]
+fn native_sidecars_are_scaled_only_with_the_gate_and_init_containers_never() {
     let one = || json!({"cpu": "1"});
     let mut sidecar = container("mesh", one(), one());
     sidecar["restartPolicy"] = json!("Always");

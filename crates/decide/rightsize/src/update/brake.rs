@@ -1,95 +1,238 @@
-//! Stops evictions that change nothing: somebody undoes what admission does, or admission does not see the pods.
+//! Stops evictions that do harm, or change nothing: evicted pods come back unchanged, or do not come back.
+//!
+//! The first pod of a group that is evicted is a canary. The others of its group wait until its successor is Ready, and then go on without
+//! waiting as long as the same is recommended for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
+use pillion_api::vpa::{Condition, ConditionType, VerticalPodAutoscaler};
 
-use crate::pod::{Amounts, PodView};
+use super::group::Replicas;
+use crate::pod::{Amounts, Owner, PodContainer, PodView};
+use crate::target::ContainerTarget;
 
 /// After this time one more eviction is tried.
 const RELEASE: SignedDuration = SignedDuration::from_hours(1);
 
-/// The brake of one autoscaler.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Brake {
-    /// Evicted pods whose successors are awaited.
-    awaited: Option<Evicted>,
-    stopped_at: Option<Timestamp>,
+/// A successor that is not there and Ready by then stops evictions.
+const COMES_BACK: SignedDuration = SignedDuration::from_mins(10);
+
+/// Requests and limits of containers.
+type Resources = Vec<(String, Amounts, Amounts)>;
+
+/// What containers should request.
+type Requests = Vec<(String, Amounts)>;
+
+/// Why evictions are stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopCause {
+    /// An evicted pod came back with the same resources.
+    Unchanged,
+    /// Nothing came in the place of an evicted pod.
+    NoSuccessor,
+    /// What came in its place does not become Ready.
+    NotReady,
 }
 
+impl StopCause {
+    const ALL: [StopCause; 3] = [StopCause::Unchanged, StopCause::NoSuccessor, StopCause::NotReady];
+
+    /// The reason of the condition.
+    pub fn reason(self) -> &'static str {
+        match self {
+            StopCause::Unchanged => "PodsUnchanged",
+            StopCause::NoSuccessor => "NoSuccessor",
+            StopCause::NotReady => "SuccessorNotReady",
+        }
+    }
+}
+
+impl fmt::Display for StopCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            StopCause::Unchanged => {
+                "evicted pods come back with the same resources; no more are evicted for an hour. Something undoes what admission sets, or the \
+                 webhook is not called for them"
+            }
+            StopCause::NoSuccessor => {
+                "no pod came in the place of an evicted one within ten minutes; no more are evicted until there is one. The events of its \
+                 controller say why it cannot create pods"
+            }
+            StopCause::NotReady => {
+                "the successor of an evicted pod did not become Ready within ten minutes; no more are evicted until it is. Check whether it \
+                 fits on a node, and whether its containers start with what is recommended"
+            }
+        })
+    }
+}
+
+/// The brake of one autoscaler, for the pods of one namespace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Brake {
+    canaries: BTreeMap<Owner, Canary>,
+    stopped: Option<Stop>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Stop {
+    cause: StopCause,
+    since: Timestamp,
+}
+
+/// The last canary of a group.
 #[derive(Clone, Debug, PartialEq)]
-struct Evicted {
-    at: Timestamp,
-    containers: Vec<(String, Amounts)>,
+struct Canary {
+    evicted: Timestamp,
+    /// What the evicted pod had.
+    before: Resources,
+    /// What its successor should request.
+    wanted: Requests,
+    /// The pods of the group at that time, by UID.
+    known: BTreeSet<String>,
+    /// Whether the evicted pod was Ready. The successor of one that was not has only to run.
+    was_ready: bool,
+    /// Whether some successor came back with what is wanted.
+    is_proven: bool,
+    /// Whether the successor of the pod that was evicted last came back.
+    is_back: bool,
+}
+
+impl Canary {
+    fn is_satisfied_by(&self, successor: &PodView) -> bool {
+        if self.was_ready {
+            successor.ready_since.is_some()
+        } else {
+            !successor.is_pending && successor.start_time.is_some()
+        }
+    }
 }
 
 impl Brake {
-    /// A pod was evicted.
-    pub fn evicted(&mut self, pod: &PodView, now: Timestamp) {
-        if self.awaited.is_none() {
-            self.awaited = Some(Evicted { at: now, containers: requests(pod) });
+    /// The brake of an autoscaler that this program has not looked at yet: another one may have stopped evictions, as a condition says.
+    pub fn of(autoscaler: &VerticalPodAutoscaler) -> Brake {
+        let stopped =
+            autoscaler.status.conditions.iter().find(|it| is_stop(it) && it.status == "True").and_then(|condition| {
+                let cause = StopCause::ALL.into_iter().find(|cause| cause.reason() == condition.reason)?;
+                Some(Stop { cause, since: condition.last_transition_time.as_ref()?.0 })
+            });
+        Brake { canaries: BTreeMap::new(), stopped }
+    }
+
+    /// A pod was evicted, so that its successor gets `targets`. `pods` are the pods of the autoscaler, those without a node among them.
+    pub fn evicted(&mut self, pod: &PodView, targets: &[ContainerTarget], pods: &[PodView], now: Timestamp) {
+        let Some(owner) = &pod.owner else { return };
+        let wanted = wanted(targets);
+        let last = self.canaries.get(owner);
+        if last.is_some_and(|canary| !canary.is_back) {
+            return;
         }
+        let is_proven = last.is_some_and(|canary| canary.is_proven && canary.wanted == wanted);
+        let of_group = pods.iter().filter(|other| other.owner.as_ref() == Some(owner));
+        let known = of_group.chain([pod]).map(|pod| pod.uid.clone()).collect();
+        let was_ready = pod.ready_since.is_some();
+        let (evicted, before) = (now, resources(pod));
+        let canary = Canary { evicted, before, wanted, known, was_ready, is_proven, is_back: false };
+        self.canaries.insert(owner.clone(), canary);
     }
 
-    /// Whether evictions were stopped when the pods were last looked at.
-    pub fn is_on(&self) -> bool {
-        self.stopped_at.is_some()
+    /// Why evictions were stopped when the pods were last looked at.
+    pub fn cause(&self) -> Option<StopCause> {
+        self.stopped.map(|stop| stop.cause)
     }
 
-    /// Looks at the pods of the autoscaler. Returns whether evictions are stopped: the first pod that started after an eviction requests
-    /// the same as the evicted one.
-    pub fn look(&mut self, pods: &[PodView], now: Timestamp) -> bool {
-        if let Some(evicted) = &self.awaited {
-            let successors = pods.iter().filter(|pod| pod.start_time.is_some_and(|start| start > evicted.at));
-            if let Some(successor) = successors.min_by_key(|pod| pod.start_time) {
-                let is_same = requests(successor) == evicted.containers;
-                self.stopped_at = is_same.then_some(self.stopped_at.unwrap_or(now));
-                self.awaited = None;
+    /// The controllers whose evicted pods are not back yet.
+    pub fn awaited(&self) -> impl Iterator<Item = &Owner> {
+        self.canaries.iter().filter(|(_, canary)| !canary.is_back).map(|(owner, _)| owner)
+    }
+
+    /// Whether a pod of the group may be evicted without waiting for a canary.
+    pub(super) fn is_proven(&self, owner: &Owner, targets: &[ContainerTarget]) -> bool {
+        self.canaries.get(owner).is_some_and(|canary| canary.is_proven && canary.wanted == wanted(targets))
+    }
+
+    /// Whether the successor of a canary of the group is awaited.
+    pub(super) fn is_awaited(&self, owner: &Owner) -> bool {
+        self.canaries.get(owner).is_some_and(|canary| !canary.is_proven && !canary.is_back)
+    }
+
+    /// Looks at the pods of the autoscaler, those without a node among them.
+    pub fn look(&mut self, pods: &[PodView], replicas: &Replicas, now: Timestamp) {
+        let mut late = None;
+        self.canaries.retain(|owner, canary| {
+            let of_group = || pods.iter().filter(|pod| pod.owner.as_ref() == Some(owner));
+            if canary.is_back {
+                // Forgotten with its pods.
+                return of_group().next().is_some();
             }
-        }
-        if self.stopped_at.is_some_and(|stopped| now.duration_since(stopped) >= RELEASE) {
-            self.stopped_at = None;
-        }
-        self.stopped_at.is_some()
+            let is_late = now.duration_since(canary.evicted) >= COMES_BACK;
+            let successors: Vec<&PodView> = of_group().filter(|pod| !canary.known.contains(&pod.uid)).collect();
+            if successors.iter().any(|pod| resources(pod) == canary.before) {
+                self.stopped = Some(Stop { cause: StopCause::Unchanged, since: now });
+                return false;
+            }
+            canary.is_back = successors.iter().any(|pod| canary.is_satisfied_by(pod));
+            if canary.is_back {
+                canary.is_proven = true;
+                return true;
+            }
+            if !successors.is_empty() {
+                late = late.or(is_late.then_some(StopCause::NotReady));
+                return true;
+            }
+            // Nothing is missing: the controller was scaled down, or deleted. Of a controller that does not say how many pods it wants, such
+            // as a Job, nothing is known.
+            let count = i64::try_from(of_group().count()).unwrap_or(i64::MAX);
+            match replicas.get(owner) {
+                Some(wanted) if count < *wanted => {
+                    late = late.or(is_late.then_some(StopCause::NoSuccessor));
+                    true
+                }
+                // The pod that is being deleted may still count for its controller.
+                _ => !is_late,
+            }
+        });
+        self.stopped = match (self.stopped, late) {
+            (Some(stop), _) if stop.cause == StopCause::Unchanged && now.duration_since(stop.since) < RELEASE => {
+                Some(stop)
+            }
+            (Some(stop), Some(cause)) if stop.cause != StopCause::Unchanged => Some(Stop { cause, ..stop }),
+            (_, Some(cause)) => Some(Stop { cause, since: now }),
+            // Stopped before a restart: the canary is not known any more.
+            (Some(stop), None) if stop.cause != StopCause::Unchanged && self.canaries.is_empty() => {
+                Some(stop).filter(|stop| now.duration_since(stop.since) < RELEASE)
+            }
+            _ => None,
+        };
     }
 }
 
-fn requests(pod: &PodView) -> Vec<(String, Amounts)> {
-    pod.containers.iter().map(|container| (container.name.clone(), container.requests)).collect()
+/// What the conditions of an autoscaler should be: `None` if they say already whether evictions are stopped.
+pub fn stop_conditions(before: &[Condition], cause: Option<StopCause>, now: Timestamp) -> Option<Vec<Condition>> {
+    let message = cause.map(|cause| cause.to_string()).unwrap_or_default();
+    let words = (cause.map_or("", StopCause::reason), message.as_str());
+    let after = crate::conditions::hold(before, ConditionType::EvictionsStopped, cause.is_some(), words, now);
+    (after != before).then_some(after)
+}
+
+/// Why evictions for an autoscaler are stopped, as its conditions say.
+pub fn stopped(autoscaler: &VerticalPodAutoscaler) -> Option<StopCause> {
+    Brake::of(autoscaler).cause()
+}
+
+fn is_stop(condition: &Condition) -> bool {
+    condition.condition_type == ConditionType::EvictionsStopped
+}
+
+fn wanted(targets: &[ContainerTarget]) -> Requests {
+    targets.iter().map(|target| (target.container.clone(), target.requests)).collect()
+}
+
+fn resources(pod: &PodView) -> Resources {
+    let of = |container: &PodContainer| (container.name.clone(), container.requests, container.limits);
+    pod.containers.iter().map(of).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use pillion_api::pod::Pod;
-    use serde_json::json;
-
-    use super::*;
-
-    fn at(minutes: i64) -> Timestamp {
-        "2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_mins(minutes)
-    }
-
-    fn pod(cpu: &str, started: i64) -> PodView {
-        let container = json!({"name": "app", "resources": {"requests": {"cpu": cpu}}});
-        let pod = json!({"spec": {"containers": [container]}, "status": {"startTime": at(started).to_string()}});
-        PodView::new(&Pod::new(pod).unwrap())
-    }
-
-    #[test]
-    fn a_successor_that_requests_the_same_stops_evictions_for_a_while() {
-        let mut brake = Brake::default();
-        brake.evicted(&pod("1", 0), at(10));
-        assert!(!brake.look(&[pod("1", 0)], at(11)), "the others are as old as it was");
-        assert!(brake.look(&[pod("1", 0), pod("1", 11)], at(12)));
-        assert!(brake.look(&[pod("1", 11)], at(60)));
-        assert!(!brake.look(&[pod("1", 11)], at(72)), "one more is tried");
-        brake.evicted(&pod("1", 11), at(72));
-        assert!(brake.look(&[pod("1", 73)], at(74)));
-    }
-
-    #[test]
-    fn a_successor_that_requests_something_else_releases_the_brake() {
-        let mut brake = Brake::default();
-        brake.evicted(&pod("1", 0), at(10));
-        assert!(!brake.look(&[pod("2", 11)], at(12)));
-        assert_eq!(brake, Brake::default());
-    }
-}
+mod tests;

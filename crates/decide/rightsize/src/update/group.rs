@@ -12,6 +12,9 @@ use crate::pod::{Owner, PodView};
 /// many as it has, and needs no entry.
 pub type Replicas = BTreeMap<Owner, i64>;
 
+/// How many pods of each controller were evicted.
+pub type Disrupted = BTreeMap<Owner, i64>;
+
 /// The pods of one controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Group {
@@ -81,7 +84,16 @@ impl Groups {
 
     pub(super) fn of(&self, pod: &PodView) -> Result<Group, SkipReason> {
         let owner = pod.owner.as_ref().ok_or(SkipReason::NoController)?;
-        self.groups.get(owner).copied().unwrap_or(Err(SkipReason::NoController))
+        self.groups.get(owner).cloned().unwrap_or(Err(SkipReason::NoController))
+    }
+
+    /// So many pods of each controller were disrupted in this pass already.
+    pub(super) fn disrupted(&mut self, disrupted: &Disrupted) {
+        for (owner, count) in disrupted {
+            if let Some(Ok(group)) = self.groups.get_mut(owner) {
+                group.disrupted += count;
+            }
+        }
     }
 
     pub(super) fn change(&mut self, pod: &PodView, change: fn(&mut Group)) {

@@ -9,7 +9,7 @@ use super::settings::UpdaterSettings;
 use crate::pod::{PodView, ResizeState};
 
 /// What to do with a pod that should be resized.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum InPlace {
     Resize,
     Evict(EvictReason),

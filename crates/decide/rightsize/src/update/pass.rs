@@ -1,21 +1,27 @@
 //! One pass over the pods of an autoscaler: one step after the other, each within what the earlier ones left of the budget.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use pillion_api::vpa::{Gates, RecommendedPodResources, UpdateMode, VerticalPodAutoscaler};
 
-use super::group::{Group, Groups, Replicas};
+use super::brake::Brake;
+use super::budgets::Budgets;
+use super::group::{Disrupted, Group, Groups, Replicas};
 use super::in_place::{self, InPlace};
 use super::priority::Priority;
 use super::qos;
 use super::reason::{EvictReason, SkipReason};
 use super::requirements;
+use super::rules::{Planned, Rules};
 use super::settings::UpdaterSettings;
 use crate::boost::{Unboost, unboost};
 use crate::limit_range::LimitRanges;
-use crate::pod::PodView;
-use crate::target::{ContainerTarget, capped_recommendation, container_targets};
+use crate::pod::{Owner, PodView};
+use crate::target::{ContainerTarget, capped_recommendation, running_targets};
+
+/// A pod that is older than this and not Ready is not the successor of an evicted one that still starts.
+const YOUNG: SignedDuration = SignedDuration::from_hours(1);
 
 /// Everything that a pass looks at.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +40,16 @@ pub struct Snapshot<'a> {
     pub serves_resize: bool,
     /// Whether admission is called for new pods of their namespace.
     pub is_admitted: bool,
+    /// The pods that it controls and that have no node yet.
+    pub unbound: &'a [PodView],
+    /// What is known of the pods that were evicted before.
+    pub brake: &'a Brake,
+    /// What the API server asks of new pods.
+    pub rules: &'a Rules,
+    /// How many pods were evicted in this pass already, before the pods were looked at again.
+    pub disrupted: &'a Disrupted,
+    /// The PodDisruptionBudgets that are known to forbid an eviction.
+    pub budgets: &'a Budgets,
 }
 
 /// What to do with one pod.
@@ -69,12 +85,17 @@ pub struct Pass<'a> {
     candidates: VecDeque<usize>,
     evictions: VecDeque<(usize, EvictReason)>,
     skipped: Vec<(usize, SkipReason)>,
+    /// The groups of which a pod was evicted in this pass as a canary.
+    tried: BTreeSet<Owner>,
+    /// What the successors of the pods that were evicted in this pass request more.
+    planned: Planned,
 }
 
 impl<'a> Pass<'a> {
     /// Looks at each pod once, and puts those that are worth an update in order.
     pub fn new(snapshot: Snapshot<'a>, settings: &'a UpdaterSettings, gates: Gates, now: Timestamp) -> Pass<'a> {
-        let groups = Groups::new(snapshot.pods, snapshot.autoscaler, snapshot.replicas, settings, gates);
+        let mut groups = Groups::new(snapshot.pods, snapshot.autoscaler, snapshot.replicas, settings, gates);
+        groups.disrupted(snapshot.disrupted);
         let mut pass = Pass {
             snapshot,
             settings,
@@ -85,6 +106,8 @@ impl<'a> Pass<'a> {
             candidates: VecDeque::new(),
             evictions: VecDeque::new(),
             skipped: Vec::new(),
+            tried: BTreeSet::new(),
+            planned: Planned::default(),
         };
         if gates.cpu_startup_boost {
             pass.unboosts = (0..snapshot.pods.len()).filter(|pod| !snapshot.pods[*pod].boosted.is_empty()).collect();
@@ -137,7 +160,32 @@ impl<'a> Pass<'a> {
         if !requirements::are_met(requirements, pod, &capped, self.gates) {
             return Err(SkipReason::EvictionRequirements);
         }
+        if self.is_settled(pod) {
+            return Err(SkipReason::NothingChanges);
+        }
         Ok(priority)
+    }
+
+    /// Whether a pod has what its successor would have. Where a LimitRange of pods is split, containers without a recommendation were scaled
+    /// with the others when the pod was created: then the outcome is known to a unit for each container.
+    fn is_settled(&self, pod: &PodView) -> bool {
+        let slack = if self.snapshot.ranges.pod.is_some() { pod.containers.len() } else { 0 };
+        let is_settled = |target: &ContainerTarget| {
+            let container = pod.containers.iter().find(|container| container.name == target.container);
+            container.is_some_and(|container| target.is_near(container, slack))
+        };
+        pod.resize == crate::pod::ResizeState::None && self.targets(pod).iter().all(is_settled)
+    }
+
+    /// Whether this pass may evict pods.
+    pub fn may_evict(&self) -> bool {
+        let falls_back = *self.snapshot.autoscaler.update_mode() == UpdateMode::InPlaceOrRecreate;
+        !self.evictions.is_empty() || (falls_back && !self.candidates.is_empty())
+    }
+
+    /// What the API server asks of new pods, where that was read only for a pass that may evict.
+    pub fn with_rules(&mut self, rules: &'a Rules) {
+        self.snapshot.rules = rules;
     }
 
     /// The next step: boosts that are over first, then resizes, then evictions.
@@ -167,6 +215,12 @@ impl<'a> Pass<'a> {
         if !pod.is_pending {
             self.groups.change(pod, Group::give_back);
         }
+        if matches!(step.action, Action::Evict(_)) {
+            self.planned.add(&Planned::of(pod, &self.targets(pod)), -1);
+            if let Some(owner) = &pod.owner {
+                self.tried.remove(owner);
+            }
+        }
         let falls_back = *self.snapshot.autoscaler.update_mode() == UpdateMode::InPlaceOrRecreate;
         if matches!(step.action, Action::Resize(_)) {
             match (falls_back, self.snapshot.serves_resize) {
@@ -182,6 +236,20 @@ impl<'a> Pass<'a> {
     pub fn not_served(&mut self, step: &Step) {
         self.snapshot.serves_resize = false;
         self.failed(step);
+    }
+
+    /// A step could not be done for a reason that is known.
+    pub fn refused(&mut self, step: &Step, reason: SkipReason) {
+        self.failed(step);
+        self.skipped.push((step.pod, reason));
+    }
+
+    /// There was no time left for a step, nor for those that follow.
+    pub fn out_of_time(&mut self, step: &Step) {
+        let evictions = self.evictions.drain(..).map(|(pod, _)| pod);
+        let left = self.unboosts.drain(..).chain(self.candidates.drain(..)).chain(evictions);
+        let left: Vec<usize> = std::iter::once(step.pod).chain(left).collect();
+        self.skipped.extend(left.into_iter().map(|pod| (pod, SkipReason::RateLimit)));
     }
 
     /// The pods that were left alone so far, and why.
@@ -251,34 +319,71 @@ impl<'a> Pass<'a> {
         if !self.snapshot.is_admitted {
             return Err(SkipReason::NotAdmitted);
         }
+        if let Some(cause) = self.snapshot.brake.cause() {
+            return Err(SkipReason::Stopped(cause));
+        }
         let group = self.groups.of(pod)?;
-        if pod.is_pending {
+        let targets = self.targets(pod);
+        if let Some(answer) = self.snapshot.rules.refusal(pod, &targets, &self.planned) {
+            return Err(SkipReason::Refused(answer));
+        }
+        if let Some(budget) = self.snapshot.budgets.get(&pod.uid) {
+            return Err(SkipReason::DisruptionBudget(budget.clone()));
+        }
+        if !pod.is_pending {
+            if group.is_below_minimum {
+                return Err(SkipReason::TooFewReplicas);
+            }
+            if pod.resize != crate::pod::ResizeState::None && in_place::stuck(pod, self.settings, self.now).is_none() {
+                return Err(SkipReason::Resizing);
+            }
+            if !group.is_disruptable() {
+                return Err(SkipReason::Budget);
+            }
+            self.check_canary(pod, &targets)?;
+            self.groups.change(pod, Group::disrupt);
+        }
+        self.planned.add(&Planned::of(pod, &targets), 1);
+        Ok(())
+    }
+
+    /// The first pod of a group goes alone: the others wait until its successor is back with the same recommendation.
+    fn check_canary(&mut self, pod: &PodView, targets: &[ContainerTarget]) -> Result<(), SkipReason> {
+        let owner = pod.owner.as_ref().ok_or(SkipReason::NoController)?;
+        let brake = self.snapshot.brake;
+        if brake.is_proven(owner, targets) {
             return Ok(());
         }
-        if group.is_below_minimum {
-            return Err(SkipReason::TooFewReplicas);
+        if brake.is_awaited(owner) || self.tried.contains(owner) || self.has_starting_successor(owner) {
+            return Err(SkipReason::AwaitsSuccessor);
         }
-        if pod.resize != crate::pod::ResizeState::None && in_place::stuck(pod, self.settings, self.now).is_none() {
-            return Err(SkipReason::Resizing);
-        }
-        if !group.is_disruptable() {
-            return Err(SkipReason::Budget);
-        }
-        self.groups.change(pod, Group::disrupt);
+        self.tried.insert(owner.clone());
         Ok(())
+    }
+
+    /// Whether a young pod of a group has what is recommended, and is not Ready: the successor of a canary that was evicted before this
+    /// program started.
+    fn has_starting_successor(&self, owner: &Owner) -> bool {
+        let is_young = |pod: &PodView| pod.start_time.is_none_or(|start| self.now.duration_since(start) < YOUNG);
+        self.snapshot.pods.iter().chain(self.snapshot.unbound).any(|pod| {
+            pod.owner.as_ref() == Some(owner) && pod.ready_since.is_none() && is_young(pod) && self.is_settled(pod)
+        })
     }
 
     fn capped(&self, pod: &PodView) -> RecommendedPodResources {
         capped_recommendation(self.snapshot.autoscaler, pod, self.snapshot.ranges, self.gates).recommendation
     }
 
+    fn targets(&self, pod: &PodView) -> Vec<ContainerTarget> {
+        running_targets(self.snapshot.autoscaler, pod, self.snapshot.ranges, self.gates)
+    }
+
     fn differing_targets(&self, pod: &PodView) -> Vec<ContainerTarget> {
-        let targets = container_targets(self.snapshot.autoscaler, pod, self.snapshot.ranges, self.gates);
         let differs = |target: &ContainerTarget| {
             let container = pod.containers.iter().find(|container| container.name == target.container);
             container.is_some_and(|container| target.differs(container))
         };
-        targets.into_iter().filter(differs).collect()
+        self.targets(pod).into_iter().filter(differs).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The quality-of-service class of a pod, which a resize may not change.
 
-use crate::pod::{Amounts, PodContainer, PodView, QosShare, SpecResources};
+use crate::pod::{Amounts, PodContainer, PodView, SpecResources};
+use crate::qos_share::QosShare;
 use crate::target::ContainerTarget;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,8 @@ pub fn changes_qos_class(pod: &PodView, targets: &[ContainerTarget]) -> bool {
         }
     };
     let class = |share: &dyn Fn(&PodContainer) -> SpecResources| {
-        class(pod.containers.iter().map(share).fold(pod.init_qos, QosShare::with))
+        let init = pod.init.iter().map(|container| container.spec);
+        class(pod.containers.iter().map(share).chain(init).fold(QosShare::default(), QosShare::with))
     };
     class(&now) != class(&then)
 }

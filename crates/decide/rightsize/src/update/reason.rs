@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use super::brake::StopCause;
+
 const NOT_SERVED: &str = "this cluster cannot resize pods in place (Kubernetes 1.33 and later can)";
 
 /// Why a pod is left alone for now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SkipReason {
     /// There is no recommendation for it.
     NoRecommendation,
@@ -25,7 +27,7 @@ pub enum SkipReason {
     ShortLived,
     /// It is within its bounds, and the change would be too small.
     SmallChange,
-    /// It was OOM killed soon after its start, but would get the same again.
+    /// It has what its successor would have.
     NothingChanges,
     /// The eviction requirements of the autoscaler do not hold.
     EvictionRequirements,
@@ -45,36 +47,95 @@ pub enum SkipReason {
     NotServed,
     /// Only an eviction would help, and admission is not called for pods of its namespace.
     NotAdmitted,
+    /// The first evicted pod of its group has no successor that is Ready.
+    AwaitsSuccessor,
+    /// Evictions for the autoscaler are stopped.
+    Stopped(StopCause),
+    /// The API server would refuse its successor; this is what it would say.
+    Refused(String),
+    /// A PodDisruptionBudget forbids its eviction; this is which one, or what the API server says.
+    DisruptionBudget(String),
+    /// The rate limit left no time for it.
+    RateLimit,
 }
 
 impl SkipReason {
-    /// Whether it stays so until somebody does something about it: worth an event, where the mode resizes in place.
-    pub fn is_lasting(self) -> bool {
-        match self {
+    /// Whether it stays so until somebody does something about it: worth an event about the pod, where the mode resizes in place.
+    pub fn is_lasting(&self) -> bool {
+        matches!(
+            self,
             SkipReason::PodResources
-            | SkipReason::InfeasibleBefore
-            | SkipReason::QosClass
-            | SkipReason::GateOff
-            | SkipReason::NotServed
-            | SkipReason::NotAdmitted => true,
+                | SkipReason::InfeasibleBefore
+                | SkipReason::QosClass
+                | SkipReason::GateOff
+                | SkipReason::NotServed
+                | SkipReason::NotAdmitted
+        )
+    }
+
+    /// Whether a pod that should be updated is held back: worth an event about the autoscaler. A pod that needs no update, or whose update is
+    /// under way, is not held back.
+    pub fn holds_back(&self) -> bool {
+        match self {
             SkipReason::NoRecommendation
             | SkipReason::Boosted
-            | SkipReason::NoController
-            | SkipReason::ReplicasUnknown
-            | SkipReason::TooFewReplicas
             | SkipReason::NoStartTime
             | SkipReason::ShortLived
             | SkipReason::SmallChange
             | SkipReason::NothingChanges
-            | SkipReason::EvictionRequirements
             | SkipReason::Budget
             | SkipReason::Pending
+            | SkipReason::AwaitsSuccessor
             | SkipReason::Resizing => false,
+            SkipReason::PodResources
+            | SkipReason::NoController
+            | SkipReason::ReplicasUnknown
+            | SkipReason::TooFewReplicas
+            | SkipReason::EvictionRequirements
+            | SkipReason::InfeasibleBefore
+            | SkipReason::QosClass
+            | SkipReason::GateOff
+            | SkipReason::NotServed
+            | SkipReason::NotAdmitted
+            | SkipReason::Stopped(_)
+            | SkipReason::Refused(_)
+            | SkipReason::DisruptionBudget(_)
+            | SkipReason::RateLimit => true,
+        }
+    }
+
+    /// One word for it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            SkipReason::NoRecommendation => "NoRecommendation",
+            SkipReason::Boosted => "Boosted",
+            SkipReason::PodResources => "PodResources",
+            SkipReason::NoController => "NoController",
+            SkipReason::ReplicasUnknown => "ReplicasUnknown",
+            SkipReason::TooFewReplicas => "TooFewReplicas",
+            SkipReason::NoStartTime => "NoStartTime",
+            SkipReason::ShortLived => "ShortLived",
+            SkipReason::SmallChange => "SmallChange",
+            SkipReason::NothingChanges => "NothingChanges",
+            SkipReason::EvictionRequirements => "EvictionRequirements",
+            SkipReason::Budget => "Budget",
+            SkipReason::Pending => "Pending",
+            SkipReason::Resizing => "Resizing",
+            SkipReason::InfeasibleBefore => "InfeasibleBefore",
+            SkipReason::QosClass => "QosClass",
+            SkipReason::GateOff => "GateOff",
+            SkipReason::NotServed => "NotServed",
+            SkipReason::NotAdmitted => "NotAdmitted",
+            SkipReason::AwaitsSuccessor => "AwaitsSuccessor",
+            SkipReason::Stopped(_) => "Stopped",
+            SkipReason::Refused(_) => "Refused",
+            SkipReason::DisruptionBudget(_) => "DisruptionBudget",
+            SkipReason::RateLimit => "RateLimit",
         }
     }
 
     /// Whether it is the same for every pod of the autoscaler.
-    pub fn concerns_all_pods(self) -> bool {
+    pub fn concerns_all_pods(&self) -> bool {
         matches!(self, SkipReason::GateOff | SkipReason::NotServed)
     }
 }
@@ -87,11 +148,11 @@ impl fmt::Display for SkipReason {
             SkipReason::PodResources => "resources are set for the pod as a whole (spec.resources)",
             SkipReason::NoController => "it has no controller that would replace it",
             SkipReason::ReplicasUnknown => "its controller does not say how many replicas it wants",
-            SkipReason::TooFewReplicas => "its controller has fewer pods than minReplicas",
+            SkipReason::TooFewReplicas => "its controller has fewer pods than minReplicas (2 unless the autoscaler or --min-replicas says otherwise)",
             SkipReason::NoStartTime => "its requests are within the recommended range, and it has no start time",
             SkipReason::ShortLived => "its requests are within the recommended range, and it started not long ago",
             SkipReason::SmallChange => "its requests are within the recommended range, and the change is small",
-            SkipReason::NothingChanges => "it was OOM killed, but would get the same resources again",
+            SkipReason::NothingChanges => "it has what it would get",
             SkipReason::EvictionRequirements => "the evictionRequirements do not hold",
             SkipReason::Budget => "too many pods of its controller are disrupted",
             SkipReason::Pending => "it has not started yet",
@@ -105,6 +166,13 @@ impl fmt::Display for SkipReason {
             SkipReason::NotAdmitted => {
                 "only an eviction would help, but admission is not called for pods of its namespace: it would come back as it is"
             }
+            SkipReason::AwaitsSuccessor => "another pod of its controller was evicted first, and its successor is not Ready yet",
+            SkipReason::Stopped(cause) => return write!(f, "evictions are stopped: {cause}"),
+            SkipReason::Refused(answer) => return write!(f, "the API server would refuse its successor: {answer}"),
+            SkipReason::DisruptionBudget(budget) => {
+                return write!(f, "a PodDisruptionBudget forbids its eviction: {budget}");
+            }
+            SkipReason::RateLimit => "the rate limit (--eviction-rate-limit, --resize-rate-limit) left no time for it in this pass",
         })
     }
 }

@@ -104,12 +104,16 @@ pub enum ConditionType {
     ConfigDeprecated,
     /// The configuration cannot be served, and there will be no recommendation.
     ConfigUnsupported,
+    /// No pods are evicted, because evicted pods came back unchanged or did not come back.
+    EvictionsStopped,
     /// History is being loaded.
     FetchingHistory,
     /// There are too few samples for some container.
     LowConfidence,
     /// No pods match.
     NoPodsMatched,
+    /// Bounds of the resource policy are ignored, because they cannot be used.
+    PolicyIgnored,
     /// There is a recommendation.
     RecommendationProvided,
     /// A type that this version does not know.

@@ -25,8 +25,9 @@ pub(crate) fn amounts(requirements: &Value, which: &str) -> ResourceList {
     entries(requirements, which).into_iter().map(|(name, value)| (name.to_owned(), quantity(value))).collect()
 }
 
-/// What all containers of a pod need at the same time: the sum of those that run together, or the init container that needs most.
-pub(crate) fn aggregate(spec: &Value, which: &str) -> ResourceList {
+/// Returns what all containers of a pod need at the same time: the sum of those that run together, or the init container that needs most.
+/// `which` is `requests` or `limits`.
+pub fn aggregate(spec: &Value, which: &str) -> BTreeMap<String, Quantity> {
     let mut total = ResourceList::new();
     for container in list(spec, "containers") {
         add(&mut total, &amounts(&container["resources"], which));

@@ -207,6 +207,10 @@ fn updater(to: &Grantee<'_>) -> Vec<Value> {
         rule("", &["pods"], &["get", "list", "watch", "patch"]),
         rule("", &["pods/resize"], &["patch"]),
         rule("", &["pods/eviction"], &["create"]),
+        // Whether the successors of evicted pods would be accepted.
+        rule("", &["resourcequotas"], &["list"]),
+        // Evictions that are stopped are a condition.
+        rule(names::AUTOSCALING_GROUP, &["verticalpodautoscalers/status"], &STATUS),
         events(),
     ]);
     let mut objects = to.grant("pillion-updater", None, &rules);

@@ -6,8 +6,8 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::core::DynamicObject;
 use pillion_api::vpa::{RecommendedPodResources, VerticalPodAutoscaler, VerticalPodAutoscalerStatus};
 use pillion_rightsize::{
-    Candidate, ContainerUsage, Observed, cap_to_policy, recommend, retain_controlled, round_to_whole_cores,
-    update_conditions,
+    Candidate, ContainerUsage, Observed, cap_to_policy, ignored_bounds, recommend, retain_controlled,
+    round_to_whole_cores, update_conditions,
 };
 use serde_json::{Value, json};
 
@@ -61,7 +61,8 @@ pub(crate) fn status(
 ) -> VerticalPodAutoscalerStatus {
     let before = &autoscaler.status;
     let has_recommendation = !recommendation.container_recommendations.is_empty();
-    let observed = Observed { has_pods, has_recommendation, unsupported };
+    let ignored = ignored_bounds(autoscaler);
+    let observed = Observed { has_pods, has_recommendation, unsupported, ignored: ignored.as_deref() };
     VerticalPodAutoscalerStatus {
         recommendation: has_recommendation.then_some(recommendation),
         conditions: update_conditions(&before.conditions, observed, now),

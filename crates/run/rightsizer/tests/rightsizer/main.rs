@@ -108,6 +108,30 @@ impl Rig {
         }
     }
 
+    /// A Deployment whose pods have a ReplicaSet each: none of them waits for the successor of another.
+    async fn fleet_of(&self, name: &str, pods: usize) {
+        let labels = json!({"app": name});
+        let resources = json!({"requests": {"cpu": "100m", "memory": "100Mi"}});
+        let container = |name: &str| json!({"name": name, "image": "x", "resources": resources});
+        let mut spec = json!({"containers": [container("a"), container("b")]});
+        let template = json!({"metadata": {"labels": labels}, "spec": spec});
+        let object = |name: &str, owner: &Value| {
+            let metadata = json!({"name": name, "labels": labels, "ownerReferences": owner});
+            json!({"metadata": metadata, "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}})
+        };
+        let reference = |kind: &str, name: &str, object: &Value| json!([{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": object["metadata"]["uid"], "controller": true}]);
+        let deployment = self.create("/apis/apps/v1/namespaces/default/deployments", object(name, &json!([]))).await;
+        let owner = reference("Deployment", name, &deployment);
+        spec["nodeName"] = json!("node");
+        for pod in 0..pods {
+            let name = format!("{name}-{pod}");
+            let set = self.create("/apis/apps/v1/namespaces/default/replicasets", object(&name, &owner)).await;
+            let metadata =
+                json!({"name": name, "labels": labels, "ownerReferences": reference("ReplicaSet", &name, &set)});
+            self.create(PODS, json!({"metadata": metadata, "spec": spec})).await;
+        }
+    }
+
     /// Has pods run, which half a core is recommended for.
     async fn recommended(&self, name: &str, mode: &str, pods: usize) {
         for pod in 0..pods {
@@ -129,9 +153,9 @@ impl Rig {
         self.merge(&format!("{AUTOSCALERS}/{name}"), json!({"spec": {"updatePolicy": policy}})).await;
     }
 
-    fn update(&self, config: Config) {
+    fn update(&self, config: Config) -> JoinHandle<()> {
         let cluster = Cluster::new(self.client.clone());
-        tokio::spawn(async move { update(&cluster, &config).await });
+        tokio::spawn(async move { update(&cluster, &config).await })
     }
 
     /// Reasons and messages of events.

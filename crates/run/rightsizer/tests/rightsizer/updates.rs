@@ -23,8 +23,8 @@ async fn a_resize_is_one_patch_and_one_event() {
 #[tokio::test(start_paused = true)]
 async fn an_autoscaler_that_is_switched_off_stops_evictions_within_an_interval() {
     let rig = Rig::start().await;
-    rig.workload_of("web", 120).await;
-    rig.autoscaler("web").await;
+    rig.fleet_of("web", 120).await;
+    rig.autoscaler_of("web", "apps/v1", "Deployment").await;
     rig.recommended("web", "Recreate", 120).await;
     let mut config = Config { needs_admission: false, ..rig.config() };
     config.updater.eviction_tolerance = 1.0;
@@ -42,8 +42,8 @@ async fn an_autoscaler_that_is_switched_off_stops_evictions_within_an_interval()
 #[tokio::test(start_paused = true)]
 async fn without_an_admission_controller_nothing_is_evicted_and_one_that_ends_stops_evictions_within_an_interval() {
     let rig = Rig::start().await;
-    rig.workload_of("web", 120).await;
-    rig.autoscaler("web").await;
+    rig.fleet_of("web", 120).await;
+    rig.autoscaler_of("web", "apps/v1", "Deployment").await;
     rig.recommended("web", "Recreate", 120).await;
     let mut config = rig.config();
     config.updater.eviction_tolerance = 1.0;
@@ -69,8 +69,8 @@ async fn without_an_admission_controller_nothing_is_evicted_and_one_that_ends_st
 async fn an_autoscaler_with_many_pods_does_not_keep_the_others_waiting() {
     let rig = Rig::start().await;
     for (name, pods) in [("a", 150), ("b", 2)] {
-        rig.workload_of(name, pods).await;
-        rig.autoscaler(name).await;
+        rig.fleet_of(name, pods).await;
+        rig.autoscaler_of(name, "apps/v1", "Deployment").await;
         rig.recommended(name, "Recreate", pods).await;
     }
     let mut config = Config { needs_admission: false, ..rig.config() };
@@ -93,7 +93,7 @@ async fn where_resizes_are_not_served_pods_are_evicted_for_that_reason() {
     tokio::time::sleep(Duration::from_secs(30)).await;
     let written = rig.take_written();
     let count = |end: &str| written.iter().filter(|(_, path)| path.ends_with(end)).count();
-    assert_eq!((count("/resize"), count("/eviction")), (1, 2), "{written:?}");
+    assert_eq!((count("/resize"), count("/eviction")), (1, 1), "the others wait for its successor: {written:?}");
     for (reason, text) in rig.events().await {
         assert_eq!(reason, "EvictedByVPA");
         assert!(text.ends_with("this cluster cannot resize pods in place (Kubernetes 1.33 and later can)"), "{text}");
@@ -192,4 +192,100 @@ async fn with_an_admission_controller_of_others_pods_are_evicted_everywhere() {
     rig.merge(&format!("{leases}/vpa-admission-controller"), renewed).await;
     tokio::time::sleep(Duration::from_secs(40)).await;
     assert!(rig.take_evictions() > 0);
+}
+
+/// No controller runs here: nothing comes in the place of what is evicted.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_does_not_come_back_is_the_only_one_that_is_evicted_and_a_restart_does_not_forget_it() {
+    let rig = Rig::start().await;
+    rig.workload_of("web", 8).await;
+    rig.autoscaler("web").await;
+    rig.recommended("web", "Recreate", 8).await;
+    let config = || Config { needs_admission: false, ..rig.config() };
+    let running = rig.update(config());
+    tokio::time::sleep(Duration::from_mins(9)).await;
+    assert_eq!((rig.take_evictions(), rig.condition("web", "EvictionsStopped").await), (1, None));
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(rig.condition("web", "EvictionsStopped").await.as_deref(), Some("True"));
+    running.abort();
+    let restarted = rig.update(config());
+    tokio::time::sleep(Duration::from_mins(45)).await;
+    assert_eq!(rig.take_evictions(), 0);
+    let events = rig.events().await;
+    let stops: Vec<_> = events.iter().filter(|(reason, _)| reason == "EvictionsStopped").collect();
+    assert!(
+        matches!(stops[..], [(_, text)] if text.contains("no pod came in the place of an evicted one")),
+        "{events:?}"
+    );
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    assert_eq!(rig.take_evictions(), 1, "after an hour one more is tried");
+    assert!(!restarted.is_finished());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_other_pods_follow_in_the_same_pass_once_the_successor_of_the_first_one_runs() {
+    let rig = Rig::start().await;
+    rig.workload_of("web", 8).await;
+    rig.autoscaler("web").await;
+    rig.recommended("web", "Recreate", 8).await;
+    rig.update(Config { needs_admission: false, ..rig.config() });
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let written = rig.take_written();
+    let evicted: Vec<&str> =
+        written.iter().filter_map(|(_, path)| path.strip_suffix("/eviction")?.rsplit('/').next()).collect();
+    let [first] = evicted[..] else { panic!("{evicted:?}") };
+    let old = rig.get("/api/v1/namespaces/default/pods").await["items"][0].clone();
+    let containers = |cpu: &str| {
+        let container = |name: &str| json!({"name": name, "image": "x", "resources": {"requests": {"cpu": cpu, "memory": "100Mi"}}});
+        json!([container("a"), container("b")])
+    };
+    let metadata =
+        json!({"name": first, "labels": {"app": "web"}, "ownerReferences": old["metadata"]["ownerReferences"]});
+    let spec = json!({"nodeName": "node", "containers": containers("500m")});
+    rig.create("/api/v1/namespaces/default/pods", json!({"metadata": metadata, "spec": spec})).await;
+    let started = json!({"status": {"phase": "Running", "startTime": rig.server.clock().now()}});
+    rig.merge(&format!("/api/v1/namespaces/default/pods/{first}/status"), started).await;
+    rig.take_written();
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!(rig.take_evictions(), 3, "four of eight may be disrupted in one pass");
+}
+
+#[tokio::test(start_paused = true)]
+async fn why_a_pod_is_not_updated_is_one_event() {
+    let rig = Rig::start().await;
+    rig.workload_of("web", 2).await;
+    rig.autoscaler("web").await;
+    rig.recommended("web", "Recreate", 2).await;
+    rig.merge(&format!("{}/web", crate::AUTOSCALERS), json!({"spec": {"updatePolicy": {"minReplicas": 3}}})).await;
+    rig.update(Config { needs_admission: false, ..rig.config() });
+    tokio::time::sleep(Duration::from_hours(3)).await;
+    let events = rig.events().await;
+    let [(reason, text)] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!(reason, "NotUpdatedByVPA");
+    assert!(text.contains("and 1 more: its controller has fewer pods than minReplicas"), "{text}");
+}
+
+/// Upstream's admission controller and ours before accepted them.
+#[tokio::test(start_paused = true)]
+async fn a_negative_bound_that_is_stored_is_ignored_with_a_condition() {
+    let rig = Rig::start().await;
+    rig.workload_of("web", 2).await;
+    rig.autoscaler("web").await;
+    let policy = json!({"containerPolicies": [{"containerName": "*", "maxAllowed": {"cpu": "-1"}}]});
+    rig.merge(&format!("{}/web", crate::AUTOSCALERS), json!({"spec": {"resourcePolicy": policy}})).await;
+    rig.recommended("web", "Recreate", 2).await;
+    let target = json!({"cpu": "-1"});
+    let of = |name: &str| json!({"containerName": name, "target": target, "lowerBound": target, "upperBound": target});
+    let status = json!({"status": {"recommendation": {"containerRecommendations": [of("a"), of("b")]}}});
+    rig.merge(&format!("{}/web/status", crate::AUTOSCALERS), status).await;
+    rig.update(Config { needs_admission: false, ..rig.config() });
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(rig.take_evictions(), 0);
+    rig.serve_usage(&["web".to_owned()]);
+    rig.recommend(rig.config());
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(rig.condition("web", "PolicyIgnored").await.as_deref(), Some("True"));
+    let autoscaler = rig.get(&format!("{}/web", crate::AUTOSCALERS)).await;
+    let shown = autoscaler["status"]["recommendation"].to_string();
+    assert!(shown.contains("\"cpu\"") && !shown.contains("\"-1\""), "{shown}");
 }

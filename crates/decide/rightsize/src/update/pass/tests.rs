@@ -58,6 +58,22 @@ struct World {
     settings: UpdaterSettings,
     gates: Gates,
     is_admitted: bool,
+    unbound: Vec<PodView>,
+    brake: Brake,
+    rules: Rules,
+    ranges: LimitRanges,
+    disrupted: Disrupted,
+    budgets: Budgets,
+}
+
+/// A brake after an eviction of a group whose successor was Ready with the same recommendation.
+fn proven() -> Brake {
+    let mut brake = Brake::default();
+    let app = |name: &str, cpu: &str| pod(name, json!([container("app", cpu)]), json!([]));
+    let targets = running_targets(&autoscaler("Recreate"), &app("first", "1"), &LimitRanges::default(), ALL);
+    brake.evicted(&app("first", "1"), &targets, &[], now());
+    brake.look(&[app("second", "2")], &replicas(1), now());
+    brake
 }
 
 impl World {
@@ -65,19 +81,37 @@ impl World {
         let replicas = replicas(i64::try_from(pods.len()).unwrap());
         let settings = UpdaterSettings::default();
         let (autoscaler, infeasible) = (autoscaler(mode), HashMap::new());
-        World { autoscaler, pods, replicas, infeasible, settings, gates: ALL, is_admitted: true }
+        World {
+            autoscaler,
+            pods,
+            replicas,
+            infeasible,
+            settings,
+            gates: ALL,
+            is_admitted: true,
+            unbound: Vec::new(),
+            brake: proven(),
+            rules: Rules::default(),
+            ranges: LimitRanges::default(),
+            disrupted: Disrupted::new(),
+            budgets: Budgets::new(),
+        }
     }
 
     fn run<T>(&self, look: impl FnOnce(&mut Pass<'_>) -> T) -> T {
-        let ranges = LimitRanges::default();
         let snapshot = Snapshot {
             autoscaler: &self.autoscaler,
             pods: &self.pods,
             replicas: &self.replicas,
-            ranges: &ranges,
+            ranges: &self.ranges,
             infeasible: &self.infeasible,
             serves_resize: true,
             is_admitted: self.is_admitted,
+            unbound: &self.unbound,
+            brake: &self.brake,
+            rules: &self.rules,
+            disrupted: &self.disrupted,
+            budgets: &self.budgets,
         };
         look(&mut Pass::new(snapshot, &self.settings, self.gates, now()))
     }
@@ -89,7 +123,7 @@ impl World {
     fn skipped(&self) -> Vec<SkipReason> {
         self.run(|pass| {
             while pass.next_step().is_some() {}
-            pass.skipped().iter().map(|(_, reason)| *reason).collect()
+            pass.skipped().iter().map(|(_, reason)| reason.clone()).collect()
         })
     }
 }
@@ -114,7 +148,7 @@ fn the_mode_decides_how_pods_are_updated() {
         assert_eq!((count, steps.len() - count), (evicted, resized), "{mode}");
     }
     let off = World { gates: Gates::default(), ..World::new("InPlace", pods(5)) };
-    assert_eq!(off.skipped(), [SkipReason::GateOff; 5]);
+    assert_eq!(off.skipped(), vec![SkipReason::GateOff; 5]);
 }
 
 #[test]
@@ -289,7 +323,7 @@ fn a_resize_that_would_change_the_qos_class_ends_in_an_eviction_or_waits() {
     let pods = || vec![best_effort(), best_effort()];
     let evicting = World::new("InPlaceOrRecreate", pods());
     assert_eq!(evicting.steps()[0].action, Action::Evict(EvictReason::QosClass));
-    assert_eq!(World::new("InPlace", pods()).skipped(), [SkipReason::QosClass; 2]);
+    assert_eq!(World::new("InPlace", pods()).skipped(), vec![SkipReason::QosClass; 2]);
 }
 
 #[test]
@@ -324,7 +358,7 @@ fn requirements_hold_updates_back() {
     }
     let policy = world.autoscaler.spec.update_policy.as_mut().unwrap();
     policy.eviction_requirements = serde_json::from_value(lower).unwrap();
-    assert_eq!(world.skipped(), [SkipReason::EvictionRequirements; 2]);
+    assert_eq!(world.skipped(), vec![SkipReason::EvictionRequirements; 2]);
 }
 
 #[test]
@@ -348,5 +382,165 @@ fn boosted_pods_are_only_unboosted_and_never_evicted_for_it() {
             assert!(!is_eviction(&step));
             pass.failed(&step);
         }
+    });
+}
+
+#[test]
+fn the_first_pod_of_a_group_is_evicted_alone() {
+    let mut world = World { brake: Brake::default(), ..World::new("Recreate", pods(5)) };
+    assert_eq!((world.steps().len(), world.skipped()), (1, vec![SkipReason::AwaitsSuccessor; 4]));
+    // A pod that cannot be evicted is no canary.
+    world.run(|pass| {
+        let first = pass.next_step().unwrap();
+        pass.refused(&first, SkipReason::DisruptionBudget("web".to_owned()));
+        assert_ne!(pass.next_step().unwrap().pod, first.pod);
+        assert_eq!(pass.next_step(), None);
+    });
+    let evicted = world.pods.remove(0);
+    let targets = running_targets(&world.autoscaler, &evicted, &world.ranges, ALL);
+    world.brake.evicted(&evicted, &targets, &world.pods, now());
+    world.disrupted = Disrupted::from([(Owner { kind: "ReplicaSet".into(), name: "web".into() }, 1)]);
+    assert_eq!(world.steps(), [], "its successor is awaited");
+    world.pods.push(pod("successor", json!([container("app", "2")]), json!([])));
+    world.brake.look(&world.pods, &world.replicas, now());
+    assert_eq!(world.steps().len(), 1, "two of five may go in one pass, and one has gone");
+    world.disrupted.clear();
+    assert_eq!(world.steps().len(), 2);
+}
+
+/// What was evicted before a restart is known only by its successor.
+#[test]
+fn a_successor_that_still_starts_holds_its_group_back() {
+    let ready = |pod: PodView| PodView { ready_since: Some(now()), ..pod };
+    let with = |successor: PodView| {
+        let mut world =
+            World { brake: Brake::default(), ..World::new("Recreate", pods(4).into_iter().map(ready).collect()) };
+        world.unbound.push(successor);
+        world.replicas = replicas(5);
+        world.steps().len()
+    };
+    let successor = || pod("successor", json!([container("app", "2")]), json!([]));
+    assert_eq!(with(PodView { start_time: None, ..successor() }), 0);
+    assert_eq!(with(ready(successor())), 1);
+    assert_eq!(with(PodView { start_time: Some(now() - SignedDuration::from_hours(2)), ..successor() }), 1);
+    assert_eq!(with(PodView { start_time: None, ..pod("other", json!([container("app", "1")]), json!([])) }), 1);
+}
+
+#[test]
+fn no_pod_is_evicted_whose_successor_the_api_server_would_refuse() {
+    let refused = |mode: &str, rules: Rules| {
+        let mut world = World { rules, ..World::new(mode, pods(4)) };
+        for pod in &mut world.pods {
+            pod.is_pending = mode == "Recreate" && pod.name == "web-0";
+        }
+        let steps = world.steps();
+        let reasons = world.skipped();
+        let count = |reasons: &[SkipReason]| reasons.iter().filter(|it| matches!(it, SkipReason::Refused(_))).count();
+        (steps.iter().filter(|step| is_eviction(step)).count(), count(&reasons))
+    };
+    let range = json!({"spec": {"limits": [{"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}}]}});
+    let max = json!({"spec": {"limits": [{"type": "Pod", "max": {"cpu": "1"}}]}});
+    for range in [range, max] {
+        assert_eq!(refused("Recreate", Rules::new([&range], [])), (0, 4), "{range}");
+    }
+    // Two of four may be evicted in one pass; the quota has room for the successor of one.
+    let quota = json!({"status": {"hard": {"requests.cpu": "5500m"}, "used": {"requests.cpu": "4"}}});
+    let world = World { rules: Rules::new([], [&quota]), ..World::new("Recreate", pods(4)) };
+    assert_eq!(world.steps().len(), 1);
+    assert!(matches!(&world.skipped()[0], SkipReason::Refused(answer) if answer.contains("requests.cpu 6 of 5500m")));
+}
+
+#[test]
+fn nothing_is_evicted_that_would_come_back_as_it_is() {
+    let mut world = World::new("Recreate", pods(2));
+    // Each of its bounds is above what it requests, and the LimitRange leaves no more than that.
+    let limited = || json!([{"name": "app", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}}]);
+    world.pods = (0..2).map(|i| pod(&format!("web-{i}"), limited(), json!([]))).collect();
+    assert_eq!(world.steps().len(), 1);
+    let item = json!({"spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}}]}});
+    world.ranges = LimitRanges::merge([&item]);
+    for pod in &mut world.pods {
+        std::sync::Arc::make_mut(&mut pod.containers)[0].last_oom = Some(OomKill { started: now(), finished: now() });
+    }
+    assert_eq!((world.steps(), world.skipped()), (vec![], vec![SkipReason::NothingChanges; 2]));
+    // A resize that does not come about is another matter: the spec says already what is wanted.
+    world.autoscaler = autoscaler("InPlaceOrRecreate");
+    world.pods[0].resize = ResizeState::Infeasible;
+    let of_resized = |reasons: Vec<SkipReason>| reasons.contains(&SkipReason::NothingChanges);
+    assert!(of_resized(world.skipped()));
+}
+
+/// The LimitRange has split what is left when the pods were created; the bounds were split on their own.
+#[test]
+fn pods_that_share_a_limit_range_are_settled_once_they_were_created_anew() {
+    let limited =
+        |name: &str, cpu: &str| json!({"name": name, "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}});
+    let running = |app: &str, log: &str| pod("web", json!([limited("app", app), limited("log", log)]), json!([]));
+    let item = json!({"spec": {"limits": [{"type": "Pod", "max": {"cpu": "1"}}]}});
+    let world = |app: &str, log: &str| World {
+        ranges: LimitRanges::merge([&item]),
+        rules: Rules::new([&item], []),
+        brake: Brake::default(),
+        ..World::new("Recreate", vec![running(app, log), running(app, log)])
+    };
+    // 2 for the app and 100m for the other one, scaled to 1 together.
+    assert_eq!(world("100m", "100m").steps().len(), 1);
+    assert_eq!(
+        (world("952m", "47m").steps(), world("952m", "47m").skipped()),
+        (vec![], vec![SkipReason::NothingChanges; 2])
+    );
+}
+
+#[test]
+fn while_evictions_are_stopped_pods_are_still_resized() {
+    let stopped = || {
+        let mut brake = proven();
+        let app = |name: &str| pod(name, json!([container("app", "1")]), json!([]));
+        brake.evicted(&app("third"), &[], &[], now());
+        brake.look(&[app("fourth")], &replicas(1), now());
+        brake
+    };
+    let world = World { brake: stopped(), ..World::new("Recreate", pods(2)) };
+    assert_eq!(
+        (world.steps(), world.skipped()),
+        (vec![], vec![SkipReason::Stopped(super::super::StopCause::Unchanged); 2])
+    );
+    assert_eq!(World { brake: stopped(), ..World::new("InPlaceOrRecreate", pods(2)) }.steps().len(), 1);
+}
+
+#[test]
+fn the_outlook_says_of_each_pod_what_becomes_of_it() {
+    use super::super::outlook::{Outlook, outlook};
+    let mut world = World::new("Recreate", pods(3));
+    world.budgets = Budgets::from([("web-0".to_owned(), "web".to_owned())]);
+    world.pods[2] = pod("web-2", json!([container("app", "2")]), json!([]));
+    let snapshot = Snapshot {
+        autoscaler: &world.autoscaler,
+        pods: &world.pods,
+        replicas: &world.replicas,
+        ranges: &world.ranges,
+        infeasible: &world.infeasible,
+        serves_resize: true,
+        is_admitted: true,
+        unbound: &[],
+        brake: &world.brake,
+        rules: &world.rules,
+        disrupted: &world.disrupted,
+        budgets: &world.budgets,
+    };
+    let found = outlook(snapshot, &world.settings, ALL, now());
+    assert_eq!(found[0], (0, Outlook::Left(SkipReason::DisruptionBudget("web".to_owned()))));
+    assert_eq!(found[1], (1, Outlook::Next(Action::Evict(EvictReason::Mode))));
+    assert!(matches!(&found[2], (2, Outlook::Left(reason)) if !reason.holds_back()), "{found:?}");
+}
+
+#[test]
+fn what_no_time_was_left_for_is_held_back_by_the_rate_limit() {
+    World::new("Recreate", pods(5)).run(|pass| {
+        pass.next_step();
+        let second = pass.next_step().unwrap();
+        pass.out_of_time(&second);
+        let late: Vec<&SkipReason> = pass.skipped().iter().map(|(_, reason)| reason).collect();
+        assert_eq!(late, [&SkipReason::RateLimit; 4]);
     });
 }

@@ -157,6 +157,7 @@ const ELSEWHERE: &[&str] = &[
     "pods: get,list,watch,patch",
     "replicasets.apps: get,list,watch",
     "replicationcontrollers: get,list,watch",
+    "resourcequotas: list",
     "serviceaccounts: get,list,watch",
     "sidecarsets.apps.kruise.io/finalizers: update",
     "sidecarsets.apps.kruise.io/status: get,patch,update",
