@@ -20,8 +20,9 @@ mod reason;
 mod requirements;
 mod rules;
 mod settings;
+mod stop;
 
-pub use brake::{Brake, StopCause, stop_conditions, stopped};
+pub use brake::{Brake, stop_conditions, stopped};
 pub use budgets::{Budgets, forbidding};
 pub use group::{Disrupted, Replicas};
 pub use outlook::{Outlook, outlook};
@@ -32,3 +33,4 @@ pub use rate::RateLimit;
 pub use reason::{EvictReason, SkipReason};
 pub use rules::Rules;
 pub use settings::UpdaterSettings;
+pub use stop::StopCause;

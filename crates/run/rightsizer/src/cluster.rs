@@ -178,7 +178,7 @@ impl Cluster {
         LimitRanges::merge(ranges.iter().map(|range| &range.0))
     }
 
-    /// What the API server asks of new pods of a namespace, with the ResourceQuotas of the namespace.
+    /// What the API server asks of new pods of a namespace, with the `ResourceQuotas` of the namespace.
     pub(crate) fn rules(&self, namespace: &str, quotas: &[Value]) -> Rules {
         let ranges = self.inner.ranges.in_namespace(namespace);
         Rules::new(ranges.iter().map(|range| &range.0), quotas)

@@ -276,15 +276,7 @@ impl Updater<'_> {
         let now = (self.config.now)();
         let namespace = key.1.as_str();
         let everyone: Vec<PodView> = pods.iter().chain(unbound).cloned().collect();
-        let was_stopped = self.brakes.get(&brake_key(autoscaler, namespace)).and_then(Brake::cause);
         let brake = self.look(autoscaler, namespace, &everyone).clone();
-        if let Some(cause) = brake.cause().filter(|cause| was_stopped != Some(*cause)) {
-            let text = cause.to_string();
-            tracing::warn!(autoscaler = autoscaler.name(), namespace = autoscaler.namespace(), pods = namespace, text);
-            if pillion_rightsize::update::stopped(autoscaler) != Some(cause) {
-                self.recorder.warning(&references::of_autoscaler(autoscaler), "EvictionsStopped", text);
-            }
-        }
         self.say_whether_stopped(autoscaler, now).await;
         let replicas = replicas_of(self.cluster, namespace, pods.iter().filter_map(|pod| pod.owner.as_ref()));
         let recommendation = Arc::new(autoscaler.status.recommendation.clone().unwrap_or_default());
@@ -359,12 +351,23 @@ impl Updater<'_> {
                 *disrupted.entry(owner.clone()).or_default() += 1;
             }
         }
-        if brake.awaited().next().is_some()
-            && pass.skipped().iter().any(|(_, reason)| *reason == SkipReason::AwaitsSuccessor)
+        let skipped = pass.skipped();
+        if brake.awaited().next().is_some() && skipped.iter().any(|(_, reason)| *reason == SkipReason::AwaitsSuccessor)
         {
             self.awaiting.push(key.clone());
         }
-        for (pod, reason) in pass.skipped() {
+        self.report(autoscaler, pods, skipped, now);
+    }
+
+    /// Says why pods were left alone.
+    fn report(
+        &mut self,
+        autoscaler: &VerticalPodAutoscaler,
+        pods: &[PodView],
+        skipped: &[(usize, SkipReason)],
+        now: Timestamp,
+    ) {
+        for (pod, reason) in skipped {
             if matches!(reason, SkipReason::Stopped(_)) {
                 self.config.metrics.updated(Updated::Evict, UpdateOutcome::Stopped);
             }
@@ -372,10 +375,10 @@ impl Updater<'_> {
                 self.skips.report(&self.recorder, autoscaler, pod, reason);
             }
         }
-        self.skips.report_held_back(&self.recorder, autoscaler, pods, pass.skipped(), now);
+        self.skips.report_held_back(&self.recorder, autoscaler, pods, skipped, now);
     }
 
-    /// Writes a condition when evictions for an autoscaler are stopped, or go on.
+    /// Writes a condition when evictions for an autoscaler are stopped, or go on, and an event when they are stopped.
     async fn say_whether_stopped(&self, autoscaler: &VerticalPodAutoscaler, now: Timestamp) {
         let is_of =
             |(of, name, _): &(String, String, String)| of == autoscaler.namespace() && name == autoscaler.name();
@@ -384,7 +387,14 @@ impl Updater<'_> {
             return;
         }
         match conditions::write(&self.config.client, autoscaler, cause, now).await {
-            Ok(Some(written)) => self.cluster.autoscalers().written(written),
+            Ok(Some(written)) => {
+                self.cluster.autoscalers().written(written);
+                if let Some(cause) = cause {
+                    let text = cause.to_string();
+                    tracing::warn!(autoscaler = autoscaler.name(), namespace = autoscaler.namespace(), text);
+                    self.recorder.warning(&references::of_autoscaler(autoscaler), "EvictionsStopped", text);
+                }
+            }
             Ok(None) => {}
             Err(error) => {
                 let (name, namespace) = (autoscaler.name(), autoscaler.namespace());

@@ -4,12 +4,12 @@
 //! waiting as long as the same is recommended for them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 use pillion_api::vpa::{Condition, ConditionType, VerticalPodAutoscaler};
 
 use super::group::Replicas;
+use super::stop::StopCause;
 use crate::pod::{Amounts, Owner, PodContainer, PodView};
 use crate::target::ContainerTarget;
 
@@ -24,49 +24,6 @@ type Resources = Vec<(String, Amounts, Amounts)>;
 
 /// What containers should request.
 type Requests = Vec<(String, Amounts)>;
-
-/// Why evictions are stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopCause {
-    /// An evicted pod came back with the same resources.
-    Unchanged,
-    /// Nothing came in the place of an evicted pod.
-    NoSuccessor,
-    /// What came in its place does not become Ready.
-    NotReady,
-}
-
-impl StopCause {
-    const ALL: [StopCause; 3] = [StopCause::Unchanged, StopCause::NoSuccessor, StopCause::NotReady];
-
-    /// The reason of the condition.
-    pub fn reason(self) -> &'static str {
-        match self {
-            StopCause::Unchanged => "PodsUnchanged",
-            StopCause::NoSuccessor => "NoSuccessor",
-            StopCause::NotReady => "SuccessorNotReady",
-        }
-    }
-}
-
-impl fmt::Display for StopCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            StopCause::Unchanged => {
-                "evicted pods come back with the same resources; no more are evicted for an hour. Something undoes what admission sets, or the \
-                 webhook is not called for them"
-            }
-            StopCause::NoSuccessor => {
-                "no pod came in the place of an evicted one within ten minutes; no more are evicted until there is one. The events of its \
-                 controller say why it cannot create pods"
-            }
-            StopCause::NotReady => {
-                "the successor of an evicted pod did not become Ready within ten minutes; no more are evicted until it is. Check whether it \
-                 fits on a node, and whether its containers start with what is recommended"
-            }
-        })
-    }
-}
 
 /// The brake of one autoscaler, for the pods of one namespace.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::brake::StopCause;
+use super::stop::StopCause;
 
 const NOT_SERVED: &str = "this cluster cannot resize pods in place (Kubernetes 1.33 and later can)";
 

@@ -1,4 +1,4 @@
-//! What the API server asks of a new pod, beyond its form: LimitRanges and ResourceQuotas of the namespace.
+//! What the API server asks of a new pod, beyond its form: LimitRanges and `ResourceQuotas` of the namespace.
 
 use pillion_api::vpa::ResourceList;
 use pillion_kinds::pod::{aggregate, apply_limit_ranges, default_requests, validate_limit_ranges};
@@ -16,7 +16,7 @@ pub struct Rules {
     quotas: Vec<Quota>,
 }
 
-/// A ResourceQuota that counts every pod.
+/// A `ResourceQuota` that counts every pod.
 #[derive(Clone, Debug, PartialEq)]
 struct Quota {
     name: String,
@@ -25,7 +25,7 @@ struct Quota {
 }
 
 impl Rules {
-    /// The rules that the LimitRange and ResourceQuota objects of a namespace make. Only CPU and memory are looked at, and of quotas only those
+    /// The rules that the LimitRange and `ResourceQuota` objects of a namespace make. Only CPU and memory are looked at, and of quotas only those
     /// without a scope: nothing else changes when a pod is sized.
     pub fn new<'a>(ranges: impl IntoIterator<Item = &'a Value>, quotas: impl IntoIterator<Item = &'a Value>) -> Rules {
         Rules {

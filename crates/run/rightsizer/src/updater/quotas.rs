@@ -1,4 +1,4 @@
-//! The ResourceQuotas of the namespaces where pods may be evicted.
+//! The `ResourceQuotas` of the namespaces where pods may be evicted.
 
 use std::collections::HashMap;
 
