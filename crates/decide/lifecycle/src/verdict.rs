@@ -1,7 +1,7 @@
 //! Whether the manager has to end a pod with marked sidecars, where its kubelet does not.
 
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition};
 use pillion_api::names;
 use pillion_api::record::in_place::InPlaceUpdates;
 use pillion_api::record::sidecars::{Method, SidecarRecord};
@@ -14,6 +14,11 @@ use crate::role::{Marked, Role};
 use crate::view::{Latest, Subject, View};
 use crate::work;
 
+/// The work of the pod has ended for good, well or with an error.
+const WORK_DONE: &str = "WorkDone";
+/// A sidecar ended with an error before the work of the pod was done.
+const SIDECAR_FAILED: &str = "SidecarFailed";
+
 /// What the manager has to do about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -23,6 +28,8 @@ pub enum Verdict {
     End {
         /// `Succeeded` or `Failed`.
         phase: &'static str,
+        /// Why, as a reason of a condition: `WorkDone` or `SidecarFailed`.
+        reason: &'static str,
         /// Why, for people.
         message: String,
     },
@@ -43,9 +50,14 @@ pub fn verdict(pod: &Pod, record: &SidecarRecord) -> Verdict {
     let snapshot = Snapshot { pod, marked: &marked, containers: &containers, node: &node, stop: None, now };
     let subject = Subject::new(&snapshot);
     let updates = updates(pod);
+    let written = written(pod);
+    // The kubelet has taken the phase back. Sidecars may have been stopped or restarted since, but the decision stands.
+    if let Some(condition) = written.filter(|condition| condition.reason.as_deref() == Some(SIDECAR_FAILED)) {
+        let message = condition.message.clone().unwrap_or_default();
+        return Verdict::End { phase: "Failed", reason: SIDECAR_FAILED, message };
+    }
     if let Some(name) = record.fail_pod.iter().find(|name| failed_native(&subject, name, &updates)) {
-        let message = format!("sidecar {name:?} ended with an error before the work was done");
-        return Verdict::End { phase: "Failed", message };
+        return sidecar_failed(name);
     }
     // A newer kubelet than the one that this crate follows may run all containers again.
     let restarts_all =
@@ -62,19 +74,43 @@ pub fn verdict(pod: &Pod, record: &SidecarRecord) -> Verdict {
         .of(&[Role::MarkedSidecar])
         .filter(|view| !record.ignore_errors.iter().any(|name| name == view.name))
         .filter(|view| !view.current().is_some_and(|attempt| is_replaced(view.name, attempt, &updates)))
+        // Since the phase was written first, it is the kubelet that stops sidecars.
+        .filter(|_| written.is_none())
         .find(|view| {
-            ending::failed_early(view, done_at) || (record.method == Method::Wrap && repeats_error(view, done_at))
+            ending::failed_early(view, after_its_second(done_at))
+                || (record.method == Method::Wrap && repeats_error(view, done_at))
         });
-    let (phase, message) = match (failed, early) {
+    match (failed, early) {
         (Some(view), _) => {
-            ("Failed", format!("container {:?} ended with an error; its sidecars are stopped", view.name))
+            let message = format!("container {:?} ended with an error; its sidecars are stopped", view.name);
+            Verdict::End { phase: "Failed", reason: WORK_DONE, message }
         }
-        (None, Some(view)) => {
-            ("Failed", format!("sidecar {:?} ended with an error before the work was done", view.name))
+        (None, Some(view)) => sidecar_failed(view.name),
+        (None, None) => {
+            let message = "the work is done; the sidecars are stopped".to_owned();
+            Verdict::End { phase: "Succeeded", reason: WORK_DONE, message }
         }
-        (None, None) => ("Succeeded", "the work is done; the sidecars are stopped".to_owned()),
-    };
-    Verdict::End { phase, message }
+    }
+}
+
+fn sidecar_failed(name: &str) -> Verdict {
+    let message = format!("sidecar {name:?} ended with an error before the work was done");
+    Verdict::End { phase: "Failed", reason: SIDECAR_FAILED, message }
+}
+
+/// Statuses have whole seconds, so which of two ends in the same second came first is not known. A sidecar that had ended by itself before anything
+/// stopped it counts as one that ended before the work.
+fn after_its_second(done_at: Timestamp) -> Timestamp {
+    done_at.checked_add(SignedDuration::from_secs(1)).unwrap_or(Timestamp::MAX)
+}
+
+/// The condition that was written together with the phase, if it was written before.
+fn written(pod: &Pod) -> Option<&PodCondition> {
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.find(|condition| {
+        condition.type_ == names::SIDECAR_TERMINATED
+            && matches!(condition.reason.as_deref(), Some(WORK_DONE | SIDECAR_FAILED))
+    })
 }
 
 fn phase(pod: &Pod) -> Option<&str> {
@@ -104,9 +140,14 @@ fn failed_native(subject: &Subject<'_>, name: &str, updates: &InPlaceUpdates) ->
     });
     let last = ends.max();
     let sidecar = subject.of(&[Role::NativeSidecar]).find(|view| view.name == name);
-    let attempts = sidecar.into_iter().flat_map(|view| view.current().into_iter().chain(view.previous()));
+    let current = sidecar.and_then(View::current);
+    let attempts = current.into_iter().chain(sidecar.and_then(View::previous));
     attempts.filter(|attempt| !is_replaced(name, attempt, updates)).any(|attempt| match attempt.state {
-        State::Exited { code, at, .. } => code != 0 && (works || at.zip(last).is_some_and(|(at, last)| at < last)),
+        State::Exited { code, at, .. } => {
+            // It is not started again once the work is done.
+            let was_restarted = current.is_some_and(|current| current.number > attempt.number);
+            code != 0 && (works || was_restarted || at.zip(last).is_some_and(|(at, last)| at < last))
+        }
         _ => false,
     })
 }
@@ -191,11 +232,71 @@ mod tests {
             ("Never", Some(ended(0, 10)), Some(ended(0, 5)), "Succeeded"),
             ("Never", Some(ended(0, 10)), Some(ended(1, 5)), "Failed"),
             ("Never", Some(ended(0, 10)), Some(ended(143, 12)), "Succeeded"),
+            // Statuses have whole seconds. Nobody but the manager stops a sidecar, and it has not: the error is its own.
+            ("Never", Some(ended(0, 10)), Some(ended(1, 10)), "Failed"),
+            ("Never", Some(ended(0, 10)), Some(ended(143, 10)), "Failed"),
+            ("Never", Some(ended(0, 10)), Some(ended(0, 10)), "Succeeded"),
         ];
         for (policy, main, side, expected) in rows {
             let case = format!("{policy}: {main:?}, {side:?}");
             assert_eq!(of(policy, Method::Phase, main, side), expected, "{case}");
         }
+    }
+
+    #[test]
+    fn a_phase_that_did_not_hold_is_written_again_whatever_the_kubelet_has_stopped_since() {
+        let of = |reason: &str, side: Value| {
+            let condition =
+                json!({"type": names::SIDECAR_TERMINATED, "status": "True", "reason": reason, "message": "m"});
+            let pod = serde_json::from_value(json!({
+                "spec": {"restartPolicy": "OnFailure", "containers": [{"name": "main"}, {"name": "side"}]},
+                "status": {"phase": "Running", "conditions": [condition],
+                           "containerStatuses": [status("main", ended(0, 10)), status("side", side)]},
+            }))
+            .unwrap();
+            let (sidecars, method) = (vec!["side".to_owned()], Method::Phase);
+            match verdict(&pod, &SidecarRecord { method, sidecars, fail_pod: Vec::new(), ignore_errors: Vec::new() }) {
+                Verdict::Wait => panic!("the phase does not hold"),
+                Verdict::End { phase, reason, .. } => (phase, reason),
+            }
+        };
+        assert_eq!(of("WorkDone", ended(143, 10)), ("Succeeded", "WorkDone"), "the kubelet stopped it");
+        assert_eq!(of("SidecarFailed", ended(1, 10)), ("Failed", "SidecarFailed"));
+        assert_eq!(of("SidecarFailed", running()), ("Failed", "SidecarFailed"), "it was started again");
+        assert_eq!(of("Other", ended(1, 10)), ("Failed", "SidecarFailed"), "a condition of another program");
+    }
+
+    #[test]
+    fn the_reason_tells_a_failed_sidecar_from_work_that_is_done() {
+        let of = |method: Method, main: Value, side: Value| {
+            let (list, sidecar) = match method {
+                Method::Native => ("initContainers", json!({"name": "side", "restartPolicy": "Always"})),
+                _ => ("containers", json!({"name": "side"})),
+            };
+            let mut pod = json!({
+                "spec": {"restartPolicy": "Never", "containers": [{"name": "main"}]},
+                "status": {"phase": "Running", "containerStatuses": [status("main", main), side.clone()], "initContainerStatuses": [side]},
+            });
+            match list {
+                "containers" => pod["spec"][list].as_array_mut().unwrap().push(sidecar),
+                _ => pod["spec"][list] = json!([sidecar]),
+            }
+            let record = SidecarRecord {
+                method,
+                sidecars: vec!["side".to_owned()],
+                fail_pod: vec!["side".to_owned()],
+                ignore_errors: Vec::new(),
+            };
+            match verdict(&serde_json::from_value(pod).unwrap(), &record) {
+                Verdict::Wait => "wait",
+                Verdict::End { reason, .. } => reason,
+            }
+        };
+        let failed = || status("side", ended(1, 5));
+        assert_eq!(of(Method::Native, running(), failed()), "SidecarFailed", "the work is not done");
+        assert_eq!(of(Method::Phase, ended(0, 10), failed()), "SidecarFailed");
+        assert_eq!(of(Method::Phase, ended(1, 10), failed()), "WorkDone", "the work itself failed");
+        assert_eq!(of(Method::Phase, ended(0, 10), status("side", running())), "WorkDone");
     }
 
     fn restarted(state: Value, last: Value) -> Value {
@@ -351,6 +452,15 @@ mod tests {
         assert_eq!(of(status("side", running()), running(), true), Verdict::Wait);
         // It was stopped after the work.
         assert_eq!(of(status("side", ended(143, 11)), ended(0, 10), true), Verdict::Wait);
+        assert_eq!(
+            of(status("side", ended(143, 10)), ended(0, 10), true),
+            Verdict::Wait,
+            "kubelets are as quick as that"
+        );
+        // It was started again, so there was work left when it failed.
+        let mut stopped = status("side", ended(143, 10));
+        (stopped["lastState"], stopped["restartCount"]) = (ended(1, 10), json!(1));
+        assert!(matches!(of(stopped, ended(0, 10), true), Verdict::End { phase: "Failed", .. }));
     }
 
     #[test]

@@ -130,13 +130,13 @@ impl Lifecycle<'_> {
                 self.next.remove(&key);
                 continue;
             };
-            let Verdict::End { phase, message } = verdict(&pod.pod, &pod.record) else {
+            let Verdict::End { phase, reason, message } = verdict(&pod.pod, &pod.record) else {
                 self.next.remove(&key);
                 continue;
             };
             self.next.insert(key.clone(), Instant::now() + AGAIN);
-            match self.end(&pod.pod, phase, &message).await {
-                Ok(()) => self.recorder.normal(&reference(&pod.pod), "WorkDone", message),
+            match self.end(&pod.pod, phase, reason, &message).await {
+                Ok(()) => self.recorder.normal(&reference(&pod.pod), reason, message),
                 // It is gone, or another pod has its name: the watch says so.
                 Err(kube::Error::Api(answer)) if answer.is_not_found() || answer.is_conflict() => {}
                 Err(error) => {
@@ -148,12 +148,12 @@ impl Lifecycle<'_> {
     }
 
     /// Writes the phase, and an annotation that is another each time.
-    async fn end(&self, pod: &Pod, phase: &str, message: &str) -> kube::Result<()> {
+    async fn end(&self, pod: &Pod, phase: &str, reason: &str, message: &str) -> kube::Result<()> {
         let now = (self.inner.config.now)();
         let client: Client = self.inner.config.client.clone();
         let pods: Api<Pod> = Api::namespaced(client, &pod.namespace().unwrap_or_default());
         let condition = json!({
-            "type": names::SIDECAR_TERMINATED, "status": "True", "reason": "WorkDone", "message": message,
+            "type": names::SIDECAR_TERMINATED, "status": "True", "reason": reason, "message": message,
             "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         });
         let patch = json!({
