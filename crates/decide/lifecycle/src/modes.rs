@@ -3,8 +3,9 @@
 use std::fmt::{self, Write as _};
 
 /// The rules of KEP-0008, in short; R5 is [`ROWS`].
-pub const RULES: [&str; 5] = [
+pub const RULES: [&str; 6] = [
     "R1 ordinary containers: start with the work, same restart policy",
+    "R1 a deletion sends TERM to them together with the work",
     "R2 the end of all work, for good, ends them",
     "R3 TERM to all at once, grace period, KILL",
     "R4 the reason is Completed",
@@ -47,18 +48,19 @@ pub struct Mode {
     /// Its name.
     pub name: &'static str,
     /// What it keeps of each of [`RULES`].
-    pub rules: [Kept; 5],
+    pub rules: [Kept; 6],
     /// Which of [`ROWS`] it keeps under `restartPolicy: Never`.
     pub rows: [bool; 5],
 }
 
 /// All of them.
 pub const MODES: [Mode; 4] = [
-    Mode { name: "field (embedded)", rules: [Kept::Yes; 5], rows: [true; 5] },
+    Mode { name: "field (embedded)", rules: [Kept::Yes; 6], rows: [true; 5] },
     Mode {
         name: "Native",
         rules: [
             Kept::No("starts first, restarted always"),
+            Kept::No("when the work has ended, one after the other"),
             Kept::Yes,
             Kept::Partly("one after the other, one grace period"),
             Kept::Partly("only if it exits with 0"),
@@ -66,10 +68,10 @@ pub const MODES: [Mode; 4] = [
         ],
         rows: [true, true, true, false, true],
     },
-    Mode { name: "Strict, wrapped", rules: [Kept::Yes; 5], rows: [true; 5] },
+    Mode { name: "Strict, wrapped", rules: [Kept::Yes; 6], rows: [true; 5] },
     Mode {
         name: "Strict, by phase",
-        rules: [Kept::Yes, Kept::Yes, Kept::Yes, Kept::No("as it ended"), Kept::Yes],
+        rules: [Kept::Yes, Kept::Yes, Kept::Yes, Kept::Yes, Kept::No("as it ended"), Kept::Yes],
         rows: [true; 5],
     },
 ];
@@ -131,6 +133,17 @@ mod tests {
         }
     }
 
+    /// When the sidecars of a pod get TERM that is deleted after five seconds, and whose work takes a second to end.
+    fn terms_on_deletion(mode: usize) -> Vec<i64> {
+        let main = Behaviour { exits_on_term: Some((1, 143)), ..serves() };
+        let behaviours = [("main", vec![main]), ("one", vec![serves()]), ("two", vec![serves()])];
+        let mut simulation = Simulation::in_mode(mode, "Never", 5, behaviours);
+        simulation.run_to(5);
+        simulation.delete(5);
+        simulation.run_to(100);
+        seconds(&simulation, " TERM")
+    }
+
     /// A run of main, which ends after ten seconds, and two sidecars with a grace period of five.
     fn run(mode: usize, one: Vec<Behaviour>, two: Vec<Behaviour>) -> Simulation {
         let behaviours = [("main", vec![exits(10, 0)]), ("one", one), ("two", two)];
@@ -146,7 +159,7 @@ mod tests {
     }
 
     /// Whether R1 to R4 are kept, as far as a simulation shows.
-    fn kept(mode: usize) -> [bool; 4] {
+    fn kept(mode: usize) -> [bool; 5] {
         // A restart policy of Never is one for sidecars, too.
         let early = run(mode, vec![exits(5, 0), serves()], vec![serves()]);
         let as_ordinary = seconds(&early, " starts") == [0, 0];
@@ -158,14 +171,14 @@ mod tests {
             simulation.reported.iter().rfind(|line| line.contains(&format!(" {name} "))).unwrap().contains("Completed")
         };
         let completed = reported(&obedient, "one") && reported(&stubborn, "one");
-        [as_ordinary, ends, at_once, completed]
+        [as_ordinary, terms_on_deletion(mode) == [5, 5], ends, at_once, completed]
     }
 
     #[test]
     fn the_rules_are_those_of_the_simulation() {
         for (mode, expected) in MODES.iter().enumerate() {
-            let [one, two, three, four, _jobs] = expected.rules.map(|kept| kept == Kept::Yes);
-            assert_eq!(kept(mode), [one, two, three, four], "{}", expected.name);
+            let [one, deletion, two, three, four, _jobs] = expected.rules.map(|kept| kept == Kept::Yes);
+            assert_eq!(kept(mode), [one, deletion, two, three, four], "{}", expected.name);
         }
     }
 }
