@@ -13,7 +13,7 @@ mod native;
 mod wrap;
 
 use pillion_api::names;
-use pillion_api::pod::{Container, name_of};
+use pillion_api::pod::{Container, Pod, name_of};
 use pillion_api::record::sidecars::{Method, SidecarRecord};
 use pillion_api::sidecarset::SidecarMode;
 use pillion_gates::{Gate, Gates};
@@ -142,8 +142,8 @@ pub fn apply(
         return Ok(Vec::new());
     }
     let policy = draft.field("restartPolicy").and_then(Value::as_str).unwrap_or("Always").to_owned();
-    if policy == "Always" {
-        ignore(draft, &marks, means, "has no effect in a pod with restartPolicy Always, whose work is never done");
+    if let Some(why) = endless_work(draft, &marks, &policy) {
+        ignore(draft, &marks, means, &why);
         return Ok(Vec::new());
     }
     let order: Vec<ContainerKey> = draft.containers(ContainerList::Containers).map(|(key, _)| key).collect();
@@ -180,6 +180,32 @@ pub fn apply(
         strictly(draft, &strict, Natives { marks: &marks, fail_pod }, &policy, means);
     }
     Ok(moved)
+}
+
+/// Why the pods of a template would be refused for the marks of its author, with the path in the template. Containers that SidecarSets add do not do the
+/// pod's work, so they do not matter.
+pub fn refusal_of_template(template: &Value, gates: Gates) -> Option<String> {
+    // Templates need no name.
+    let pod = json!({"metadata": template["metadata"], "spec": template["spec"]});
+    let pod = Pod::new(pod).ok()?;
+    apply(&mut Draft::new(&pod), Vec::new(), gates, &Means::default()).err().map(|denied| denied.to_string())
+}
+
+/// Why the work of the pod is never done, if that is so: a container without a mark is always restarted, by its own restart policy or by the pod's.
+fn endless_work(draft: &Draft<'_>, marks: &[Mark], policy: &str) -> Option<String> {
+    let containers = || draft.containers(ContainerList::Containers);
+    let is_marked = |key: ContainerKey| marks.iter().any(|mark| mark.key == key);
+    let has_work = containers().any(|(key, _)| !is_marked(key));
+    let mut work = containers().filter(|(key, _)| !has_work || !is_marked(*key)).map(|(_, container)| container);
+    work.find_map(|container| match container.0.get("restartPolicy").and_then(Value::as_str) {
+        Some("Always") => Some(format!(
+            "has no effect: container {:?} has restartPolicy Always, so the work of the pod is never done",
+            container.name()
+        )),
+        Some("OnFailure" | "Never") => None,
+        _ => (policy == "Always")
+            .then(|| "has no effect in a pod with restartPolicy Always, whose work is never done".to_owned()),
+    })
 }
 
 /// Marks that the pod has itself.

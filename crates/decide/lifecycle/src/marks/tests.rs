@@ -96,6 +96,30 @@ fn a_startup_probe_of_a_container_that_starts_later_does_not_hold_the_work_back(
     assert!(warnings[0].ends_with(removed), "{warnings:?}");
 }
 
+/// A pod whose container `web` is marked, and the restart policies of its containers.
+fn job_with_policies(policy: &str, own: [Option<&str>; 3]) -> Value {
+    let mut pod = job(json!({"pillion.dev/sidecars": "web"}));
+    pod["spec"]["restartPolicy"] = json!(policy);
+    for (i, own) in own.into_iter().enumerate() {
+        if let Some(own) = own {
+            pod["spec"]["containers"][i]["restartPolicy"] = json!(own);
+        }
+    }
+    pod
+}
+
+#[test]
+fn a_pod_that_is_always_restarted_ends_by_the_policies_of_its_containers() {
+    let work_ends = job_with_policies("Always", [None, Some("Never"), Some("OnFailure")]);
+    let (pod, warnings) = admitted(work_ends.clone(), &Means::default());
+    assert_eq!((names_in(&pod, "initContainers"), warnings), (vec!["setup".into(), "web".into()], vec![]));
+    let by_field = Means { field: true, wrap_image: None };
+    assert_eq!(admitted(work_ends, &by_field).0["spec"]["containers"][0]["sidecar"], true);
+    // One container without such a policy runs for ever.
+    let (_, warnings) = admitted(job_with_policies("Always", [Some("Never"), Some("Never"), None]), &by_field);
+    assert!(warnings[0].contains("has no effect in a pod with restartPolicy Always"), "{warnings:?}");
+}
+
 #[test]
 fn marks_without_effect_are_named_in_a_warning_and_leave_the_pod_as_it_is() {
     let mut always = job(json!({"pillion.dev/sidecars": "web"}));
@@ -103,6 +127,12 @@ fn marks_without_effect_are_named_in_a_warning_and_leave_the_pod_as_it_is() {
     let (pod, warnings) = admitted(always.clone(), &Means::default());
     assert_eq!(pod, always);
     assert!(warnings[0].contains("has no effect in a pod with restartPolicy Always"), "{warnings:?}");
+
+    // The policy of a container counts more than the pod's.
+    let endless = job_with_policies("Never", [None, Some("Always"), Some("Never")]);
+    let (pod, warnings) = admitted(endless.clone(), &Means::default());
+    assert_eq!(pod, endless);
+    assert!(warnings[0].contains("has no effect: container \"main\" has restartPolicy Always"), "{warnings:?}");
 
     let marked = Pod::new(job(json!({"pillion.dev/sidecars": "web"}))).unwrap();
     let mut draft = Draft::new(&marked);

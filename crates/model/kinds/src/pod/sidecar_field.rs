@@ -62,17 +62,23 @@ fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
     CONTAINER_LISTS.into_iter().flat_map(|field| list(spec, field))
 }
 
-/// A warning about marks that have no effect.
+/// A warning about marks that have no effect, because a container that does the work is always restarted.
 pub(super) fn warn(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
-    let has_own_policy = list(spec, "containers").iter().any(|container| !text(container, "restartPolicy").is_empty());
-    if text(spec, "restartPolicy") != "Always" || has_own_policy {
-        return;
-    }
+    let mut work = list(spec, "containers").iter().filter(|container| container[SIDECAR_FIELD] != true);
+    let why = work.find_map(|container| match text(container, "restartPolicy") {
+        "Always" => Some(format!(
+            "has no effect: container {:?} has restartPolicy Always, so the work of the pod is never done",
+            text(container, "name")
+        )),
+        "" if text(spec, "restartPolicy") == "Always" => {
+            Some("has no effect in a pod with restartPolicy Always, whose work is never done".to_owned())
+        }
+        _ => None,
+    });
+    let Some(why) = why else { return };
     for (i, container) in list(spec, "containers").iter().enumerate() {
         if container[SIDECAR_FIELD] == true {
-            let path = path.child("containers").index(i).child(SIDECAR_FIELD);
-            warnings
-                .push(format!("{path}: has no effect in a pod with restartPolicy Always, whose work is never done"));
+            warnings.push(format!("{}: {why}", path.child("containers").index(i).child(SIDECAR_FIELD)));
         }
     }
 }
@@ -101,5 +107,22 @@ mod tests {
             assert_eq!(drop_sidecar_field(plural, &mut updated, None), None);
         }
         assert_eq!(drop_sidecar_field("services", &mut json!({}), None), None);
+    }
+
+    #[test]
+    fn a_mark_without_effect_is_warned_of_whoever_keeps_the_work_going() {
+        let warnings = |policy: &str, main: &str, side: &str| {
+            let containers = json!([
+                {"name": "main", "restartPolicy": main}, {"name": "side", "sidecar": true, "restartPolicy": side},
+            ]);
+            let mut warnings = Vec::new();
+            warn(&mut warnings, &json!({"restartPolicy": policy, "containers": containers}), &Path::new("spec"));
+            warnings
+        };
+        assert!(warnings("Always", "", "")[0].starts_with("spec.containers[1].sidecar: has no effect in a pod"));
+        assert_eq!(warnings("Always", "", "Never").len(), 1, "the policy of the sidecar does not matter");
+        assert_eq!(warnings("Always", "Never", ""), [""; 0]);
+        assert_eq!(warnings("Never", "", "Always"), [""; 0]);
+        assert!(warnings("Never", "Always", "")[0].contains("container \"main\" has restartPolicy Always"));
     }
 }
