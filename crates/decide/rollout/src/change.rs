@@ -45,12 +45,16 @@ impl Change {
 
 impl Target {
     /// The change that a step means for the pod as it is now. It is empty when the pod has it already, or when the step is no longer
-    /// right: the next plan sees the pod.
+    /// right: the next plan sees the pod. It is also empty if a record of the pod cannot be read: writing it anew would drop what other
+    /// SidecarSets have recorded.
     pub fn change(&self, update: &PodUpdate, pod: &Pod, now: Timestamp) -> Change {
         let view = PodView::new(pod, &mut Texts::default());
         let Some(injected) = view.injected(self.name()).filter(|_| *view.uid == *update.uid && view.is_active()) else {
             return Change::default();
         };
+        if self.unreadable_in(&view).is_some() {
+            return Change::default();
+        }
         match &update.step {
             Step::Update { revision, .. } => self.update(revision, pod, &view, injected, now),
             Step::Reset { .. } => self.reset(pod, &view, injected),

@@ -77,6 +77,7 @@ mod standing;
 mod tally;
 mod target;
 mod text;
+mod trouble;
 mod view;
 mod waiting;
 mod workload;
@@ -89,7 +90,7 @@ pub use images::ImageChange;
 pub use pace::{Basis, Estimate, Pace};
 pub use pinned::{PINNED_REVISION, missing_pin};
 pub use places::{Applicant, Confirmation, Creator, Grant, Limit, Observed, Origin, Places, PlacesError};
-pub use plan::{Plan, PodUpdate, Snapshot, Step, plan};
+pub use plan::{Plan, PodName, PodUpdate, Snapshot, Step, plan};
 pub use pod_names::{counted, is_or_are};
 pub use refusals::Refusals;
 pub use restart::{Eviction, Restart, Unrestartable, restart};
@@ -99,6 +100,6 @@ pub use standing::{PodState, Standing, UpdatePath};
 pub use target::Target;
 pub use text::{Text, Texts};
 pub use view::{
-    BeforeView, ContainerView, InPlaceView, InjectedSet, Owner, Phase, PodParts, PodView, Trouble, WorkingView,
+    BeforeView, ContainerView, Ended, InPlaceView, InjectedSet, Owner, Phase, PodParts, PodView, Trouble, WorkingView,
 };
 pub use workload::Workload;

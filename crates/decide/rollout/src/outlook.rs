@@ -71,7 +71,7 @@ impl Outlook<'_, '_> {
 
     pub(crate) fn blocked(&self) -> Report {
         let mut reasons = Vec::new();
-        let Tally { failing, busy, not_upgradable, refused, stuck, .. } = self.tally;
+        let Tally { failing, busy, not_upgradable, refused, unreadable, stuck, .. } = self.tally;
         match self.hold {
             Hold::PausedOnFailure => reasons.push(("PausedOnFailure", self.paused_on_failure())),
             Hold::Paused if self.remaining > 0 => {
@@ -98,6 +98,13 @@ impl Outlook<'_, '_> {
         if is_rolling && !refused.is_empty() {
             let message = format!("the API server refuses to update {}: {refused}", refused.counted());
             reasons.push(("UpdateRefused", message));
+        }
+        if is_rolling && !unreadable.is_empty() {
+            let message = format!(
+                "{} left alone, because its record cannot be read: {unreadable}. Remove the annotation, or recreate the pod",
+                is_or_are(unreadable.count())
+            );
+            reasons.push(("UnreadableRecord", message));
         }
         if is_rolling && self.unreachable > 0 {
             let message = format!(

@@ -53,8 +53,21 @@ pub struct Plan {
     pub trimmed: Vec<String>,
     /// What there is to say that the status does not say already.
     pub notes: Vec<Note>,
+    /// Pods of which only events may say why a container does not start: [`Target::explained`] reads them. Without that they count as starting.
+    pub unexplained: Vec<PodName>,
     /// When to plan again if nothing changes until then.
     pub requeue_after: Option<SignedDuration>,
+}
+
+/// A pod of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID: a new pod of the same name is another one.
+    pub uid: String,
 }
 
 /// One step for one pod. [`Target::change`] gives the exact change of the pod as it is when it is written.
@@ -87,6 +100,12 @@ pub enum Step {
     },
     /// Its condition is written: whether the latest revision can be reached in place.
     SetUpgradable(bool),
+}
+
+impl PodName {
+    fn of(pod: &PodView) -> PodName {
+        PodName { namespace: pod.namespace.to_string(), name: pod.name.to_string(), uid: pod.uid.to_string() }
+    }
 }
 
 /// Plans the next step of a rollout. `pods` are all pods that list the set as injected, in any order; each is looked at once.
@@ -143,6 +162,7 @@ pub fn plan<'p>(snapshot: &Snapshot<'_>, pods: impl IntoIterator<Item = &'p PodV
         updates: updates(target, &history.latest, &tally, &chosen, hold),
         is_status_changed: before != Some(&status),
         notes: notes(target, &tally, &status, above_limit),
+        unexplained: tally.unexplained.iter().map(|pod| PodName::of(pod)).collect(),
         requeue_after: next_look.map(|at| at.duration_since(now)),
         revisions: history.writes,
         status,

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use crate::health::Health;
 use crate::hot_upgrade;
 use crate::target::Target;
+use crate::trouble;
 use crate::view::{InjectedSet, PodView, Trouble};
 use crate::waiting::is_done;
 
@@ -53,6 +54,11 @@ pub enum PodState {
         /// Why.
         trouble: Trouble,
     },
+    /// A record on the pod cannot be read, so it is left alone.
+    Unreadable {
+        /// The annotation.
+        annotation: &'static str,
+    },
     /// The old container of a hot upgrade still has to get the empty image.
     HandingOver,
     /// It is not ready for another reason.
@@ -66,6 +72,7 @@ impl fmt::Display for PodState {
             PodState::Ready => f.write_str("ready"),
             PodState::Starting { container } => write!(f, "{container}: starting"),
             PodState::Failing { container, trouble } => write!(f, "{container}: {trouble}"),
+            PodState::Unreadable { annotation } => write!(f, "annotation {annotation} cannot be read"),
             PodState::HandingOver => f.write_str("handing over"),
             PodState::NotReady => f.write_str("not ready"),
         }
@@ -76,20 +83,30 @@ impl Target {
     /// How a pod stands; `None` if the set does not match it any more.
     pub fn standing<'p>(&self, pod: &'p PodView) -> Option<Standing<'p>> {
         let injected = pod.injected(self.name()).filter(|_| pod.is_active() && self.selects(pod))?;
+        let unreadable = self.unreadable_in(pod);
         let update_path = if self.is_updated(injected) {
             UpdatePath::Updated
         } else if !self.selects_for_update(pod) {
             UpdatePath::NotSelected
-        } else if self.is_upgradable(pod, injected) {
+        } else if unreadable.is_some() || self.is_upgradable(pod, injected) {
             UpdatePath::InPlace
         } else {
             UpdatePath::Recreate
         };
-        let state = self.state(pod, injected);
+        let state = match unreadable {
+            Some(annotation) if self.is_held_back(pod, injected) => PodState::Unreadable { annotation },
+            _ => self.state(pod, injected),
+        };
         let updated_at = injected.in_place.as_ref().filter(|update| update.revision == injected.hash);
         let updated_at = updated_at.and_then(|update| update.updated_at).filter(|_| state != PodState::Ready);
         let since = updated_at.or(pod.ready_since);
         Some(Standing { revision: injected.revision.as_deref().unwrap_or_default(), update_path, state, since })
+    }
+
+    /// Whether a record that cannot be read keeps the pod from the latest revision, or from counting as ready with it.
+    pub(crate) fn is_held_back(&self, pod: &PodView, injected: &InjectedSet) -> bool {
+        let is_wanted = !self.is_updated(injected) && self.selects_for_update(pod);
+        self.unreadable_in(pod).is_some() && (is_wanted || !Health::of(self, pod, injected).is_available())
     }
 
     fn state(&self, pod: &PodView, injected: &InjectedSet) -> PodState {
@@ -98,11 +115,11 @@ impl Target {
             return PodState::Ready;
         }
         let in_service = || self.sidecars.iter().flat_map(|sidecar| hot_upgrade::in_service(sidecar, pod));
-        let failing = in_service().find_map(|container| Some((container, container.trouble?)));
-        if let Some((container, trouble)) = failing.filter(|_| pod.is_observed) {
+        let in_place = injected.in_place.as_deref();
+        let failing = in_service().find_map(|container| Some((container, trouble::of(container, pod, in_place)?)));
+        if let Some((container, trouble)) = failing {
             return PodState::Failing { container: container.name.to_string(), trouble };
         }
-        let in_place = injected.in_place.as_deref();
         let starting = in_service().find(|container| !is_done(container, pod, in_place));
         if let Some(container) = starting {
             return PodState::Starting { container: container.name.to_string() };

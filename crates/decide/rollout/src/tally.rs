@@ -12,9 +12,13 @@ use crate::pod_names::PodNames;
 use crate::refusals::Refusal;
 use crate::scatter::Scatter;
 use crate::target::Target;
-use crate::view::{InjectedSet, PodView, Trouble};
-use crate::waiting::is_done;
+use crate::trouble;
+use crate::view::{InjectedSet, PodView};
 use crate::workload::deployment;
+
+/// When it is first asked why a container has not started after its update, and how often again.
+const ASK_AFTER: SignedDuration = SignedDuration::from_secs(5);
+const ASK_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// What one pass over the pods of a set has found.
 #[derive(Debug)]
@@ -47,11 +51,15 @@ pub(crate) struct Tally<'p> {
     pub(crate) unavailable: PodNames<'p>,
     /// Pods that the API server refuses to update.
     pub(crate) refused: PodNames<'p>,
+    /// Pods that are left alone because a record of theirs cannot be read.
+    pub(crate) unreadable: PodNames<'p>,
     pub(crate) not_upgradable: PodNames<'p>,
     /// How many of the pods that are not upgradable have which revision.
     pub(crate) not_upgradable_from: BTreeMap<&'p str, usize>,
     /// The revisions that pods have, whether they are still matched or not.
     pub(crate) in_use: HashSet<&'p str>,
+    /// Updated pods of which only events may say why a container does not start.
+    pub(crate) unexplained: Vec<&'p PodView>,
     /// When a pod that has not become ready counts as failing, or no longer as busy.
     pub(crate) next_look: Option<Timestamp>,
 }
@@ -76,9 +84,11 @@ impl<'p> Tally<'p> {
             failing_in_place: 0,
             unavailable: PodNames::default(),
             refused: PodNames::default(),
+            unreadable: PodNames::default(),
             not_upgradable: PodNames::default(),
             not_upgradable_from: BTreeMap::new(),
             in_use: HashSet::new(),
+            unexplained: Vec::new(),
             next_look: None,
         }
     }
@@ -107,7 +117,10 @@ impl<'p> Tally<'p> {
             return;
         }
         let health = Health::of(target, pod, injected);
-        let (is_updated, is_upgradable) = (target.is_updated(injected), target.is_upgradable(pod, injected));
+        let unreadable = target.unreadable_in(pod);
+        // Whether more than images differ is not known of a pod whose records cannot be read.
+        let is_upgradable = unreadable.is_some() || target.is_upgradable(pod, injected);
+        let is_updated = target.is_updated(injected);
         self.matched += 1;
         self.updated += usize::from(is_updated);
         if !is_updated && target.set.spec.update_strategy.partition.is_some() {
@@ -122,7 +135,10 @@ impl<'p> Tally<'p> {
             self.ready += 1;
             self.updated_ready += usize::from(is_updated);
         } else {
-            self.observe_unavailable(target, pod, injected, health, refusal.is_some(), now);
+            self.observe_unavailable(target, pod, injected, health, refusal.is_some() || unreadable.is_some(), now);
+        }
+        if let Some(annotation) = unreadable.filter(|_| target.is_held_back(pod, injected)) {
+            self.unreadable.add(pod, format_args!("annotation {annotation}"));
         }
         if let Some(refusal) = refusal {
             self.refused.add(pod, &refusal.message);
@@ -130,7 +146,7 @@ impl<'p> Tally<'p> {
         // One that is not tried now; the others go on without it.
         let postponed_until = refusal.map(|refusal| refusal.retry_at).filter(|at| *at > now);
         self.next_look = self.next_look.into_iter().chain(postponed_until).min();
-        let is_postponed = postponed_until.is_some();
+        let is_postponed = postponed_until.is_some() || unreadable.is_some();
         let is_selected = target.selects_for_update(pod);
         // A hot upgrade that is under way is finished whatever the set says by now.
         let is_resettable = !hot_upgrade::resettable(&target.sidecars, pod, injected.in_place.as_deref()).is_empty();
@@ -165,20 +181,23 @@ impl<'p> Tally<'p> {
         pod: &'p PodView,
         injected: &'p InjectedSet,
         health: Health,
-        is_refused: bool,
+        is_left_alone: bool,
         now: Timestamp,
     ) {
         let mut containers = target.sidecars.iter().flat_map(|sidecar| hot_upgrade::in_service(sidecar, pod));
         let trouble = containers.find_map(|container| {
-            // A container that crashes with the image before it was updated is no failure of the update.
-            let is_about_image = |it: &Trouble| {
-                *it != Trouble::CrashLoopBackOff || is_done(container, pod, injected.in_place.as_deref())
-            };
-            let trouble = container.trouble.filter(|trouble| pod.is_observed && is_about_image(trouble));
-            trouble.map(|trouble| format!("{}: {trouble}", container.name))
+            let trouble = trouble::of(container, pod, injected.in_place.as_deref())?;
+            Some(format!("{}: {trouble}", container.name))
         });
         let in_place = injected.in_place.as_deref().filter(|update| update.revision == injected.hash);
         let is_updated = target.is_updated(injected);
+        if let Some(updated_at) = in_place.and_then(|update| update.updated_at).filter(|_| target.is_unexplained(pod)) {
+            // Most containers start within this time.
+            let ask_at = updated_at.checked_add(ASK_AFTER).unwrap_or(updated_at);
+            self.unexplained.extend((ask_at <= now).then_some(pod));
+            let ask_again = now.checked_add(ASK_AGAIN).unwrap_or(now);
+            self.next_look = self.next_look.into_iter().chain([if ask_at > now { ask_at } else { ask_again }]).min();
+        }
         let detail = trouble.clone().unwrap_or_default();
         self.unavailable.add(pod, &detail);
         let excused_until = in_place.and_then(|update| update.excused_until(self.deadline));
@@ -193,8 +212,8 @@ impl<'p> Tally<'p> {
         if is_incomplete && !is_updated {
             self.next_look = self.next_look.into_iter().chain(due_at).min();
         }
-        // One whose hot upgrade the API server does not let be finished would do so for ever.
-        if !is_refused && (is_updated || is_incomplete || is_excused) {
+        // One whose hot upgrade the API server does not let be finished, or whose records cannot be read, would do so for ever.
+        if !is_left_alone && (is_updated || is_incomplete || is_excused) {
             self.busy.add(pod, &detail);
             self.stuck += usize::from(trouble.is_some());
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use pillion_api::digest::Digest;
+use pillion_api::names;
 use pillion_api::record::hot_upgrade;
 use pillion_api::sidecarset::{SidecarContainer, SidecarSet, revision};
 use pillion_patch::selector::Selector;
@@ -108,6 +109,17 @@ impl Target {
     /// Whether the pod has the latest revision.
     pub(crate) fn is_updated(&self, injected: &InjectedSet) -> bool {
         *injected.hash == self.hash
+    }
+
+    /// The annotation of the pod whose record the set needs and cannot read. Such a pod is left alone.
+    pub(crate) fn unreadable_in(&self, pod: &PodView) -> Option<&'static str> {
+        let is_needed = |key: &&'static str| match *key {
+            // It is written anew where no other set can have a record in it.
+            names::HASH => pod.injected.len() > 1,
+            names::WORKING_HOT_UPGRADE_CONTAINER => self.sidecars.iter().any(|sidecar| sidecar.hot.is_some()),
+            _ => true,
+        };
+        pod.unreadable.iter().copied().find(is_needed)
     }
 
     /// Whether the pod differs from the latest revision in nothing but images.

@@ -14,7 +14,7 @@ use pillion_api::record::{Record, Records, injected_sets};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-pub use container::{ContainerView, Trouble};
+pub use container::{ContainerView, Ended, Trouble};
 pub use parts::PodParts;
 
 use lenient::Scalar;
@@ -80,8 +80,8 @@ pub struct PodView {
     pub is_reported: bool,
     /// Whether what the kubelet has reported is about the pod as it is. Kubelets before 1.33 do not say, and are believed.
     pub is_observed: bool,
-    /// Whether the record of updates in place cannot be read.
-    pub is_in_place_unreadable: bool,
+    /// Annotations with records that cannot be read. What they hold is not known, so nothing is written over it.
+    pub unreadable: Box<[&'static str]>,
     /// Its containers and native sidecars.
     pub containers: Box<[ContainerView]>,
     /// The SidecarSets that were injected, by name.
@@ -207,6 +207,7 @@ impl PodParts<'_> {
             metadata.labels.iter().map(|(key, value)| (texts.get(key), texts.get(value))).collect();
         labels.sort_unstable();
         let in_place = InPlaceUpdates::parse(self.annotation(names::IN_PLACE_UPDATE_STATE).unwrap_or_default());
+        let unreadable = unreadable(self, in_place.is_err());
         let (containers, is_reported) = container::read(self, texts);
         PodView {
             namespace: texts.get(self.namespace()),
@@ -226,13 +227,28 @@ impl PodParts<'_> {
             is_opted_out: self.annotation(names::INJECT) == Some("false"),
             is_reported,
             is_observed: is_observed(self),
-            is_in_place_unreadable: in_place.is_err(),
+            unreadable,
             containers,
             injected: injected(self, &in_place.unwrap_or_default(), texts),
             working: working(self, texts),
             quota_place: self.annotation(names::QUOTA_PLACE).map(Into::into),
         }
     }
+}
+
+/// The annotations with records that cannot be read.
+fn unreadable(pod: &PodParts<'_>, is_in_place_unreadable: bool) -> Box<[&'static str]> {
+    let has_no_records = |key| pod.annotation(key).is_some_and(|text| Records::parse(text).is_err());
+    let has_no_map = |key| pod.annotation(key).is_some_and(|text| !text.is_empty() && !Working::is_readable(text));
+    [
+        (names::HASH, has_no_records(names::HASH)),
+        (names::HASH_WITHOUT_IMAGE, has_no_records(names::HASH_WITHOUT_IMAGE)),
+        (names::IN_PLACE_UPDATE_STATE, is_in_place_unreadable),
+        (names::WORKING_HOT_UPGRADE_CONTAINER, has_no_map(names::WORKING_HOT_UPGRADE_CONTAINER)),
+    ]
+    .into_iter()
+    .filter_map(|(key, is_unreadable)| is_unreadable.then_some(key))
+    .collect()
 }
 
 fn injected(pod: &PodParts<'_>, in_place: &InPlaceUpdates, texts: &mut Texts) -> Box<[InjectedSet]> {

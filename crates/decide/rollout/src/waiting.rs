@@ -1,5 +1,7 @@
 //! Whether the kubelet has done what was written into a pod.
 
+use pillion_api::names;
+
 use crate::image;
 use crate::view::{ContainerView, InPlaceView, PodView};
 
@@ -21,7 +23,7 @@ pub(crate) fn is_done(container: &ContainerView, pod: &PodView, in_place: Option
     if let Some(has_digest) = image::has_digest(&container.image, image_id) {
         return has_digest;
     }
-    if pod.is_in_place_unreadable {
+    if pod.unreadable.contains(&names::IN_PLACE_UPDATE_STATE) {
         return false;
     }
     let Some(before) = before else { return true };

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use jiff::SignedDuration;
+
 use super::lenient::List;
-use super::parts::{Container, ContainerStatus, PodParts, Waiting};
+use super::parts::{Container, ContainerStatus, PodParts, Terminated, Waiting};
+use super::time;
 use crate::text::{Text, Texts};
 
 /// A container or native sidecar of a pod.
@@ -25,6 +28,29 @@ pub struct ContainerView {
     pub is_ready: bool,
     /// Why it does not run.
     pub trouble: Option<Trouble>,
+    /// Set if its process has ended and the kubelet reports nothing about the next one.
+    pub ended: Option<Ended>,
+}
+
+/// How long the last process of a container ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Less than ten minutes. If the container was restarted before, the kubelet puts the next start off.
+    Early,
+    /// So long that the kubelet starts the container again at once, or for an unknown time.
+    Late,
+}
+
+/// A kubelet forgets the restarts of a container that has run for this long.
+const BACK_OFF_RESETS_AFTER: SignedDuration = SignedDuration::from_mins(10);
+
+impl Ended {
+    fn of(terminated: &Terminated<'_>) -> Option<Ended> {
+        terminated.exit_code.integer()?;
+        let ran = time(&terminated.started_at).zip(time(&terminated.finished_at));
+        let is_early = ran.is_some_and(|(from, to)| to.duration_since(from) < BACK_OFF_RESETS_AFTER);
+        Some(if is_early { Ended::Early } else { Ended::Late })
+    }
 }
 
 /// Why a container does not run. States that usually last only seconds, such as `ErrImagePull`, are not listed.
@@ -60,7 +86,7 @@ impl Trouble {
         matches!(self, Trouble::ImagePullBackOff | Trouble::InvalidImageName | Trouble::ErrImageNeverPull)
     }
 
-    fn of_reason(reason: &str) -> Option<Trouble> {
+    pub(crate) fn of_reason(reason: &str) -> Option<Trouble> {
         Some(match reason {
             "CrashLoopBackOff" => Trouble::CrashLoopBackOff,
             "ImagePullBackOff" => Trouble::ImagePullBackOff,
@@ -111,6 +137,7 @@ fn view(
         is_native,
         is_ready: status.is_some_and(|status| status.ready.is_true()),
         trouble: status.and_then(|status| Trouble::of(&status.state.waiting, image)),
+        ended: status.and_then(|status| Ended::of(&status.state.terminated)),
         image: texts.get(image),
         name: texts.get(name),
     }

@@ -121,6 +121,16 @@ pub(super) struct ContainerStatus<'a> {
 pub(super) struct State<'a> {
     #[serde(borrow)]
     pub(super) waiting: Object<Waiting<'a>>,
+    pub(super) terminated: Object<Terminated<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Terminated<'a> {
+    pub(super) exit_code: Scalar<'a>,
+    #[serde(borrow)]
+    pub(super) started_at: Scalar<'a>,
+    pub(super) finished_at: Scalar<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]

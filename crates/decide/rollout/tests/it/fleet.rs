@@ -163,6 +163,10 @@ impl Fleet {
     }
 
     pub(crate) fn plan(&self) -> Plan {
+        self.plan_for(&self.views())
+    }
+
+    pub(crate) fn plan_for(&self, pods: &[PodView]) -> Plan {
         let target = self.target();
         let revisions: Vec<StoredRevision<'_>> = self.revisions.iter().map(StoredRevision::of).collect();
         let snapshot = Snapshot {
@@ -173,7 +177,7 @@ impl Fleet {
             refusals: &pillion_rollout::Refusals::default(),
             system_namespace: "kruise-system",
         };
-        plan(&snapshot, &self.views(), self.now)
+        plan(&snapshot, pods, self.now)
     }
 
     /// What a plan writes, in order.

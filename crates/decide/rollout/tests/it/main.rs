@@ -16,3 +16,5 @@ mod places;
 mod properties;
 mod recovery;
 mod scale;
+mod trouble;
+mod unreadable;

@@ -44,6 +44,11 @@ impl Working {
         Working { by_sidecar: serde_json::from_str(text).unwrap_or_default() }
     }
 
+    /// Whether the text of the annotation can be read.
+    pub fn is_readable(text: &str) -> bool {
+        serde_json::from_str::<BTreeMap<String, String>>(text).is_ok()
+    }
+
     /// The container of the sidecar's pair that works.
     pub fn get(&self, sidecar: &str) -> Option<&str> {
         self.by_sidecar.get(sidecar).map(String::as_str)
@@ -78,6 +83,7 @@ mod tests {
         working.set("logs", "logs-1".to_owned());
         assert_eq!(working.to_string(), r#"{"logs":"logs-1","mesh":"mesh-2"}"#);
         assert_eq!(Working::parse("nonsense"), Working::default());
+        assert_eq!(["{}", r#"{"mesh":5}"#, "nonsense"].map(Working::is_readable), [true, false, false]);
     }
 
     #[test]
