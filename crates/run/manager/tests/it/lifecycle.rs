@@ -150,6 +150,29 @@ async fn where_the_api_server_has_the_field_pods_are_left_to_the_node() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_sidecar_that_failed_in_the_second_in_which_the_work_was_done_fails_the_pod_and_is_the_reason() {
+    let (cluster, _manager) = marking(true).await;
+    let strict = json!({"pillion.dev/sidecars": "side", "pillion.dev/sidecar-mode": "Strict"});
+    cluster.create(PODS, job(strict)).await.object();
+    let mut both_have_ended = main_has_ended(0);
+    both_have_ended["status"]["containerStatuses"][1]["state"] =
+        json!({"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T00:00:10Z"}});
+    cluster.merge(STATUS, both_have_ended).await.object();
+    sleep(Duration::from_secs(3)).await;
+    let is_failed = async || {
+        let pod = cluster.get(POD).await;
+        let conditions = pod["status"]["conditions"].as_array().unwrap();
+        let reason = conditions.iter().find(|it| it["type"] == "SidecarTerminated").unwrap()["reason"].clone();
+        assert_eq!((&pod["status"]["phase"], &reason), (&json!("Failed"), &json!("SidecarFailed")));
+    };
+    is_failed().await;
+    // A kubelet that has not looked takes the phase back.
+    cluster.merge(STATUS, json!({"status": {"phase": "Running"}})).await.object();
+    sleep(Duration::from_secs(5)).await;
+    is_failed().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_manager_whose_gate_was_switched_off_leaves_the_pods_that_it_has_admitted_alone() {
     let (cluster, _manager) = marking(false).await;
     let strict = json!({"pillion.dev/sidecars": "side", "pillion.dev/sidecar-mode": "Strict"});
