@@ -13,6 +13,7 @@
 //! Each pass starts from what the cluster says. A replica that takes over in the middle goes on where the other one ended.
 
 mod changes;
+mod explanations;
 mod pace;
 mod places;
 mod revisions;
@@ -30,10 +31,12 @@ use pillion_informer::Cache;
 use pillion_note::{Note, Severity};
 use pillion_patch::selector::Selector;
 use pillion_rollout::{
-    BLOCKED, COMPLETE, PROGRESSING, Places, Plan, Refusals, Snapshot, StoredRevision, Target, missing_pin, plan,
+    BLOCKED, COMPLETE, PROGRESSING, Places, Plan, PodName, Refusals, Snapshot, StoredRevision, Target, missing_pin,
+    plan,
 };
 use serde_json::{Map, Value};
 
+use self::explanations::Explanations;
 use self::pace::{Outcome, Pace};
 use self::revisions::Collisions;
 use crate::condition;
@@ -59,8 +62,14 @@ pub(crate) async fn run(inner: &Inner) {
     let ((), pods) = tokio::join!(inner.filled(), inner.pods.watched());
     let now = inner.config.now.clone();
     let recorder = Recorder::new(inner.config.client.clone(), move || now(), "pillion");
-    let rollout =
-        Rollout { inner, pods: pods.cache(), recorder, refusals: Mutex::default(), collisions: Mutex::default() };
+    let rollout = Rollout {
+        inner,
+        pods: pods.cache(),
+        recorder,
+        refusals: Mutex::default(),
+        collisions: Mutex::default(),
+        explanations: Explanations::default(),
+    };
     tokio::join!(rollout.run(), rollout.count_when_pods_go());
 }
 
@@ -72,6 +81,7 @@ struct Rollout<'a> {
     refusals: Mutex<HashMap<String, Refusals>>,
     /// By SidecarSet, what has the name that one of its revisions should have.
     collisions: Mutex<Collisions>,
+    explanations: Explanations,
 }
 
 impl Drop for Rollout<'_> {
@@ -138,6 +148,9 @@ impl Rollout<'_> {
         let set = target.set();
         let mut plan = self.plan(target, &[], None);
         let mut read = Vec::new();
+        if !plan.unexplained.is_empty() && self.explain(target, &plan).await {
+            plan = self.plan(target, &[], None);
+        }
         if plan.status.not_upgradable_pods.is_some() {
             // What differs is said in the status, and only the revisions themselves have it.
             read = self.read_revisions(set.name()).await?;
@@ -150,6 +163,15 @@ impl Rollout<'_> {
         plan = self.plan(target, &read, Some(&places));
         let again = (plan.trimmed.len() < trimmed).then_some(RETRY);
         Ok((plan, again))
+    }
+
+    /// Asks why containers of updated pods do not start. Returns whether there is an answer.
+    async fn explain(&self, target: &Target, plan: &Plan) -> bool {
+        let view_of = |pod: &PodName| {
+            let view = &self.pods.get(&pod.namespace, &pod.name)?.0;
+            (*view.uid == *pod.uid).then(|| view.clone())
+        };
+        self.explanations.ask(&self.inner.config.client, target, &plan.unexplained, view_of).await
     }
 
     /// Plans with what is known of the set's revisions, and with the revisions and places that have been read.
@@ -188,7 +210,9 @@ impl Rollout<'_> {
             refusals: &refusals,
             system_namespace: &self.inner.config.revisions_namespace,
         };
-        let mut plan = plan(&snapshot, pods.iter().map(|pod| &pod.0), now);
+        let explained = self.explanations.of(pods.iter().map(|pod| &pod.0));
+        let pods = pods.iter().map(|pod| explained.get(&*pod.0.uid).unwrap_or(&pod.0));
+        let mut plan = plan(&snapshot, pods, now);
         let pinnable = pinnable_by(set, &caches.revisions, &self.inner.config.revisions_namespace);
         plan.report_pin(set, pinnable.missing_for(set).as_deref(), now);
         plan

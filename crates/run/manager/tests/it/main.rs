@@ -13,6 +13,7 @@ mod pods;
 mod quiet;
 mod registration;
 mod repair;
+mod rollout_events;
 mod sidecarsets;
 mod take_over;
 mod tls;

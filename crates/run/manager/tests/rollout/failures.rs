@@ -42,6 +42,24 @@ async fn a_bad_image_pauses_the_rollout_which_can_be_undone() {
     );
 }
 
+/// A kubelet reports a native sidecar that has ended with 0 as completed, and says nothing of its back-off.
+#[tokio::test(start_paused = true)]
+async fn a_native_sidecar_that_ends_with_0_again_and_again_pauses_the_rollout_within_seconds() {
+    let (cluster, _manager) = Cluster::managed().await;
+    let native = json!([{"name": "proxy", "image": "envoy:1", "restartPolicy": "Always"}]);
+    cluster.create_set("envoy:1", json!({"containers": null, "initContainers": native})).await;
+    let script = "proxy: 0s exit 0 with envoy:bad";
+    cluster.create_deployment("web", 3, json!({"annotations": {"pillion.dev/simulate": script}})).await;
+    cluster.until_status(json!({"updatedReadyPods": 3})).await;
+    cluster.set_image("envoy:bad").await;
+    cluster.until("a pod is updated", async || cluster.with_image("envoy:bad").await == 1).await;
+    let begin = tokio::time::Instant::now();
+    let message = cluster.until_condition("Blocked", "PausedOnFailure").await;
+    assert!(message.contains("proxy: CrashLoopBackOff"), "{message}");
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
+    assert_eq!(cluster.with_image("envoy:1").await, 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_rollout_that_paused_itself_goes_on_when_it_is_resumed() {
     let (cluster, _manager) = fragile(3, json!({})).await;
