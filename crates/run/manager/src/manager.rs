@@ -55,7 +55,8 @@ impl Manager {
         Manager { inner: Arc::new(Inner::new(config)) }
     }
 
-    /// The webhooks: `POST /mutate-pod`, `/confirm-place`, `/mutate-sidecarset`, `/validate-sidecarset` and `/convert`. Objects can be converted from the start;
+    /// The webhooks: `POST /mutate-pod`, `/confirm-place`, `/mutate-sidecarset`, `/validate-sidecarset`, `/validate-job` and `/convert`. Objects can be
+    /// converted from the start;
     /// the others answer when the caches are synced.
     pub fn webhooks(&self) -> Router {
         webhook::router(Arc::clone(&self.inner))
@@ -217,7 +218,11 @@ impl Manager {
         let Some(bundle) = self.inner.bundle.borrow().clone() else { return Ok(false) };
         let is_alone = self.inner.is_alone();
         let failing = if is_alone { Arc::clone(&self.inner.views.borrow().failing) } else { Arc::default() };
-        let served = Registered { sidecar_sets: is_alone, autoscalers: self.inner.rightsizing.is_served() };
+        let served = Registered {
+            sidecar_sets: is_alone,
+            autoscalers: self.inner.rightsizing.is_served(),
+            jobs: self.inner.config.gates.is_enabled(Gate::SidecarField),
+        };
         let wrote = registration::register_admission(&self.inner.config, &bundle, &failing, served).await?;
         self.inner.registered.send_replace(true);
         Ok(wrote)

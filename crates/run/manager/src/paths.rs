@@ -14,3 +14,5 @@ pub(crate) const CONVERT: &str = "/convert";
 pub(crate) const MUTATE_AUTOSCALER: &str = "/mutate-verticalpodautoscaler";
 /// Where VerticalPodAutoscalers are checked.
 pub(crate) const VALIDATE_AUTOSCALER: &str = "/validate-verticalpodautoscaler";
+/// Where Jobs and CronJobs whose templates mark sidecars are checked.
+pub(crate) const VALIDATE_JOB: &str = "/validate-job";

@@ -46,6 +46,8 @@ pub(crate) struct Registered {
     pub(crate) sidecar_sets: bool,
     /// VerticalPodAutoscalers.
     pub(crate) autoscalers: bool,
+    /// Jobs and CronJobs that mark sidecars: where marks are honoured.
+    pub(crate) jobs: bool,
 }
 
 /// Name of the definition.
@@ -124,7 +126,7 @@ fn excluded(namespace: &str) -> Value {
     json!({"key": names::NAMESPACE_NAME, "operator": "NotIn", "values": excluded_namespaces(namespace)})
 }
 
-/// SidecarSets are checked, and so are VerticalPodAutoscalers where they are served. The places of new pods are confirmed.
+/// SidecarSets are checked, and so are VerticalPodAutoscalers where they are served, and Jobs that mark sidecars. The places of new pods are confirmed.
 fn validating(address: &WebhookAddress, namespace: &str, bundle: &str, served: Registered) -> Value {
     let mut webhooks = Vec::new();
     if served.sidecar_sets {
@@ -133,6 +135,10 @@ fn validating(address: &WebhookAddress, namespace: &str, bundle: &str, served: R
     }
     if served.autoscalers {
         webhooks.push(autoscalers(address, paths::VALIDATE_AUTOSCALER, bundle));
+    }
+    if served.jobs {
+        webhooks.push(jobs("jobs", "object.spec.template", address, namespace, bundle));
+        webhooks.push(jobs("cronjobs", "object.spec.jobTemplate.spec.template", address, namespace, bundle));
     }
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -203,6 +209,26 @@ fn autoscalers(address: &WebhookAddress, path: &str, bundle: &str) -> Value {
         "matchPolicy": "Equivalent",
         "failurePolicy": "Ignore",
         "timeoutSeconds": 10,
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    })
+}
+
+/// Jobs or CronJobs whose template has the annotation that marks sidecars. No other one waits for the webhook, and none waits for long.
+fn jobs(resource: &str, template: &str, address: &WebhookAddress, namespace: &str, bundle: &str) -> Value {
+    let annotations = format!("{template}.metadata.annotations");
+    let is_marked = format!("has({template}.metadata) && has({annotations}) && '{}' in {annotations}", names::SIDECARS);
+    json!({
+        "name": format!("{resource}.pillion.dev"),
+        "clientConfig": address.client_config(paths::VALIDATE_JOB, bundle),
+        "rules": [{
+            "apiGroups": ["batch"], "apiVersions": ["v1"], "resources": [resource],
+            "operations": ["CREATE", "UPDATE"], "scope": "Namespaced",
+        }],
+        "matchConditions": [{"name": "marks-sidecars", "expression": is_marked}],
+        "namespaceSelector": {"matchExpressions": [excluded(namespace)]},
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": 3,
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
     })
@@ -425,8 +451,8 @@ fn contains(live: &Value, wanted: &Value) -> bool {
 mod tests {
     use super::*;
 
-    const SETS: Registered = Registered { sidecar_sets: true, autoscalers: false };
-    const BOTH: Registered = Registered { sidecar_sets: true, autoscalers: true };
+    const SETS: Registered = Registered { sidecar_sets: true, autoscalers: false, jobs: false };
+    const ALL: Registered = Registered { sidecar_sets: true, autoscalers: true, jobs: true };
 
     fn address() -> WebhookAddress {
         WebhookAddress::Service { namespace: "pillion-system".into(), name: "pillion-webhook".into(), port: 443 }
@@ -496,7 +522,7 @@ mod tests {
             };
             Some((found.version, ["shop", "kube-system", "pillion-system"].map(has)))
         };
-        let mut live = validating(&address(), "pillion-system", "PEM", BOTH);
+        let mut live = validating(&address(), "pillion-system", "PEM", ALL);
         live["metadata"]["resourceVersion"] = json!("42");
         live["webhooks"][0]["objectSelector"] = json!({});
         live["webhooks"][0]["matchPolicy"] = json!("Equivalent");
@@ -538,10 +564,10 @@ mod tests {
 
     #[test]
     fn configurations_are_objects_of_their_kinds() {
-        let mutating = mutating(&address(), "pillion-system", "PEM", &[], BOTH);
+        let mutating = mutating(&address(), "pillion-system", "PEM", &[], ALL);
         serde_json::from_value::<MutatingWebhookConfiguration>(mutating).unwrap();
-        let validating = validating(&address(), "pillion-system", "PEM", BOTH);
-        assert_eq!(validating["webhooks"].as_array().unwrap().len(), 3);
+        let validating = validating(&address(), "pillion-system", "PEM", ALL);
+        assert_eq!(validating["webhooks"].as_array().unwrap().len(), 5);
         serde_json::from_value::<ValidatingWebhookConfiguration>(validating).unwrap();
         let mut definition = crd::sidecarset();
         definition["spec"]["conversion"] = conversion(&address(), "PEM");

@@ -1,6 +1,7 @@
 //! The HTTP side of the webhooks: bounds, decoding, and who decides.
 
 mod autoscaler;
+mod job;
 mod place;
 mod pod;
 mod sidecarset;
@@ -22,7 +23,8 @@ use tokio::time::Instant;
 use crate::budget::{Budget, DECODED, Decoding, Held, PATIENCE_OF_CONVERSIONS, Refused, Room, sent};
 use crate::metrics::Outcome;
 use crate::paths::{
-    CONFIRM_PLACE, CONVERT, MUTATE_AUTOSCALER, MUTATE_POD, MUTATE_SIDECARSET, VALIDATE_AUTOSCALER, VALIDATE_SIDECARSET,
+    CONFIRM_PLACE, CONVERT, MUTATE_AUTOSCALER, MUTATE_POD, MUTATE_SIDECARSET, VALIDATE_AUTOSCALER, VALIDATE_JOB,
+    VALIDATE_SIDECARSET,
 };
 use crate::question::Question;
 use crate::review::{Answer, Request};
@@ -59,6 +61,7 @@ pub(crate) fn router(inner: Arc<Inner>) -> Router {
         .route(VALIDATE_SIDECARSET, post(validate_sidecarset))
         .route(MUTATE_AUTOSCALER, post(mutate_autoscaler))
         .route(VALIDATE_AUTOSCALER, post(validate_autoscaler))
+        .route(VALIDATE_JOB, post(validate_job))
         .route(CONVERT, post(convert))
         .with_state(Arc::new(Webhooks { inner, budget: Budget::default() }))
 }
@@ -94,6 +97,11 @@ async fn validate_autoscaler(State(webhooks): State<Arc<Webhooks>>, headers: Hea
     webhooks
         .review_typed(VALIDATE_AUTOSCALER, &headers, body, async |request| autoscaler::validate(&request, gates.into()))
         .await
+}
+
+async fn validate_job(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap, body: Body) -> Response {
+    let gates = webhooks.inner.config.gates;
+    webhooks.review_typed(VALIDATE_JOB, &headers, body, async |request| job::validate(&request, gates)).await
 }
 
 impl Webhooks {

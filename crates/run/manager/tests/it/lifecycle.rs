@@ -89,6 +89,35 @@ async fn a_pod_of_sidecars_alone_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_job_whose_pods_would_be_refused_for_their_marks_is_refused_itself() {
+    let (cluster, _manager) = marking(false).await;
+    let template = |annotations: Value| {
+        let pod = job(annotations);
+        json!({"metadata": {"annotations": pod["metadata"]["annotations"]}, "spec": pod["spec"]})
+    };
+    let job = |name: &str, annotations: Value| {
+        let spec = json!({"template": template(annotations)});
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec})
+    };
+    let all = json!({"pillion.dev/sidecars": "main,side"});
+    let message = async |path: &str, object: Value| cluster.create(path, object).await.body["message"].clone();
+    let refused = message("/apis/batch/v1/namespaces/default/jobs", job("all", all.clone())).await;
+    let refused = refused.as_str().unwrap();
+    assert!(refused.contains("jobs.pillion.dev"), "{refused}");
+    assert!(refused.contains("spec.template.spec.containers: every container is marked as a sidecar"), "{refused}");
+    let cron_job = json!({
+        "apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "all"},
+        "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template(all)}}},
+    });
+    let refused = message("/apis/batch/v1/namespaces/default/cronjobs", cron_job).await;
+    assert!(refused.as_str().unwrap().contains("spec.jobTemplate.spec.template.spec.containers: "), "{refused}");
+    for annotations in [json!({"pillion.dev/sidecars": "side"}), json!({})] {
+        let name = format!("job-{}", annotations.as_object().unwrap().len());
+        cluster.create("/apis/batch/v1/namespaces/default/jobs", job(&name, annotations)).await.object();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_phase_is_written_with_an_annotation_until_it_holds() {
     let (cluster, _manager) = marking(true).await;
     cluster
@@ -112,6 +141,29 @@ async fn the_phase_is_written_with_an_annotation_until_it_holds() {
     let version = pod["metadata"]["resourceVersion"].clone();
     sleep(Duration::from_mins(10)).await;
     assert_eq!(cluster.get(POD).await["metadata"]["resourceVersion"], version, "what holds is not written again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sidecar_that_failed_in_the_second_in_which_the_work_was_done_fails_the_pod_and_is_the_reason() {
+    let (cluster, _manager) = marking(true).await;
+    let strict = json!({"pillion.dev/sidecars": "side", "pillion.dev/sidecar-mode": "Strict"});
+    cluster.create(PODS, job(strict)).await.object();
+    let mut both_have_ended = main_has_ended(0);
+    both_have_ended["status"]["containerStatuses"][1]["state"] =
+        json!({"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T00:00:10Z"}});
+    cluster.merge(STATUS, both_have_ended).await.object();
+    sleep(Duration::from_secs(3)).await;
+    let is_failed = async || {
+        let pod = cluster.get(POD).await;
+        let conditions = pod["status"]["conditions"].as_array().unwrap();
+        let reason = conditions.iter().find(|it| it["type"] == "SidecarTerminated").unwrap()["reason"].clone();
+        assert_eq!((&pod["status"]["phase"], &reason), (&json!("Failed"), &json!("SidecarFailed")));
+    };
+    is_failed().await;
+    // A kubelet that has not looked takes the phase back.
+    cluster.merge(STATUS, json!({"status": {"phase": "Running"}})).await.object();
+    sleep(Duration::from_secs(5)).await;
+    is_failed().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -147,29 +199,6 @@ async fn where_the_api_server_has_the_field_pods_are_left_to_the_node() {
         assert_eq!(phase(&cluster).await, "Running", "{way}: the node has to end it");
         cluster.request(Method::DELETE, POD, "", Some(json!({"gracePeriodSeconds": 0}))).await.object();
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_sidecar_that_failed_in_the_second_in_which_the_work_was_done_fails_the_pod_and_is_the_reason() {
-    let (cluster, _manager) = marking(true).await;
-    let strict = json!({"pillion.dev/sidecars": "side", "pillion.dev/sidecar-mode": "Strict"});
-    cluster.create(PODS, job(strict)).await.object();
-    let mut both_have_ended = main_has_ended(0);
-    both_have_ended["status"]["containerStatuses"][1]["state"] =
-        json!({"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T00:00:10Z"}});
-    cluster.merge(STATUS, both_have_ended).await.object();
-    sleep(Duration::from_secs(3)).await;
-    let is_failed = async || {
-        let pod = cluster.get(POD).await;
-        let conditions = pod["status"]["conditions"].as_array().unwrap();
-        let reason = conditions.iter().find(|it| it["type"] == "SidecarTerminated").unwrap()["reason"].clone();
-        assert_eq!((&pod["status"]["phase"], &reason), (&json!("Failed"), &json!("SidecarFailed")));
-    };
-    is_failed().await;
-    // A kubelet that has not looked takes the phase back.
-    cluster.merge(STATUS, json!({"status": {"phase": "Running"}})).await.object();
-    sleep(Duration::from_secs(5)).await;
-    is_failed().await;
 }
 
 #[tokio::test(start_paused = true)]
