@@ -3,8 +3,8 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{VerticalPodAutoscaler, VerticalPodAutoscalerCheckpoint};
-use crate::field;
+use super::{UpdateMode, VerticalPodAutoscaler, VerticalPodAutoscalerCheckpoint};
+use crate::field::{self, Segment};
 use crate::field_path::field_path;
 use crate::names;
 
@@ -49,10 +49,38 @@ fn read<T: DeserializeOwned>(mut object: Value, wanted: &'static str) -> Result<
         return Err(DecodeError::OtherKind { api_version: api_version.to_owned(), kind: kind.to_owned(), wanted });
     }
     remove_nulls(&mut object);
-    serde_path_to_error::deserialize(object).map_err(|error| {
+    serde_path_to_error::deserialize(&object).map_err(|error| {
         let path = field_path(error.path());
-        DecodeError::Field(field::Error::malformed(&path, error.into_inner().to_string()))
+        DecodeError::Field(
+            not_a_name(&object, &path)
+                .unwrap_or_else(|| field::Error::malformed(&path, error.into_inner().to_string())),
+        )
     })
+}
+
+/// The fields of the spec that have one of several names, and the names.
+const ENUMERATIONS: [(&str, &[&str]); 5] = [
+    ("updateMode", &UpdateMode::SUPPORTED),
+    ("mode", &["Auto", "Off"]),
+    ("controlledValues", &["RequestsAndLimits", "RequestsOnly"]),
+    ("changeRequirement", &["TargetHigherThanRequests", "TargetLowerThanRequests"]),
+    ("type", &["Factor", "Quantity"]),
+];
+
+/// The error about a value that is not a name, where a name must be.
+fn not_a_name(object: &Value, path: &field::Path) -> Option<field::Error> {
+    let value = path.segments().iter().try_fold(object, |value, segment| match segment {
+        Segment::Field(name) | Segment::Key(name) => value.get(name),
+        Segment::Index(index) => value.get(index),
+    })?;
+    let Some(Segment::Field(field)) = path.segments().last().filter(|_| !value.is_string()) else { return None };
+    let (_, names) = ENUMERATIONS.iter().find(|(name, _)| name == field)?;
+    let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+    let hint = match value {
+        Value::Bool(false) => "; YAML reads Off without quotes as false: write \"Off\" with quotes",
+        _ => "",
+    };
+    Some(field::Error::invalid(path, value.clone(), format!("must be one of {}{hint}", names.join(", "))))
 }
 
 fn remove_nulls(value: &mut Value) {
@@ -70,7 +98,7 @@ fn remove_nulls(value: &mut Value) {
 mod tests {
     use serde_json::json;
 
-    use super::super::{ContainerScalingMode, StartupBoostType, UpdateMode};
+    use super::super::{ContainerScalingMode, StartupBoostType};
     use super::*;
 
     fn object(spec: Value) -> Value {
@@ -125,6 +153,17 @@ mod tests {
         let autoscaler = decode(whole.clone()).unwrap();
         assert_eq!(serde_json::to_value(&autoscaler).unwrap(), whole);
         assert!(autoscaler.is_for_recommender("mine") && !autoscaler.is_for_recommender("default"));
+    }
+
+    #[test]
+    fn a_value_that_is_no_name_is_answered_with_the_field_and_the_names() {
+        let error = |spec: Value| decode(object(spec)).unwrap_err().to_string();
+        let policy = |field: &str, value: Value| json!({"resourcePolicy": {"containerPolicies": [{field: value}]}});
+        insta::assert_snapshot!(error(json!({"updatePolicy": {"updateMode": false}})), @r#"spec.updatePolicy.updateMode: Invalid value: false: must be one of "InPlace", "InPlaceOrRecreate", "Initial", "Off", "Recreate"; YAML reads Off without quotes as false: write "Off" with quotes"#);
+        insta::assert_snapshot!(error(policy("mode", json!(false))), @r#"spec.resourcePolicy.containerPolicies[0].mode: Invalid value: false: must be one of "Auto", "Off"; YAML reads Off without quotes as false: write "Off" with quotes"#);
+        insta::assert_snapshot!(error(policy("controlledValues", json!(5))), @r#"spec.resourcePolicy.containerPolicies[0].controlledValues: Invalid value: 5: must be one of "RequestsAndLimits", "RequestsOnly""#);
+        insta::assert_snapshot!(error(json!({"updatePolicy": {"evictionRequirements": [{"changeRequirement": []}]}})), @r#"spec.updatePolicy.evictionRequirements[0].changeRequirement: Invalid value: []: must be one of "TargetHigherThanRequests", "TargetLowerThanRequests""#);
+        insta::assert_snapshot!(error(json!({"startupBoost": {"cpu": {"type": true}}})), @r#"spec.startupBoost.cpu.type: Invalid value: true: must be one of "Factor", "Quantity""#);
     }
 
     #[test]
