@@ -126,7 +126,7 @@ impl Sizing<'_> {
                     self.evaluate("requests", expression, resource, aggregate(policy.mode, requests))?
                 }
                 // No expression means 0. It has to be written beside a limit: the API server would copy the limit otherwise.
-                None => limit.map(|_| Quantity::ZERO),
+                None => limit.map(|_| self.zero_request(resource)),
             };
             if let Some(limit) = limit {
                 limits.insert(resource.to_string(), Value::String(limit.to_string()));
@@ -145,6 +145,17 @@ impl Sizing<'_> {
             }
         }
         Ok(resources)
+    }
+
+    fn zero_request(&mut self, resource: Resource) -> Quantity {
+        if self.wants_details {
+            let message = format!(
+                "requests.{resource} = 0: the policy has no expression for it, and the API server would copy the limit if it were absent"
+            );
+            let note = Note::info(Subject::sidecar_set(self.set), Reason::Sized, message);
+            self.notes.push(note.about(self.container));
+        }
+        Quantity::ZERO
     }
 
     fn evaluate(

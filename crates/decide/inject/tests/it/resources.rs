@@ -163,7 +163,9 @@ fn the_notes_say_where_each_value_comes_from() {
         sized,
         [
             "limits.cpu = max(cpu*50%, 50m) = 300m, with cpu = 600m, the sum of the limits of a, b",
-            "limits.memory = 1Gi"
+            "requests.cpu = 0: the policy has no expression for it, and the API server would copy the limit if it were absent",
+            "limits.memory = 1Gi",
+            "requests.memory = 0: the policy has no expression for it, and the API server would copy the limit if it were absent",
         ]
     );
 }
