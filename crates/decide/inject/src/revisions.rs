@@ -43,11 +43,11 @@ impl Revisions {
         self.by_name.get(name).map(AsRef::as_ref)
     }
 
-    /// By which names `set` may pin revisions: its own, and the one that it names if that belongs to no other set.
-    pub fn pinnable_by<'r>(&'r self, set: &SidecarSet) -> Vec<Revision<'r>> {
+    /// What decides whether `set` may pin a revision: its own revisions, and the one that it names whatever that belongs to.
+    pub fn candidates<'r>(&'r self, set: &SidecarSet) -> Vec<Revision<'r>> {
         let own = self.by_owner.get(set.name()).into_iter().flatten().filter_map(|name| self.by_name.get(name));
         let pinned = set.spec.pinned_revision().and_then(|pinned| self.by_name.get(pinned.revision_name?.as_str()));
-        own.chain(pinned).filter_map(|stored| revision::pinnable(set.name(), stored)).collect()
+        own.chain(pinned).map(|stored| revision::described(set.name(), stored)).collect()
     }
 
     /// The name of the revision that `set` pins, if it is there. It need not hold anything.
@@ -81,13 +81,11 @@ impl Revisions {
     /// The revision that `set` pins. Of several with the same custom version it is the newest.
     pub(crate) fn pinned(&self, set: &SidecarSet, pinned: &InjectRevision) -> Option<&Value> {
         if let Some(name) = &pinned.revision_name {
-            return self.get(name).filter(|stored| revision::pinnable(set.name(), stored).is_some());
+            return self.get(name).filter(|stored| revision::is_pinnable(set.name(), stored));
         }
         let version = pinned.custom_version.as_deref();
         let own = self.by_owner.get(set.name()).into_iter().flatten().filter_map(|name| self.get(name));
-        let is_meant = |stored: &&Value| {
-            revision::pinnable(set.name(), stored).is_some_and(|known| known.custom_version == version)
-        };
+        let is_meant = |stored: &&Value| revision::described(set.name(), stored).custom_version == version;
         own.filter(is_meant).max_by_key(|stored| stored["revision"].as_i64())
     }
 }
@@ -173,6 +171,8 @@ mod tests {
         let mut revisions: Revisions = [stored("mesh-1", Some("mesh"), 1)].into_iter().collect();
         revisions.insert(Arc::new(stored("mesh-1", Some("other"), 1)));
         assert_eq!(found(&revisions, json!({"customVersion": "v1"})), None);
-        assert_eq!(revisions.pinnable_by(&pins(json!({"revisionName": "mesh-1"}))), []);
+        let set = pins(json!({"revisionName": "mesh-1"}));
+        let owners: Vec<_> = revisions.candidates(&set).iter().map(|known| known.other_owner).collect();
+        assert_eq!(owners, [Some("other")]);
     }
 }

@@ -113,7 +113,8 @@ impl Evictions {
                 first = Some((at, i));
             }
         }
-        let limit = repair.and_then(|repair| repair.max_per_minute).unwrap_or(MAX_PER_MINUTE).max(1);
+        let limit =
+            repair.and_then(|repair| repair.max_per_minute).filter(|limit| *limit > 0).unwrap_or(MAX_PER_MINUTE);
         self.gap = MINUTE / limit;
         if let Some((at, i)) = first {
             let at = at.max(self.due.unwrap_or(Timestamp::MIN));
@@ -213,6 +214,13 @@ mod tests {
         assert_eq!(step(&mut evictions, &set, &missed[1..], 129).evict, None);
         assert_eq!(step(&mut evictions, &set, &missed[1..], 130).evict, Some(0));
         assert_eq!(step(&mut evictions, &set, &missed[2..], 130).again, Some(at(160)));
+    }
+
+    #[test]
+    fn a_rate_that_was_stored_below_zero_counts_as_the_default() {
+        let (set, missed, mut evictions) = (set("Evict", -1), [pod("a"), pod("b")], Evictions::default());
+        assert_eq!(step(&mut evictions, &set, &missed, 100).evict, Some(0));
+        assert_eq!(step(&mut evictions, &set, &missed[1..], 100).again, Some(at(106)));
     }
 
     #[test]

@@ -10,10 +10,11 @@ pub fn partition(partition: Option<&IntOrString>, total: usize) -> usize {
     if is_less_than_all && total > 1 && kept == total { total - 1 } else { kept.min(total) }
 }
 
-/// How many of `total` pods may be unavailable: 1 unless the strategy says otherwise. What validation would refuse allows none.
+/// How many of `total` pods may be unavailable: 1 unless the strategy says otherwise, also where it says a negative number. Any other text that
+/// validation would refuse allows none.
 pub fn max_unavailable(max_unavailable: Option<&IntOrString>, total: usize) -> usize {
     match max_unavailable {
-        None => 1,
+        None | Some(IntOrString::Int(..0)) => 1,
         amount => scaled(amount, total).unwrap_or_default(),
     }
 }
@@ -62,5 +63,6 @@ mod tests {
         assert_eq!(max_unavailable(Some(&percent("5%")), 5), 1);
         assert_eq!(max_unavailable(Some(&percent("10%")), 1000), 100);
         assert_eq!(max_unavailable(Some(&IntOrString::Int(0)), 1000), 0);
+        assert_eq!(max_unavailable(Some(&IntOrString::Int(-1)), 1000), 1, "as the default");
     }
 }

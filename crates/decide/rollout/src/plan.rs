@@ -269,7 +269,7 @@ fn notes(target: &Target, tally: &Tally<'_>, status: &SidecarSetStatus, above_li
         notes.push(Note::warning(subject(), Reason::RolloutPaused, message));
     }
     if above_limit > 0 && status.latest_revision != before.latest_revision {
-        let limit = target.set.spec.revision_history_limit.unwrap_or(10).max(1);
+        let limit = target.set.spec.history_limit();
         let message = format!(
             "{above_limit} more revisions than revisionHistoryLimit {limit} are kept: they are pinned, or {} still have them",
             counted(tally.not_updated())

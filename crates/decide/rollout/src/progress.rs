@@ -62,8 +62,7 @@ fn is_complete(before: &SidecarSetStatus, latest: &str) -> bool {
 
 /// How long a rollout may take for one step.
 pub(crate) fn deadline(set: &SidecarSet) -> SignedDuration {
-    let seconds = set.spec.update_strategy.progress_deadline_seconds.unwrap_or(600);
-    SignedDuration::from_secs(i64::from(seconds.max(1)))
+    SignedDuration::from_secs(i64::from(set.spec.update_strategy.progress_deadline()))
 }
 
 /// How far a rollout is.

@@ -75,9 +75,7 @@ impl<'r> History<'r> {
 
     /// The revisions to delete, and how many remain above the limit because they are in use.
     pub(crate) fn trim(&self, set: &SidecarSet, in_use: impl Fn(&str) -> bool) -> (Vec<String>, usize) {
-        let limit = set.spec.revision_history_limit.unwrap_or(10).max(1);
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let excess = (self.older.len() + 1).saturating_sub(limit);
+        let excess = (self.older.len() + 1).saturating_sub(set.spec.history_limit());
         let pinned = self.pinned(set);
         let free = self.older.iter().filter(|stored| Some(stored.name) != pinned && !in_use(stored.name));
         let trimmed: Vec<String> = free.take(excess).map(|stored| stored.name.to_owned()).collect();

@@ -73,7 +73,7 @@ impl Target {
         let strategy = &set.spec.update_strategy;
         let terms = strategy.priority_strategy.iter().flat_map(|priority| &priority.weight_priority);
         let weights = terms.filter_map(|term| {
-            Some((i64::from(term.weight), Selector::from_label_selector(&term.match_selector).ok()?))
+            Some((i64::from(term.weight.max(0)), Selector::from_label_selector(&term.match_selector).ok()?))
         });
         Target {
             hash: set.current_hash().into_owned(),

@@ -163,7 +163,16 @@ impl SidecarSetSpec {
         let policy = Some(short.policy.clone().unwrap_or(policy));
         Some(InjectRevision { revision_name: Some(name.clone()), policy, ..InjectRevision::default() })
     }
+
+    /// How many revisions to keep. The latest one is always kept.
+    pub fn history_limit(&self) -> usize {
+        let limit = self.revision_history_limit.and_then(|limit| usize::try_from(limit).ok());
+        limit.unwrap_or(DEFAULT_HISTORY_LIMIT).max(1)
+    }
 }
+
+/// How many revisions are kept unless the set says otherwise.
+const DEFAULT_HISTORY_LIMIT: usize = 10;
 
 /// A container to inject: the fields of a Kubernetes container, and how it is injected.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -490,6 +499,11 @@ pub struct UpdateStrategy {
 impl UpdateStrategy {
     fn is_empty(&self) -> bool {
         *self == UpdateStrategy::default()
+    }
+
+    /// After how many seconds without progress a rollout is stuck. A number that validation refuses counts as the default.
+    pub fn progress_deadline(&self) -> i32 {
+        self.progress_deadline_seconds.filter(|seconds| *seconds > 0).unwrap_or(600)
     }
 
     /// Whether running pods are updated at all. As in Kruise, every type but `NotUpdate` means so.

@@ -22,7 +22,7 @@
 //!      │                                                                      │
 //!      ▼                                                                      ▼
 //!   token.rs ──▶ parse.rs ──▶ check.rs ──▶ linear.rs ──▶ Expr ──▶ program.rs ──▶ a·ω + b ──▶ rounded ──▶ Outcome
-//!      tokens   operations     types     integer factors                            └──▶ explain.rs ──▶ Steps
+//!      tokens   operations     types     integer factors         └──▶ constant.rs    └──▶ explain.rs ──▶ Steps
 //!         └───────────┴───────────┴──▶ ExprError (column, caret, help)
 //! ```
 //!
@@ -41,6 +41,7 @@
 
 mod amount;
 mod check;
+mod constant;
 mod error;
 mod evaluate;
 mod explain;
@@ -56,6 +57,7 @@ mod token;
 mod value;
 
 pub use amount::{Amount, Resource, UnknownResource};
+pub use constant::Implausible;
 pub use error::{ExprError, ExprErrorKind};
 pub use evaluate::Outcome;
 pub use explain::Step;

@@ -82,7 +82,7 @@ fn near_units(suffix: &str) -> Vec<String> {
 /// Help for a character that has no meaning.
 pub(crate) fn for_character(character: char) -> Option<&'static str> {
     Some(match character {
-        '%' => "`%` means percent and directly follows a number, as in `50%`; there is no modulo",
+        '%' => "`%` means percent and follows a number, as in `50%`; there is no modulo",
         '^' => "there is no power operator",
         '×' | '·' | '∙' | '⋅' => "multiplication is written `*`",
         '÷' | ':' => "division is written `/`",

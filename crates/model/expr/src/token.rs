@@ -83,7 +83,7 @@ impl<'a> Lexer<'a> {
         Ok(Some((token, Span { start, end: self.position() })))
     }
 
-    /// `12`, `.5`, `1.`, `1e-3`, `50%`, `100Mi`. An `e` or `E` begins an exponent only if digits follow: `1E3` is a
+    /// `12`, `.5`, `1.`, `1e-3`, `50%`, `50 %`, `100Mi`. An `e` or `E` begins an exponent only if digits follow: `1E3` is a
     /// thousand, `1E` is an exa, as in Kubernetes.
     fn literal(&mut self) -> Result<Literal, Fault> {
         let start = self.position();
@@ -101,11 +101,14 @@ impl<'a> Lexer<'a> {
             return Err(fault.help("quantities of Kubernetes end at 2^63-1, about 9.2e18, and at 1n, which is 1e-9"));
         }
         let number = |exponent| Rational::decimal(whole, fraction, exponent);
+        let number_end = self.position();
+        let behind = self.rest.clone();
+        self.take_while(char::is_whitespace);
         if self.eat('%') {
             return Ok(Literal { value: number(exponent.unwrap_or(0) - 2), format: None });
         }
+        self.rest = behind.clone();
         let number = number(exponent.unwrap_or(0));
-        let (number_end, behind) = (self.position(), self.rest.clone());
         let suffix = self.take_while(is_name);
         if suffix.is_empty() {
             return Ok(Literal { value: number, format: None });

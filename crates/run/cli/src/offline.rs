@@ -302,7 +302,7 @@ fn check(sets: &[(Document, SidecarSet)], live: &Live<'_>, errors: &mut Vec<Stri
     }
     for (document, set) in sets {
         let own: Vec<Revision<'_>> =
-            live.revisions.iter().filter_map(|stored| revision::pinnable(set.name(), stored)).collect();
+            live.revisions.iter().map(|stored| revision::described(set.name(), stored)).collect();
         let others: Vec<&SidecarSet> =
             neighbours.of(set).into_iter().filter_map(|name| by_name.get(name).copied()).collect();
         let context = Context { sets: Some(&others), revisions: Some(&own), whitelist: live.whitelist.as_ref() };

@@ -248,7 +248,7 @@ mod tests {
         assert!(holds(&stored, view.digest) && !holds(&json!({"data": {}}), view.digest));
         assert_eq!(view.stored(Some(&stored["data"])), StoredRevision::of(&stored));
         assert_eq!(view.digest, revision::digest(&set));
-        assert_eq!(revision::pinnable("mesh", &view.to_value()), revision::pinnable("mesh", &stored));
+        assert_eq!(revision::described("mesh", &view.to_value()), revision::described("mesh", &stored));
     }
 
     #[test]

@@ -153,6 +153,12 @@ fn the_latest_revision_is_kept_whatever_the_limit() {
 }
 
 #[test]
+fn a_limit_that_was_stored_below_zero_counts_as_the_default() {
+    let (fleet, plan) = trimmed(0, &|_| false, |set| set["spec"]["revisionHistoryLimit"] = json!(-1));
+    assert_eq!(fleet.revisions.len() - plan.trimmed.len(), 10);
+}
+
+#[test]
 fn revisions_of_other_sets_are_ignored() {
     let mut fleet = changed(1);
     for i in 0..20 {

@@ -92,16 +92,22 @@ pub fn collision_count(set: &SidecarSet) -> i32 {
     set.status.as_ref().and_then(|status| status.collision_count).unwrap_or_default()
 }
 
-/// By which names a set may pin a ControllerRevision; `None` if it belongs to another set. One that says nothing of its
-/// owner can be pinned by its own name alone.
-pub fn pinnable<'a>(set: &str, revision: &'a Value) -> Option<Revision<'a>> {
+/// By which names a set may pin a ControllerRevision, unless it belongs to another set. One without an owner can be pinned by its own name
+/// alone.
+pub fn described<'a>(set: &str, revision: &'a Value) -> Revision<'a> {
     let metadata = &revision["metadata"];
     let label = |key| metadata["labels"].get(key).and_then(Value::as_str);
     let owner = label(names::REVISION_OWNER);
-    owner.is_none_or(|owner| owner == set).then(|| Revision {
+    Revision {
         name: metadata["name"].as_str().unwrap_or_default(),
-        custom_version: owner.and(label(names::CUSTOM_VERSION)),
-    })
+        custom_version: owner.filter(|owner| *owner == set).and(label(names::CUSTOM_VERSION)),
+        other_owner: owner.filter(|owner| *owner != set),
+    }
+}
+
+/// Whether a set may pin a ControllerRevision: it does not belong to another set.
+pub fn is_pinnable(set: &str, revision: &Value) -> bool {
+    described(set, revision).other_owner.is_none()
 }
 
 /// Whether a ControllerRevision holds a SidecarSet. That of a workload replaces a pod template, not the spec.

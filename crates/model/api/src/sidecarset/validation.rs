@@ -23,13 +23,14 @@ mod conflicts;
 mod containers;
 mod core;
 mod metadata;
+mod numbers;
 mod patch_pod_metadata;
 mod resources_policy;
 mod role;
 mod selectors;
 mod strategies;
 
-use super::SidecarSet;
+use super::{SidecarSet, SidecarSetSpec};
 use crate::field::{Error, Path};
 
 pub use conflicts::Neighbours;
@@ -40,7 +41,7 @@ pub use patch_pod_metadata::{Whitelist, WhitelistError};
 pub struct Context<'a> {
     /// The other SidecarSets, all of them or those that [`Neighbours`] finds; the one in question may be among them.
     pub sets: Option<&'a [&'a SidecarSet]>,
-    /// The revisions that the set has.
+    /// The revisions that the set has, and the one that it names if that belongs to another set.
     pub revisions: Option<&'a [Revision<'a>]>,
     /// Which annotations `patchPodMetadata` may write.
     pub whitelist: Option<&'a Whitelist>,
@@ -53,6 +54,8 @@ pub struct Revision<'a> {
     pub name: &'a str,
     /// The user's own name for it.
     pub custom_version: Option<&'a str>,
+    /// The other SidecarSet that it belongs to, if it does. Then it cannot be pinned.
+    pub other_owner: Option<&'a str>,
 }
 
 /// What is wrong with a new SidecarSet.
@@ -60,14 +63,15 @@ pub fn validate(set: &SidecarSet, context: &Context<'_>) -> Vec<Error> {
     let mut errors = Vec::new();
     metadata::validate(&set.metadata, &mut errors);
     metadata::validate_canary(set, None, context, &mut errors);
-    validate_spec(set, context, &mut errors);
+    validate_spec(set, None, context, &mut errors);
     errors
 }
 
 /// What is wrong with a SidecarSet that replaces another.
 ///
 /// A set whose spec stays as it is passes, even one that was accepted before a rule was made: else its labels could
-/// not be changed any more, nor its finalizers removed.
+/// not be changed any more, nor its finalizers removed. Numbers that are too small and implausible constants of `resourcesPolicy` pass as long
+/// as they stay as they are, whatever else changes.
 pub fn validate_update(new: &SidecarSet, old: &SidecarSet, context: &Context<'_>) -> Vec<Error> {
     let mut errors = Vec::new();
     metadata::validate(&new.metadata, &mut errors);
@@ -76,12 +80,12 @@ pub fn validate_update(new: &SidecarSet, old: &SidecarSet, context: &Context<'_>
         return errors;
     }
     metadata::validate_canary(new, Some(old), context, &mut errors);
-    validate_spec(new, context, &mut errors);
+    validate_spec(new, Some(&old.spec), context, &mut errors);
     containers::validate_update(&new.spec, &old.spec, &mut errors);
     errors
 }
 
-fn validate_spec(set: &SidecarSet, context: &Context<'_>, errors: &mut Vec<Error>) {
+fn validate_spec(set: &SidecarSet, old: Option<&SidecarSetSpec>, context: &Context<'_>, errors: &mut Vec<Error>) {
     let (spec, path) = (&set.spec, Path::new("spec"));
     match &spec.selector {
         None => errors.push(Error::required(&path.child("selector"), "no selector defined for SidecarSet")),
@@ -90,8 +94,9 @@ fn validate_spec(set: &SidecarSet, context: &Context<'_>, errors: &mut Vec<Error
     if let Some(selector) = &spec.namespace_selector {
         selectors::validate(selector, &path.child("namespaceSelector"), errors);
     }
-    strategies::validate(spec, context, &path, errors);
-    containers::validate(spec, errors);
+    strategies::validate(spec, old, context, &path, errors);
+    numbers::validate(spec, old, &path, errors);
+    containers::validate(spec, old, errors);
     core::validate(spec, errors);
     patch_pod_metadata::validate(set, context.whitelist, &path.child("patchPodMetadata"), errors);
     if let Some(sets) = context.sets {
@@ -300,7 +305,7 @@ mod tests {
             ),
         ];
         let revisions =
-            ["test-sidecarset-01234", "test-sidecarset-56789"].map(|name| Revision { name, custom_version: None });
+            ["test-sidecarset-01234", "test-sidecarset-56789"].map(|name| Revision { name, ..Revision::default() });
         let context = Context { revisions: Some(&revisions), ..Context::default() };
         for (name, spec, expected) in rows {
             let errors = validate(&set("test-sidecarset", spec), &context);

@@ -158,20 +158,20 @@ fn percent_is_not_modulo() {
         ^
       help: `%` means percent; there is no modulo
 
-    column 4: unexpected character `%`
+    column 6: an operator is missing before `3`
       50 % 3
-         ^
-      help: `%` means percent and directly follows a number, as in `50%`; there is no modulo
+           ^
+      help: `%` means percent; there is no modulo
 
     column 4: unexpected character `%`
       50%%
          ^
-      help: `%` means percent and directly follows a number, as in `50%`; there is no modulo
+      help: `%` means percent and follows a number, as in `50%`; there is no modulo
 
     column 6: unexpected character `%`
       (cpu)%
            ^
-      help: `%` means percent and directly follows a number, as in `50%`; there is no modulo
+      help: `%` means percent and follows a number, as in `50%`; there is no modulo
     ");
 }
 

@@ -207,7 +207,7 @@ async fn an_invalid_set_is_reported_with_its_place_and_with_what_it_meets_in_the
     assert_snapshot!(said, @r#"
     new.yaml:16:21: spec.injectionStrategy.revision.revisionName: Invalid value: "gone": Cannot find specific ControllerRevision, err: the set has no such revision
     new.yaml:12:11: spec.containers[1].name: Invalid value: "Bad_Name": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')
-    new.yaml:10:11: spec.containers[0].name: Invalid value: "proxy": container proxy already exist in mesh
+    new.yaml:10:11: spec.containers[0].name: Invalid value: "proxy": container proxy already exist in sidecarset mesh, whose selectors can match the same pods
     "#);
 }
 

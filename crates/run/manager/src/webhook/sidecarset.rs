@@ -78,7 +78,7 @@ async fn revisions(inner: &Inner, set: &SidecarSet) -> Revisions {
         Some(name) => known.name == name,
         None => known.custom_version == pinned.custom_version.as_deref(),
     };
-    if revisions.pinnable_by(set).iter().any(is_pinned) {
+    if revisions.candidates(set).iter().any(is_pinned) {
         return revisions;
     }
     let resource = ApiResource::erase::<ControllerRevision>(&());
@@ -124,7 +124,7 @@ fn decide(
     let known = neighbours.filter_map(|name| view.snapshot.catalog.get(name));
     let known: Vec<Arc<SidecarSet>> = known.collect();
     let sets: Vec<&SidecarSet> = known.iter().chain(pending).map(AsRef::as_ref).collect();
-    let revisions = revisions.pinnable_by(set);
+    let revisions = revisions.candidates(set);
     let (whitelist, unknown) = match whitelist {
         Ok(whitelist) => (whitelist, None),
         Err(reason) => (None, Some(Error::internal(&Path::new("spec").child("patchPodMetadata"), reason))),
@@ -239,8 +239,9 @@ mod tests {
         json_patch::patch(&mut new, &defaults).unwrap();
         let other = Arc::new(mk_set("other", json!({"app": "web"}), json!({"containers": [mk_container("proxy")]})));
         let request = request("CREATE", new, Value::Null);
-        let expected =
-            [r#""spec.containers[0].name": "Invalid value: \"proxy\": container proxy already exist in other""#];
+        let expected = [
+            r#""spec.containers[0].name": "Invalid value: \"proxy\": container proxy already exist in sidecarset other, whose selectors can match the same pods""#,
+        ];
         assert_eq!(causes(&decided(&request, &View::default(), &[Arc::clone(&other)])), expected);
 
         let view = View::of_sets([other]);

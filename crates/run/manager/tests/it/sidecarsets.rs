@@ -119,7 +119,7 @@ async fn two_sets_that_would_meet_in_a_pod_must_agree() {
     let (cluster, _manager) = Cluster::managed().await;
     cluster.create(SIDECARSETS, sidecarset("one", json!({}))).await.object();
     let reply = cluster.create(SIDECARSETS, sidecarset("two", json!({}))).await;
-    insta::assert_snapshot!(reply.body["message"].as_str().unwrap(), @r#"admission webhook "sidecarsets.pillion.dev" denied the request: SidecarSet.apps.kruise.io "two" is invalid: spec.containers[0].name: Invalid value: "proxy": container proxy already exist in one"#);
+    insta::assert_snapshot!(reply.body["message"].as_str().unwrap(), @r#"admission webhook "sidecarsets.pillion.dev" denied the request: SidecarSet.apps.kruise.io "two" is invalid: spec.containers[0].name: Invalid value: "proxy": container proxy already exist in sidecarset one, whose selectors can match the same pods"#);
     let elsewhere = json!({"selector": {"matchLabels": {"app": "db"}}});
     cluster.create(SIDECARSETS, sidecarset("three", elsewhere)).await.object();
 }

@@ -33,6 +33,9 @@ pub struct Neighbours {
     by_topic: HashMap<u64, NameSet>,
 }
 
+/// Why sets that disagree are a problem, behind the name of the other set.
+const CAN_MEET: &str = ", whose selectors can match the same pods";
+
 const SHARE: &str = "shareProcessNamespace";
 const ACCOUNT: &str = "serviceAccount";
 
@@ -149,7 +152,7 @@ fn compare_containers(set: &SidecarSet, other: &SidecarSet, errors: &mut Vec<Err
     taken.remove("");
     for (container, role, path) in each(&set.spec) {
         if let Some(name) = injected_names(container, role).into_iter().find(|name| taken.contains(name)) {
-            let detail = format!("container {name} already exist in {}", other.name());
+            let detail = format!("container {name} already exist in sidecarset {}{CAN_MEET}", other.name());
             errors.push(Error::invalid(&path.child("name"), container.name(), detail));
         }
     }
@@ -161,7 +164,7 @@ fn compare_volumes(set: &SidecarSet, other: &SidecarSet, path: &Path, errors: &m
         let theirs = other.spec.volumes.iter().find(|theirs| name_of(theirs) == name_of(volume));
         if theirs.is_some_and(|theirs| theirs != volume) {
             let name = volume.get("name").and_then(Value::as_str).unwrap_or_default();
-            let detail = format!("volume {name} is in conflict with sidecarset {}", other.name());
+            let detail = format!("volume {name} is in conflict with sidecarset {}{CAN_MEET}", other.name());
             errors.push(Error::invalid(&path.index(i), name, detail));
         }
     }
@@ -173,13 +176,13 @@ fn compare_fields(set: &SidecarSet, other: &SidecarSet, path: &Path, errors: &mu
     if let (Some(mine), Some(theirs)) = (share(set), share(other))
         && mine != theirs
     {
-        let detail = format!("{SHARE} is {theirs} in sidecarset {}", other.name());
+        let detail = format!("{SHARE} is {theirs} in sidecarset {}{CAN_MEET}", other.name());
         errors.push(Error::invalid(&path.child(SHARE), mine, detail));
     }
     if let (Some(mine), Some(theirs)) = (&set.spec.service_account, &other.spec.service_account)
         && mine.name != theirs.name
     {
-        let detail = format!("sidecarset {} injects the account {:?}", other.name(), theirs.name);
+        let detail = format!("the account is {:?} in sidecarset {}{CAN_MEET}", theirs.name, other.name());
         errors.push(Error::invalid(&path.child(ACCOUNT).child("name"), mine.name.as_str(), detail));
     }
 }
@@ -192,7 +195,7 @@ fn compare_annotations(set: &SidecarSet, other: &SidecarSet, path: &Path, errors
         for key in patch.annotations.keys() {
             let mut theirs = other.spec.patch_pod_metadata.iter().filter(|theirs| !is_retain(theirs));
             if theirs.any(|theirs| theirs.annotations.contains_key(key) && (overwrites(patch) || overwrites(theirs))) {
-                let detail = format!("annotation {key} is in conflict with sidecarset {}", other.name());
+                let detail = format!("annotation {key} is in conflict with sidecarset {}{CAN_MEET}", other.name());
                 errors.push(Error::invalid(&path.index(i).child("annotations"), key.as_str(), detail));
             }
         }
@@ -235,8 +238,8 @@ mod tests {
             )
         };
         insta::assert_snapshot!(conflicts(&of("sidecarset2", None), &of("sidecarset1", None)), @r#"
-        spec.containers[0].name: Invalid value: "container-name": container container-name already exist in sidecarset1
-        spec.initContainers[0].name: Invalid value: "init-name": container init-name already exist in sidecarset1
+        spec.containers[0].name: Invalid value: "container-name": container container-name already exist in sidecarset sidecarset1, whose selectors can match the same pods
+        spec.initContainers[0].name: Invalid value: "init-name": container init-name already exist in sidecarset sidecarset1, whose selectors can match the same pods
         "#);
         assert_ne!(conflicts(&of("sidecarset2", Some("nginx")), &of("sidecarset1", Some("nginx"))), "");
         assert_ne!(conflicts(&of("sidecarset2", Some("nginx")), &of("sidecarset1", None)), "");
@@ -259,8 +262,8 @@ mod tests {
         let hot = json!({"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:1"});
         let one = set("one", json!({"containers": [container(json!({"name": "mesh", "upgradeStrategy": hot}))]}));
         let two = set("two", json!({"containers": null, "initContainers": [container(json!({"name": "mesh-2"}))]}));
-        insta::assert_snapshot!(conflicts(&one, &two), @r#"spec.containers[0].name: Invalid value: "mesh": container mesh-2 already exist in two"#);
-        insta::assert_snapshot!(conflicts(&two, &one), @r#"spec.initContainers[0].name: Invalid value: "mesh-2": container mesh-2 already exist in one"#);
+        insta::assert_snapshot!(conflicts(&one, &two), @r#"spec.containers[0].name: Invalid value: "mesh": container mesh-2 already exist in sidecarset two, whose selectors can match the same pods"#);
+        insta::assert_snapshot!(conflicts(&two, &one), @r#"spec.initContainers[0].name: Invalid value: "mesh-2": container mesh-2 already exist in sidecarset one, whose selectors can match the same pods"#);
     }
 
     #[test]
@@ -284,8 +287,8 @@ mod tests {
         };
         assert_eq!(conflicts(&of("one", true, "agent"), &of("two", true, "agent")), "");
         insta::assert_snapshot!(conflicts(&of("one", true, "agent"), &of("two", false, "other")), @r#"
-        spec.shareProcessNamespace: Invalid value: true: shareProcessNamespace is false in sidecarset two
-        spec.serviceAccount.name: Invalid value: "agent": sidecarset two injects the account "other"
+        spec.shareProcessNamespace: Invalid value: true: shareProcessNamespace is false in sidecarset two, whose selectors can match the same pods
+        spec.serviceAccount.name: Invalid value: "agent": the account is "other" in sidecarset two, whose selectors can match the same pods
         "#);
         let mut neighbours = Neighbours::default();
         neighbours.insert(&of("two", false, "other"));
@@ -301,7 +304,7 @@ mod tests {
             let (one, two) = pair(patch(one), patch(two));
             conflicts(&one, &two)
         };
-        insta::assert_snapshot!(compare("Overwrite", "MergePatchJson"), @r#"spec.patchPodMetadata[0].annotations: Invalid value: "key1": annotation key1 is in conflict with sidecarset sidecarset1"#);
+        insta::assert_snapshot!(compare("Overwrite", "MergePatchJson"), @r#"spec.patchPodMetadata[0].annotations: Invalid value: "key1": annotation key1 is in conflict with sidecarset sidecarset1, whose selectors can match the same pods"#);
         assert_ne!(compare("MergePatchJson", "Overwrite"), "");
         assert_ne!(compare("Overwrite", "Overwrite"), "");
         assert_eq!(compare("MergePatchJson", "MergePatchJson"), "");
@@ -338,6 +341,6 @@ mod tests {
         };
         assert_eq!(compare(volume("a", "/home/work-1"), volume("b", "/home/work-2")), "");
         assert_eq!(compare(volume("a", "/home/work-1"), same_but_for_order), "");
-        insta::assert_snapshot!(compare(volume("a", "/home/work-1"), volume("a", "/home/work-2")), @r#"spec.volumes[0]: Invalid value: "a": volume a is in conflict with sidecarset sidecarset1"#);
+        insta::assert_snapshot!(compare(volume("a", "/home/work-1"), volume("a", "/home/work-2")), @r#"spec.volumes[0]: Invalid value: "a": volume a is in conflict with sidecarset sidecarset1, whose selectors can match the same pods"#);
     }
 }

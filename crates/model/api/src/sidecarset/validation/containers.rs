@@ -20,7 +20,8 @@ pub(super) fn injected_names(container: &SidecarContainer, role: Role) -> Vec<St
     names
 }
 
-pub(super) fn validate(spec: &SidecarSetSpec, errors: &mut Vec<Error>) {
+/// `old` is what is stored, if the set is updated.
+pub(super) fn validate(spec: &SidecarSetSpec, old: Option<&SidecarSetSpec>, errors: &mut Vec<Error>) {
     if spec.containers.is_empty() && spec.init_containers.is_empty() {
         errors.push(Error::required(&Path::new("spec"), "no initContainer or container defined for SidecarSet"));
     }
@@ -31,7 +32,9 @@ pub(super) fn validate(spec: &SidecarSetSpec, errors: &mut Vec<Error>) {
             validate_transfer_env(env, &path.child("transferEnv").index(i), errors);
         }
         if let Some(policy) = &container.resources_policy {
-            resources_policy::validate(policy, container, role, &path.child("resourcesPolicy"), errors);
+            let same = old.into_iter().flat_map(each).find(|(it, ..)| it.name() == container.name());
+            let old = same.and_then(|(it, ..)| it.resources_policy.as_ref());
+            resources_policy::validate(policy, old, container, role, &path.child("resourcesPolicy"), errors);
         }
         claim_names(container, role, &mut taken, &path.child("name"), errors);
     }

@@ -1,7 +1,6 @@
 //! `resourcesPolicy`: whatever can be known to fail for every pod is refused here, with its column.
 
-use pillion_expr::{Amount, Expr, Outcome, Resource};
-use pillion_quantity::Quantity;
+use pillion_expr::{Expr, Outcome, Resource};
 use serde_json::Value;
 
 use super::refuse_unknown;
@@ -9,16 +8,20 @@ use super::role::Role;
 use crate::field::{Error, Path};
 use crate::sidecarset::{ResourceExpressions, ResourcesExpr, ResourcesPolicy, SidecarContainer};
 
+/// `old` is the policy of the stored container, if the set is updated: an implausible constant in it may stay.
 pub(super) fn validate(
     policy: &ResourcesPolicy,
+    old: Option<&ResourcesPolicy>,
     container: &SidecarContainer,
     role: Role,
     path: &Path,
     errors: &mut Vec<Error>,
 ) {
     if role == Role::Init {
-        errors
-            .push(Error::forbidden(path, "resourcesPolicy is only supported for containers with RestartPolicy Always"));
+        errors.push(Error::forbidden(
+            path,
+            "resourcesPolicy is only supported for init containers with restartPolicy Always",
+        ));
     }
     if has_resources(container) {
         errors.push(Error::forbidden(path, "resourcesPolicy and resources cannot be configured together"));
@@ -37,7 +40,9 @@ pub(super) fn validate(
         (&policy.resource_expr, path.child("resourceExpr")),
         errors,
     ) {
-        Some((expressions, path)) => validate_expressions(expressions, &path, errors),
+        Some((expressions, path)) => {
+            validate_expressions(expressions, old.and_then(ResourcesPolicy::expressions), &path, errors);
+        }
         None => errors.push(Error::required(&path.child("resourcesExpr"), NO_EXPRESSION)),
     }
 }
@@ -81,12 +86,18 @@ fn one_spelling<'a, T>(
     }
 }
 
-fn validate_expressions(expressions: &ResourcesExpr, path: &Path, errors: &mut Vec<Error>) {
-    let lists = [(&expressions.limits, path.child("limits")), (&expressions.requests, path.child("requests"))];
+fn validate_expressions(
+    expressions: &ResourcesExpr,
+    old: Option<&ResourcesExpr>,
+    path: &Path,
+    errors: &mut Vec<Error>,
+) {
+    let lists: [(&str, fn(&ResourcesExpr) -> Option<&ResourceExpressions>); 2] =
+        [("limits", |it| it.limits.as_ref()), ("requests", |it| it.requests.as_ref())];
     let mut given = false;
-    for (list, path) in lists {
-        let Some(list) = list else { continue };
-        given |= validate_list(list, &path, errors);
+    for (name, list_of) in lists {
+        let Some(list) = list_of(expressions) else { continue };
+        given |= validate_list(list, old.and_then(list_of), &path.child(name), errors);
     }
     if !given {
         errors.push(Error::required(path, NO_EXPRESSION));
@@ -94,31 +105,42 @@ fn validate_expressions(expressions: &ResourcesExpr, path: &Path, errors: &mut V
 }
 
 /// Whether there is an expression in the list at all.
-fn validate_list(list: &ResourceExpressions, path: &Path, errors: &mut Vec<Error>) -> bool {
+fn validate_list(
+    list: &ResourceExpressions,
+    old: Option<&ResourceExpressions>,
+    path: &Path,
+    errors: &mut Vec<Error>,
+) -> bool {
     for name in list.other.keys() {
         errors.push(Error::forbidden(&path.child(name), "only cpu and memory have expressions"));
     }
     let mut given = !list.other.is_empty();
-    for (expression, resource) in [(&list.cpu, Resource::Cpu), (&list.memory, Resource::Memory)] {
+    let (old_cpu, old_memory) = old.map_or((None, None), |old| (old.cpu.as_deref(), old.memory.as_deref()));
+    for (expression, old, resource) in
+        [(&list.cpu, old_cpu, Resource::Cpu), (&list.memory, old_memory, Resource::Memory)]
+    {
         // An empty expression is none: Kruise's fields are plain strings.
         let Some(source) = expression.as_deref().filter(|source| !source.is_empty()) else { continue };
         given = true;
-        if let Err(detail) = check_expression(source, resource) {
+        if let Err(detail) = check_expression(source, old == Some(source), resource) {
             errors.push(Error::invalid(&path.child(resource.name()), source, detail));
         }
     }
     given
 }
 
-fn check_expression(source: &str, resource: Resource) -> Result<(), String> {
+/// An expression that is stored already may have an implausible result: older versions accepted it.
+fn check_expression(source: &str, is_stored: bool, resource: Resource) -> Result<(), String> {
     let expression = Expr::parse(source, resource).map_err(|error| match error.help() {
         Some(help) => format!("invalid expression: {error}; {help}"),
         None => format!("invalid expression: {error}"),
     })?;
     // A constant is the same for every pod.
-    let is_constant = expression.variable().is_none();
-    match expression.evaluate(Amount::Finite(Quantity::ZERO), resource) {
-        Outcome::Negative(value) if is_constant => Err(format!("the result is always negative: {value}")),
+    if let Some(Outcome::Negative(value)) = expression.constant(resource) {
+        return Err(format!("the result is always negative: {value}"));
+    }
+    match expression.implausible(resource) {
+        Some(implausible) if !is_stored => Err(format!("not a plausible amount of {resource}: {implausible}")),
         _ => Ok(()),
     }
 }
@@ -127,7 +149,9 @@ fn check_expression(source: &str, resource: Resource) -> Result<(), String> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::testing::{container, container_errors, errors};
+    use super::super::testing::{container, container_errors, errors, lines, set};
+    use super::super::{Context, validate_update};
+    use crate::sidecarset::SidecarSet;
 
     fn policy_errors(policy: &Value) -> String {
         container_errors(json!({"resourcesPolicy": policy}))
@@ -201,10 +225,40 @@ mod tests {
     }
 
     #[test]
+    fn a_constant_that_no_container_can_work_with_is_refused_with_the_likely_one() {
+        insta::assert_snapshot!(expression_errors("limits", "memory", "100m"), @r#"spec.containers[0].resourcesPolicy.resourcesExpr.limits.memory: Invalid value: "100m": not a plausible amount of memory: `m` is a thousandth of a byte; did you mean `100M`?"#);
+        insta::assert_snapshot!(expression_errors("requests", "cpu", "100Mi"), @r#"spec.containers[0].resourcesPolicy.resourcesExpr.requests.cpu: Invalid value: "100Mi": not a plausible amount of cpu: `Mi` is a unit of memory; did you mean `100m`?"#);
+        assert_eq!(expression_errors("limits", "memory", "memory-512Ki"), "");
+    }
+
+    #[test]
+    fn an_implausible_constant_that_is_stored_may_stay_until_it_is_changed() {
+        let mk = |name: &str, spelling: &str, memory: &str, image: &str| {
+            let policy = json!({"targetContainersMode": "sum", spelling: {"limits": {"memory": memory}}});
+            let sized = container(json!({"name": name, "image": image, "resourcesPolicy": policy}));
+            set("test", json!({"containers": [container(json!({"name": "first"})), sized]}))
+        };
+        let old = mk("proxy", "resourcesExpr", "100m", "proxy:1");
+        let update = |new: &SidecarSet| lines(&validate_update(new, &old, &Context::default()));
+        assert_eq!(update(&mk("proxy", "resourcesExpr", "100m", "proxy:2")), "");
+        assert_eq!(update(&mk("proxy", "resourceExpr", "100m", "proxy:2")), "", "the other spelling is the same field");
+        assert_eq!(update(&mk("proxy", "resourcesExpr", "100M", "proxy:2")), "");
+        let mut moved = mk("proxy", "resourcesExpr", "100m", "proxy:2");
+        moved.spec.containers.reverse();
+        assert_eq!(update(&moved), "", "a container is known by its name");
+        for changed in
+            [mk("proxy", "resourcesExpr", "200m", "proxy:1"), mk("other", "resourcesExpr", "100m", "proxy:1")]
+        {
+            let errors = update(&changed);
+            assert!(errors.contains("not a plausible amount of memory"), "{errors}");
+        }
+    }
+
+    #[test]
     fn a_policy_is_for_containers_that_keep_running_and_have_no_resources() {
         let policy = json!({"targetContainersMode": "max", "resourcesExpr": {"requests": {"cpu": "cpu"}}});
         let init = container(json!({"name": "init", "resourcesPolicy": policy}));
-        insta::assert_snapshot!(errors(json!({"initContainers": [init]})), @"spec.initContainers[0].resourcesPolicy: Forbidden: resourcesPolicy is only supported for containers with RestartPolicy Always");
+        insta::assert_snapshot!(errors(json!({"initContainers": [init]})), @"spec.initContainers[0].resourcesPolicy: Forbidden: resourcesPolicy is only supported for init containers with restartPolicy Always");
         let native = container(json!({"name": "native", "restartPolicy": "Always", "resourcesPolicy": policy}));
         assert_eq!(errors(json!({"initContainers": [native]})), "");
         for resources in [json!({"limits": {"cpu": "1"}}), json!({"requests": {"cpu": 1}})] {

@@ -12,7 +12,14 @@ use crate::sidecarset::{
     ServiceAccount, SidecarSetSpec, UpdateStrategy, UpdateStrategyType,
 };
 
-pub(super) fn validate(spec: &SidecarSetSpec, context: &Context<'_>, path: &Path, errors: &mut Vec<Error>) {
+/// `old` is what is stored, if the set is updated.
+pub(super) fn validate(
+    spec: &SidecarSetSpec,
+    old: Option<&SidecarSetSpec>,
+    context: &Context<'_>,
+    path: &Path,
+    errors: &mut Vec<Error>,
+) {
     validate_injection(&spec.injection_strategy, context.revisions, &path.child("injectionStrategy"), errors);
     if let Some(short_form) = &spec.inject_strategy {
         let path = path.child("injectStrategy");
@@ -21,7 +28,8 @@ pub(super) fn validate(spec: &SidecarSetSpec, context: &Context<'_>, path: &Path
         }
         validate_short_form(short_form, context.revisions, &path, errors);
     }
-    validate_update(&spec.update_strategy, &path.child("updateStrategy"), errors);
+    let old_priority = old.and_then(|old| old.update_strategy.priority_strategy.as_ref());
+    validate_update(&spec.update_strategy, old_priority, &path.child("updateStrategy"), errors);
     if let Some(account) = &spec.service_account {
         validate_service_account(account, &path.child("serviceAccount"), errors);
     }
@@ -41,7 +49,6 @@ fn validate_injection(
     if let Some(repair) = &strategy.repair {
         let path = path.child("repair");
         refuse_unknown!(errors, path.child("policy"), &repair.policy, RepairPolicy, ["Report", "Evict"]);
-        at_least_one(repair.max_per_minute, &path.child("maxPerMinute"), errors);
     }
     if let Some(revision) = &strategy.revision {
         validate_revision(revision, revisions, &path.child("revision"), errors);
@@ -116,14 +123,26 @@ fn must_exist(
 ) {
     if name.is_empty() {
         errors.push(Error::required(path, ""));
-    } else if revisions.is_some_and(|revisions| !revisions.iter().any(is_it)) {
-        let detail = "Cannot find specific ControllerRevision, err: the set has no such revision";
-        errors.push(Error::invalid(path, name, detail));
+        return;
     }
+    let Some(revisions) = revisions else { return };
+    let reason = match revisions.iter().find(|known| is_it(known)).map(|known| known.other_owner) {
+        Some(None) => return,
+        Some(Some(owner)) => {
+            format!("it belongs to SidecarSet {owner:?}, and a set can only pin revisions of its own")
+        }
+        None => "the set has no such revision".to_owned(),
+    };
+    errors.push(Error::invalid(path, name, format!("Cannot find specific ControllerRevision, err: {reason}")));
 }
 
 /// Whatever the type: a `NotUpdate` set is switched to `RollingUpdate` one day, and its partition counts for injection.
-fn validate_update(strategy: &UpdateStrategy, path: &Path, errors: &mut Vec<Error>) {
+fn validate_update(
+    strategy: &UpdateStrategy,
+    old_priority: Option<&PriorityStrategy>,
+    path: &Path,
+    errors: &mut Vec<Error>,
+) {
     refuse_unknown!(errors, path.child("type"), &strategy.strategy, UpdateStrategyType, ["RollingUpdate", "NotUpdate"]);
     // Under `NotUpdate` both together say which new pods get an older revision.
     let rolling = strategy.strategy != Some(UpdateStrategyType::NotUpdate);
@@ -134,42 +153,38 @@ fn validate_update(strategy: &UpdateStrategy, path: &Path, errors: &mut Vec<Erro
     if let Some(selector) = &strategy.selector {
         selectors::validate(selector, &path.child("selector"), errors);
     }
-    if let Some(partition) = &strategy.partition {
-        validate_count(partition, &path.child("partition"), errors);
-    }
-    if let Some(max_unavailable) = &strategy.max_unavailable {
-        validate_count(max_unavailable, &path.child("maxUnavailable"), errors);
+    for (count, name) in [(&strategy.partition, "partition"), (&strategy.max_unavailable, "maxUnavailable")] {
+        if let Some(IntOrString::String(text)) = count {
+            validate_percentage(text, &path.child(name), errors);
+        }
     }
     if let Some(priority) = &strategy.priority_strategy {
-        validate_priority(priority, &path.child("priorityStrategy"), errors);
+        validate_priority(priority, old_priority, &path.child("priorityStrategy"), errors);
     }
     validate_scatter(&strategy.scatter_strategy, &path.child("scatterStrategy"), errors);
-    at_least_one(strategy.progress_deadline_seconds, &path.child("progressDeadlineSeconds"), errors);
 }
 
-/// So many, or so many percent. More than 100% is allowed, as in Kubernetes.
-fn validate_count(count: &IntOrString, path: &Path, errors: &mut Vec<Error>) {
-    match count {
-        IntOrString::Int(number) if *number < 0 => {
-            errors.push(Error::invalid(path, *number, "must be greater than or equal to 0"));
-        }
-        IntOrString::Int(_) => {}
-        IntOrString::String(text) => {
-            let digits = text.strip_suffix('%').filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
-            if digits.and_then(|digits| digits.parse::<i32>().ok()).is_none() {
-                errors.push(Error::invalid(path, text.as_str(), "must be an integer or percentage (e.g '5%')"));
-            }
-        }
+/// More than 100% is allowed, as in Kubernetes.
+fn validate_percentage(text: &str, path: &Path, errors: &mut Vec<Error>) {
+    let digits = text.strip_suffix('%').filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
+    if digits.and_then(|digits| digits.parse::<i32>().ok()).is_none() {
+        errors.push(Error::invalid(path, text, "must be an integer or percentage (e.g '5%')"));
     }
 }
 
-fn validate_priority(strategy: &PriorityStrategy, path: &Path, errors: &mut Vec<Error>) {
+fn validate_priority(
+    strategy: &PriorityStrategy,
+    old: Option<&PriorityStrategy>,
+    path: &Path,
+    errors: &mut Vec<Error>,
+) {
     if !strategy.weight_priority.is_empty() && !strategy.order_priority.is_empty() {
         errors.push(Error::forbidden(path, "only one of weightPriority and orderPriority can be used"));
     }
     for (i, term) in strategy.weight_priority.iter().enumerate() {
         let path = path.child("weightPriority").index(i);
-        if !(0..=100).contains(&term.weight) {
+        let is_stored = old.is_some_and(|old| old.weight_priority.contains(term));
+        if !(0..=100).contains(&term.weight) && !is_stored {
             let detail = "weight must be valid number in the range 0-100";
             errors.push(Error::invalid(&path.child("weight"), term.weight, detail));
         }
@@ -205,12 +220,6 @@ fn validate_service_account(account: &ServiceAccount, path: &Path, errors: &mut 
     refuse_unknown!(errors, path.child("policy"), &account.policy, ServiceAccountPolicy, ["IfDefault", "Required"]);
 }
 
-fn at_least_one(value: Option<i32>, path: &Path, errors: &mut Vec<Error>) {
-    if let Some(value) = value.filter(|value| *value < 1) {
-        errors.push(Error::invalid(path, value, "must be greater than 0"));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -238,14 +247,14 @@ mod tests {
         assert_eq!(strategy("RollingUpdate"), strategy("NotUpdate"));
         insta::assert_snapshot!(strategy("NotUpdate"), @r#"
         spec.updateStrategy.partition: Invalid value: "5": must be an integer or percentage (e.g '5%')
-        spec.updateStrategy.maxUnavailable: Invalid value: -1: must be greater than or equal to 0
         spec.updateStrategy.priorityStrategy: Forbidden: only one of weightPriority and orderPriority can be used
         spec.updateStrategy.priorityStrategy.weightPriority[1].weight: Invalid value: 101: weight must be valid number in the range 0-100
         spec.updateStrategy.priorityStrategy.weightPriority[1].matchSelector: Invalid value: {}: empty selector is not valid for sidecarset.
         spec.updateStrategy.priorityStrategy.orderPriority[1].orderedKey: Required value: order key can not be empty
         spec.updateStrategy.scatterStrategy[0].key: Required value: key should not be empty
         spec.updateStrategy.scatterStrategy[2]: Invalid value: "a": duplicated key=a value=*
-        spec.updateStrategy.progressDeadlineSeconds: Invalid value: 0: must be greater than 0
+        spec.updateStrategy.maxUnavailable: Invalid value: -1: must be greater than or equal to 0
+        spec.updateStrategy.progressDeadlineSeconds: Invalid value: 0: must be greater than or equal to 1
         "#);
         insta::assert_snapshot!(errors(json!({"updateStrategy": {"type": "Rolling"}})), @r#"spec.updateStrategy.type: Unsupported value: "Rolling": supported values: "RollingUpdate", "NotUpdate""#);
     }
@@ -282,10 +291,10 @@ mod tests {
             @r#"
         spec.injectionStrategy.failurePolicy: Unsupported value: "Retry": supported values: "Ignore", "Fail"
         spec.injectionStrategy.repair.policy: Unsupported value: "Kill": supported values: "Report", "Evict"
-        spec.injectionStrategy.repair.maxPerMinute: Invalid value: 0: must be greater than 0
         spec.injectionStrategy.revision.policy: Unsupported value: "Never": supported values: "Always", "Partial", "Quota"
         spec.injectionStrategy.revision.onMissing: Unsupported value: "Oldest": supported values: "Refuse", "Latest"
         spec.injectionStrategy.revision: Required value: revisionName and customVersion cannot be empty simultaneously
+        spec.injectionStrategy.repair.maxPerMinute: Invalid value: 0: must be greater than or equal to 1
         "#
         );
         for policy in ["Always", "Partial", "Quota"] {
@@ -314,8 +323,11 @@ mod tests {
 
     #[test]
     fn a_pinned_revision_exists() {
-        let revisions =
-            [Revision { name: "set-1", custom_version: Some("v1") }, Revision { name: "set-2", custom_version: None }];
+        let revisions = [
+            Revision { name: "set-1", custom_version: Some("v1"), other_owner: None },
+            Revision { name: "set-2", ..Revision::default() },
+            Revision { name: "mesh-1", custom_version: None, other_owner: Some("mesh") },
+        ];
         let errors = |spec: Value| {
             let context = Context { revisions: Some(&revisions), ..Context::default() };
             lines(&super::super::validate(&set("set", spec), &context))
@@ -326,6 +338,7 @@ mod tests {
         assert_eq!(pinned(json!({"revisionName": "set-1", "customVersion": "v9"})), "", "the name wins");
         insta::assert_snapshot!(pinned(json!({"revisionName": "v1"})), @r#"spec.injectionStrategy.revision.revisionName: Invalid value: "v1": Cannot find specific ControllerRevision, err: the set has no such revision"#);
         insta::assert_snapshot!(pinned(json!({"customVersion": "set-1"})), @r#"spec.injectionStrategy.revision.customVersion: Invalid value: "set-1": Cannot find specific ControllerRevision, err: the set has no such revision"#);
+        insta::assert_snapshot!(pinned(json!({"revisionName": "mesh-1"})), @r#"spec.injectionStrategy.revision.revisionName: Invalid value: "mesh-1": Cannot find specific ControllerRevision, err: it belongs to SidecarSet "mesh", and a set can only pin revisions of its own"#);
         insta::assert_snapshot!(errors(json!({"injectStrategy": {"controllerRevision": "set-3"}})), @r#"spec.injectStrategy.controllerRevision: Invalid value: "set-3": Cannot find specific ControllerRevision, err: the set has no such revision"#);
     }
 
