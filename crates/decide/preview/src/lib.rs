@@ -50,7 +50,9 @@ mod workload;
 pub use difference::{Difference, differences};
 pub use drift::{Change, ContainerDrift, Drift, DriftState, SetDrift, drift};
 pub use original::before_injection;
-pub use preview::{ContainerChange, Input, NamespaceTotals, Preview, Refusal, SetChange, WorkloadChange, preview};
+pub use preview::{
+    ContainerChange, Input, NamespaceTotals, Preview, Previewer, Refusal, SetChange, WorkloadChange, preview,
+};
 pub use running::{PodUpdate, PodUpdates, RunningPod};
 pub use totals::{Compared, Resources};
 pub use workload::Workload;

@@ -142,62 +142,115 @@ impl Preview {
 
 /// Previews the SidecarSets `applied`.
 pub fn preview(input: &Input<'_>) -> Preview {
-    let namespaces: Vec<&str> = input.workloads.iter().map(|workload| namespace_of(workload, input.now)).collect();
-    let affected = affected(input);
-    let touched: Vec<bool> = input
-        .workloads
-        .iter()
-        .zip(&namespaces)
-        .map(|(workload, namespace)| is_touched(workload, namespace, &affected, input))
-        .collect();
-    let mut totals: BTreeMap<&str, NamespaceTotals> = BTreeMap::new();
-    for (namespace, _) in namespaces.iter().zip(&touched).filter(|(_, touched)| **touched) {
-        totals
-            .entry(namespace)
-            .or_insert_with(|| NamespaceTotals { namespace: (*namespace).to_owned(), ..NamespaceTotals::default() });
+    let mut previewer = Previewer::new(input.now, input.then, input.applied);
+    let touched = input.workloads.iter().filter(|workload| previewer.is_touched(workload));
+    let namespaces: BTreeSet<&str> = touched.map(|workload| previewer.namespace_of(workload)).collect();
+    // Workloads in other namespaces add nothing: they need not be admitted.
+    for workload in input.workloads {
+        if namespaces.contains(previewer.namespace_of(workload)) {
+            previewer.add(workload);
+        }
     }
-    let mut sets: BTreeMap<&str, SetChange> =
-        affected.iter().map(|name| (name.as_str(), set_change(name, input))).collect();
-    let mut workloads = Vec::new();
-    for ((workload, namespace), touched) in input.workloads.iter().zip(&namespaces).zip(&touched) {
-        let Some(totals) = totals.get_mut(namespace) else { continue };
-        let change = change(workload, namespace, *touched, input);
+    previewer.finish(input.pods)
+}
+
+/// A preview in the making, for workloads that are not in memory all at once.
+#[derive(Debug)]
+pub struct Previewer<'a> {
+    now: &'a Offline,
+    then: &'a Offline,
+    applied: &'a BTreeSet<String>,
+    /// The applied sets, and those whose pods a canary among them takes.
+    sets: BTreeMap<String, SetChange>,
+    workloads: Vec<WorkloadChange>,
+    namespaces: BTreeMap<String, NamespaceTotals>,
+}
+
+impl<'a> Previewer<'a> {
+    /// A preview of the SidecarSets `applied`, on the way from `now` to `then`.
+    pub fn new(now: &'a Offline, then: &'a Offline, applied: &'a BTreeSet<String>) -> Previewer<'a> {
+        let sets = affected(now, then, applied).into_iter().map(|name| (name.clone(), set_change(name, now, then)));
+        let sets = sets.collect();
+        Previewer { now, then, applied, sets, workloads: Vec::new(), namespaces: BTreeMap::new() }
+    }
+
+    /// Adds a workload.
+    pub fn add(&mut self, workload: &Workload) {
+        let is_touched = self.is_touched(workload);
+        let namespace = self.namespace_of(workload).to_owned();
+        let change = change(workload, &namespace, is_touched, self.now, self.then);
+        let totals = self
+            .namespaces
+            .entry(namespace)
+            .or_insert_with_key(|name| NamespaceTotals { namespace: name.clone(), ..NamespaceTotals::default() });
         totals.pods += workload.replicas;
-        totals.workloads += u64::from(*touched);
+        totals.workloads += u64::from(is_touched);
         for (sum, of_one) in [(&mut totals.requests, &change.requests), (&mut totals.limits, &change.limits)] {
             add(&mut sum.now, &of_one.now, workload.replicas);
             add(&mut sum.then, &of_one.then, workload.replicas);
         }
-        count(&mut sets, &change.sidecar_sets.now, workload.replicas, |compared| &mut compared.now);
-        count(&mut sets, &change.sidecar_sets.then, workload.replicas, |compared| &mut compared.then);
+        count(&mut self.sets, &change.sidecar_sets.now, workload.replicas, |compared| &mut compared.now);
+        count(&mut self.sets, &change.sidecar_sets.then, workload.replicas, |compared| &mut compared.then);
         if !change.containers.is_empty()
             || !change.pod.is_empty()
             || change.refused.is_some()
             || !change.warnings.is_empty()
         {
-            workloads.push(change);
+            self.workloads.push(change);
         }
     }
-    workloads.sort_by(|a, b| (&a.namespace, &a.kind, &a.name).cmp(&(&b.namespace, &b.kind, &b.name)));
-    let pods = updates(input.pods, input.then, input.applied);
-    Preview { sidecar_sets: sets.into_values().collect(), workloads, namespaces: totals.into_values().collect(), pods }
+
+    /// The preview. `pods` are the pods that run.
+    pub fn finish(mut self, pods: &[RunningPod]) -> Preview {
+        self.workloads.sort_by(|a, b| (&a.namespace, &a.kind, &a.name).cmp(&(&b.namespace, &b.kind, &b.name)));
+        let touched = self.namespaces.into_values().filter(|totals| totals.workloads > 0);
+        Preview {
+            sidecar_sets: self.sets.into_values().collect(),
+            workloads: self.workloads,
+            namespaces: touched.collect(),
+            pods: updates(pods, self.then, self.applied),
+        }
+    }
+
+    fn namespace_of<'n>(&self, workload: &'n Workload) -> &'n str
+    where
+        'a: 'n,
+    {
+        if workload.namespace.is_empty() { &self.now.namespace } else { &workload.namespace }
+    }
+
+    /// Whether any of the affected sets has a selector that matches the pods, now or then. All others are admitted the same way now and then.
+    fn is_touched(&self, workload: &Workload) -> bool {
+        let template =
+            pod_template(&workload.object).and_then(|path| workload.object.pointer(path)).unwrap_or(&Value::Null);
+        let labels = template["metadata"]["labels"].as_object().into_iter().flatten();
+        let labels: Vec<(&str, &str)> =
+            labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect();
+        let namespace = self.then.snapshot.namespace(self.namespace_of(workload));
+        let is_matched = |catalog: &Catalog| {
+            let matching = catalog.matching(&namespace, &labels);
+            matching.into_iter().any(|set| self.sets.contains_key(&*set.name))
+        };
+        is_matched(&self.then.snapshot.catalog) || is_matched(&self.now.snapshot.catalog)
+    }
 }
 
-fn namespace_of<'a>(workload: &'a Workload, offline: &'a Offline) -> &'a str {
-    if workload.namespace.is_empty() { &offline.namespace } else { &workload.namespace }
-}
-
-fn count(sets: &mut BTreeMap<&str, SetChange>, matched: &[String], pods: u64, of: fn(&mut Compared<u64>) -> &mut u64) {
+fn count(
+    sets: &mut BTreeMap<String, SetChange>,
+    matched: &[String],
+    pods: u64,
+    of: fn(&mut Compared<u64>) -> &mut u64,
+) {
     for name in matched {
-        if let Some(set) = sets.get_mut(name.as_str()) {
+        if let Some(set) = sets.get_mut(name) {
             *of(&mut set.workloads) += 1;
             *of(&mut set.pods) += pods;
         }
     }
 }
 
-fn set_change(name: &str, input: &Input<'_>) -> SetChange {
-    let change = match (input.now.snapshot.catalog.get(name), input.then.snapshot.catalog.get(name)) {
+fn set_change(name: String, now: &Offline, then: &Offline) -> SetChange {
+    let change = match (now.snapshot.catalog.get(&name), then.snapshot.catalog.get(&name)) {
         (Some(now), Some(then)) => {
             (now.spec != then.spec || now.canary_base() != then.canary_base()).then_some(Change::Changed)
         }
@@ -205,32 +258,19 @@ fn set_change(name: &str, input: &Input<'_>) -> SetChange {
         (Some(_), None) => Some(Change::Removed),
         (None, None) => None,
     };
-    SetChange { sidecar_set: name.to_owned(), change, workloads: Compared::default(), pods: Compared::default() }
+    SetChange { sidecar_set: name, change, workloads: Compared::default(), pods: Compared::default() }
 }
 
 /// The applied sets, and those whose pods a canary among them takes, now or then.
-fn affected(input: &Input<'_>) -> BTreeSet<String> {
-    let mut affected = input.applied.clone();
-    for offline in [input.now, input.then] {
+fn affected(now: &Offline, then: &Offline, applied: &BTreeSet<String>) -> BTreeSet<String> {
+    let mut affected = applied.clone();
+    for offline in [now, then] {
         let catalog = &offline.snapshot.catalog;
-        let canaries = input.applied.iter().filter_map(|name| catalog.get(name));
+        let canaries = applied.iter().filter_map(|name| catalog.get(name));
         let bases = canaries.filter_map(|set| catalog.get(set.canary_base()?));
         affected.extend(bases.map(|base| base.name().to_owned()));
     }
     affected
-}
-
-/// Whether any of the affected sets has a selector that matches the pods, now or then. All others are admitted the same way now and then.
-fn is_touched(workload: &Workload, namespace: &str, affected: &BTreeSet<String>, input: &Input<'_>) -> bool {
-    let template =
-        pod_template(&workload.object).and_then(|path| workload.object.pointer(path)).unwrap_or(&Value::Null);
-    let labels = template["metadata"]["labels"].as_object().into_iter().flatten();
-    let labels: Vec<(&str, &str)> = labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect();
-    let is_matched = |catalog: &Catalog| {
-        let matching = catalog.matching(&input.then.snapshot.namespace(namespace), &labels);
-        matching.into_iter().any(|set| affected.contains(&*set.name))
-    };
-    is_matched(&input.then.snapshot.catalog) || is_matched(&input.now.snapshot.catalog)
 }
 
 /// What the pods of a workload would become.
@@ -263,7 +303,7 @@ fn admitted(pod: &Pod, offline: &Offline) -> Admitted {
     }
 }
 
-fn change(workload: &Workload, namespace: &str, is_touched: bool, input: &Input<'_>) -> WorkloadChange {
+fn change(workload: &Workload, namespace: &str, is_touched: bool, now: &Offline, then: &Offline) -> WorkloadChange {
     let mut change = WorkloadChange {
         namespace: namespace.to_owned(),
         kind: workload.kind.clone(),
@@ -277,7 +317,7 @@ fn change(workload: &Workload, namespace: &str, is_touched: bool, input: &Input<
         warnings: Vec::new(),
         refused: None,
     };
-    let pod = match input.now.pod(&workload.object) {
+    let pod = match now.pod(&workload.object) {
         Ok(Some((pod, _))) => pod,
         Ok(None) => return change,
         Err(error) => {
@@ -285,14 +325,14 @@ fn change(workload: &Workload, namespace: &str, is_touched: bool, input: &Input<
             return change;
         }
     };
-    let now = admitted(&pod, input.now);
+    let now = admitted(&pod, now);
     change.requests = Compared { now: now.resources.requests.clone(), then: now.resources.requests.clone() };
     change.limits = Compared { now: now.resources.limits.clone(), then: now.resources.limits.clone() };
     if !is_touched {
         // Refusals that these SidecarSets have no part in are not theirs to show.
         return change;
     }
-    let then = admitted(&pod, input.then);
+    let then = admitted(&pod, then);
     change.sidecar_sets = Compared { now: now.sets.clone(), then: then.sets.clone() };
     if let Some(message) = then.refused {
         change.refused = Some(Refusal { message, also_now: now.refused.is_some() });

@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use crate::error::{Mistake, Problem};
+use crate::list::{Header, ITEMS, ListType};
 use crate::node::{Content, Node, Position};
 use crate::{Options, scalar};
 
@@ -30,7 +31,18 @@ pub(crate) struct Builder<'b> {
     open: Vec<Frame>,
     anchors: HashMap<usize, Built>,
     aliased_bytes: &'b mut usize,
+    /// The lists around the next node whose items are handed over one by one, from the outside.
+    lists: Vec<ListType>,
+    item: Option<Node>,
     root: Option<Node>,
+}
+
+/// What an event completes.
+pub(crate) enum Part {
+    /// An item of the list whose items are handed over one by one.
+    Item(Node),
+    /// The document. `None` if its parts were handed over.
+    Root(Option<Node>),
 }
 
 /// A finished node, how many levels are below it, and what it costs to copy.
@@ -48,6 +60,8 @@ struct Frame {
     height: usize,
     bytes: usize,
     content: Open,
+    /// It is a mapping whose items were handed over one by one.
+    is_taken: bool,
 }
 
 enum Open {
@@ -65,14 +79,52 @@ enum Key {
 impl<'b> Builder<'b> {
     /// A builder for one document; `aliased_bytes` counts over all documents of a text.
     pub(crate) fn new(options: Options, aliased_bytes: &'b mut usize) -> Builder<'b> {
-        Builder { options, open: Vec::new(), anchors: HashMap::new(), aliased_bytes, root: None }
+        Builder {
+            options,
+            open: Vec::new(),
+            anchors: HashMap::new(),
+            aliased_bytes,
+            lists: Vec::new(),
+            item: None,
+            root: None,
+        }
     }
 
-    /// Takes the next event; the last one of the document gives its root.
-    pub(crate) fn on_event(&mut self, event: Event<'_>, position: Position) -> Result<Option<Node>, Mistake> {
+    /// The mapping around the next node, if the next node is the list of its items and these can be handed over one by one: what is known of the
+    /// mapping's type so far.
+    pub(crate) fn awaits_items(&self) -> Option<Header> {
+        // Mappings and lists alternate, beginning with the document.
+        let Some(Frame { content: Open::Map { entries, merged, key: Some(Key::Named(key, _)) }, anchor: 0, .. }) =
+            self.open.last().filter(|_| self.open.len() == 2 * self.lists.len() + 1)
+        else {
+            return None;
+        };
+        let text = |key: &str| match &entries.get(key)?.content {
+            Content::Scalar(Value::String(text)) => Some(text.clone()),
+            _ => None,
+        };
+        (key == ITEMS && merged.is_empty() && !entries.contains_key(ITEMS))
+            .then(|| Header { api_version: text("apiVersion"), kind: text("kind") })
+    }
+
+    /// The items of the list that begins next are handed over one by one.
+    pub(crate) fn split(&mut self, list: ListType) {
+        if let Some(frame) = self.open.last_mut() {
+            frame.is_taken = true;
+        }
+        self.lists.push(list);
+    }
+
+    /// The list that the node which was handed over last is an item of.
+    pub(crate) fn list(&self) -> Option<&ListType> {
+        self.lists.last()
+    }
+
+    /// Takes the next event, and returns what it completes.
+    pub(crate) fn on_event(&mut self, event: Event<'_>, position: Position) -> Result<Option<Part>, Mistake> {
         let mistake = |problem: Problem| Mistake { position, problem };
         match event {
-            Event::DocumentEnd => return Ok(self.root.take()),
+            Event::DocumentEnd => return Ok(Some(Part::Root(self.root.take()))),
             Event::Scalar(text, style, anchor, tag) => {
                 if self.awaits_key() && is_merge(&text, style, tag.as_deref()) {
                     self.set_key(Key::Merge);
@@ -88,7 +140,13 @@ impl<'b> Builder<'b> {
                 self.push(position, anchor, map)?;
             }
             Event::SequenceEnd | Event::MappingEnd => {
-                if let Some(Frame { position, anchor, height, bytes, content }) = self.open.pop() {
+                if let Some(Frame { position, anchor, height, bytes, content, is_taken }) = self.open.pop() {
+                    if self.open.len() < 2 * self.lists.len() {
+                        self.lists.pop();
+                    }
+                    if is_taken {
+                        return Ok(None);
+                    }
                     let content = match content {
                         Open::List(items) => Content::List(items),
                         Open::Map { entries, .. } => Content::Map(entries),
@@ -108,11 +166,11 @@ impl<'b> Builder<'b> {
             }
             _ => {}
         }
-        Ok(None)
+        Ok(self.item.take().map(Part::Item))
     }
 
     fn push(&mut self, position: Position, anchor: usize, content: Open) -> Result<(), Mistake> {
-        self.open.push(Frame { position, anchor, height: 0, bytes: NODE_BYTES, content });
+        self.open.push(Frame { position, anchor, height: 0, bytes: NODE_BYTES, content, is_taken: false });
         self.check_depth(0).map_err(|problem| Mistake { position, problem })
     }
 
@@ -129,6 +187,10 @@ impl<'b> Builder<'b> {
             self.anchors.insert(anchor, built.clone());
         }
         let Built { node, height, bytes } = built;
+        if self.is_item() {
+            self.item = Some(node);
+            return Ok(());
+        }
         let Some(frame) = self.open.last_mut() else {
             self.root = Some(node);
             return Ok(());
@@ -146,6 +208,11 @@ impl<'b> Builder<'b> {
             },
         }
         Ok(())
+    }
+
+    /// Whether the next node is an item of a list whose items are handed over one by one.
+    fn is_item(&self) -> bool {
+        !self.lists.is_empty() && self.open.len() == 2 * self.lists.len()
     }
 
     fn awaits_key(&self) -> bool {

@@ -17,8 +17,8 @@
 //! ```
 //!
 //! ```text
-//!  text ──parse──▶ events ──build──▶ tree of nodes ──▶ Document { value, positions }
-//!                    └──────┴──▶ Mistake { position, problem } ──show──▶ Error with the line and a caret
+//!  text ──parse, json──▶ events ──build──▶ tree of nodes ──▶ Document { value, positions }
+//!                         └──────┴──▶ Mistake { position, problem } ──show──▶ Error with the line and a caret
 //! ```
 //!
 //! # Invariants
@@ -30,6 +30,8 @@
 mod build;
 mod document;
 mod error;
+mod json;
+mod list;
 mod node;
 mod parse;
 mod scalar;
@@ -39,6 +41,7 @@ mod tests;
 pub use build::{MAX_ALIASED_BYTES, MAX_DEPTH};
 pub use document::{Document, Positions, Step};
 pub use error::{Error, Mistake, Problem, show};
+pub use list::ListType;
 pub use node::{Position, describe};
 
 /// How a text is read.
@@ -62,12 +65,27 @@ pub fn parse(text: &str, options: Options) -> Result<Vec<Document>, Vec<Error>> 
 /// The good documents of a text, and what is wrong with the others. [`show`] makes errors of the mistakes.
 pub fn parse_lossy(text: &str, options: Options) -> (Vec<Document>, Vec<Mistake>) {
     let mut documents = Vec::new();
-    let mistakes = for_each(text, options, |document| documents.push(document));
+    let mistakes = parse::parse(text, options, false, &mut |tree, _| documents.push(tree.into()));
     (documents, mistakes)
 }
 
-/// Hands over each good document of a text before the next one is read, so that a text of very many needs the memory of one. Returns what is
-/// wrong with the others.
-pub fn for_each(text: &str, options: Options, mut take: impl FnMut(Document)) -> Vec<Mistake> {
-    parse::parse(text, options, &mut |tree| take(tree.into()))
+/// Hands over each good object of a text before the next one is read, so that a text of very many needs the memory of one: a document, or an
+/// item of a Kubernetes list with the type of the list. Returns what is wrong with the others.
+///
+/// A list is handed over as a whole if an item is not a mapping, or if aliases or merge keys decide what its items are.
+///
+/// ```
+/// let mut names = Vec::new();
+/// let text = "apiVersion: v1\nitems:\n- {metadata: {name: a}}\n- {metadata: {name: b}}\nkind: PodList\n";
+/// pillion_yaml::for_each_object(text, pillion_yaml::Options::default(), |object, list| {
+///     names.push((object.value["metadata"]["name"].to_string(), list.unwrap().kind.clone()));
+/// });
+/// assert_eq!(names, [(r#""a""#.to_owned(), "PodList".to_owned()), (r#""b""#.to_owned(), "PodList".to_owned())]);
+/// ```
+pub fn for_each_object(
+    text: &str,
+    options: Options,
+    mut take: impl FnMut(Document, Option<&ListType>),
+) -> Vec<Mistake> {
+    parse::parse(text, options, true, &mut |tree, list| take(tree.into(), list))
 }

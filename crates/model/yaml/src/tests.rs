@@ -265,6 +265,82 @@ fn the_items_of_a_list_keep_their_positions() {
     assert!(documents[0].take_items("kind").is_none());
 }
 
+/// The items of lists and the documents, as `kind-of-list/name@position`.
+fn objects(text: &str) -> Vec<String> {
+    let mut objects = Vec::new();
+    let mistakes = for_each_object(text, Options::default(), |object, list| {
+        let list = list.map(|list| format!("{} {}/", list.api_version, list.kind)).unwrap_or_default();
+        objects.push(format!("{list}{}@{}", object.value["name"].as_str().unwrap_or("?"), locate(&object, "name")));
+    });
+    assert_eq!(mistakes, [], "{text}");
+    objects
+}
+
+#[test]
+fn lists_are_split_wherever_their_kind_is_written() {
+    let block = "apiVersion: v1\nitems:\n- name: a\n- {name: b}\nkind: List\nmetadata: {}\n";
+    assert_eq!(objects(block), ["v1 List/a@3:9", "v1 List/b@4:10"]);
+    let stream = format!(
+        "name: x\n---\n{block}---\nkind: PodList\nitems: [{{name: c}}]\n--- \n  kind: List\n  items:\n  - name: d\n"
+    );
+    let expected = ["x@1:7", "v1 List/a@5:9", "v1 List/b@6:10", " PodList/c@11:16", " List/d@15:11"];
+    assert_eq!(objects(&stream), expected);
+    let json = "{\"items\": [{\"name\": \"a\"},\n {\"é\": \"\\u00e9\\\"\", \"name\": \"b\"}], \"kind\": \"List\"} {\"name\": \"c\"}";
+    assert_eq!(objects(json), [" List/a@1:21", " List/b@2:28", "c@2:60"]);
+}
+
+#[test]
+fn lists_in_lists_are_split_and_empty_ones_are_nothing() {
+    let inner = "{\"kind\": \"PodList\", \"items\": [{\"name\": \"a\"}, {\"name\": \"b\"}]}";
+    let outer = format!(
+        "{{\"items\": [{inner}, {{\"name\": \"c\"}}, {{\"kind\": \"List\", \"items\": []}}], \"kind\": \"List\"}}"
+    );
+    for text in [outer.clone(), format!("--- {outer}\n--- {{\"kind\": \"List\", \"items\": []}}")] {
+        let names: Vec<String> =
+            objects(&text).iter().filter_map(|it| Some(it.split_once('@')?.0.to_owned())).collect();
+        assert_eq!(names, [" PodList/a", " PodList/b", " List/c"], "{text}");
+    }
+}
+
+#[test]
+fn a_list_stays_whole_where_its_items_are_not_all_written_there() {
+    for text in [
+        "kind: AllowList\nitems: [a, b]",
+        "kind: Menu\nitems: [{name: a}]",
+        "items: [{name: a}]",
+        "kind: List\nx: &x {name: a}\nitems: [*x]",
+        "kind: List\nitems: &x [{name: a}]\nother: *x",
+        "x: &x {kind: List}\n<<: *x\nitems: [{name: a}]",
+        "items: [{name: a}]\nkind: List\n<<: {items: [{name: b}]}",
+        "kind: List\nitems: null",
+    ] {
+        assert_eq!(objects(text).len(), 1, "{text}");
+        assert_eq!(objects(text)[0].split('@').next(), Some("?"), "{text}");
+    }
+}
+
+#[test]
+fn what_is_wrong_in_a_list_is_found_and_the_next_document_is_read() {
+    let mut names = Vec::new();
+    let text = "kind: List\nitems:\n- {name: a}\n- {name: b, name: c}\n- {name: d}\n---\nname: e\n";
+    let mistakes = for_each_object(text, Options::default(), |object, _| names.push(object.value["name"].clone()));
+    assert_eq!(names, ["a", "e"]);
+    assert_eq!(mistakes.iter().map(|mistake| mistake.position.to_string()).collect::<Vec<_>>(), ["4:13"]);
+}
+
+#[test]
+fn json_is_read_as_serde_reads_it() {
+    let text =
+        r#"{"a": [1, -0.5, 1e2, true, false, null, [], {}], "é\u00e9\"": "\\", "b": {"c": ["x\/y\n", ""]}, "": 0}"#;
+    let mut expected: Value = serde_json::from_str(text).unwrap();
+    // A number that is whole is an integer, as in YAML.
+    expected["a"][2] = json!(100);
+    assert_eq!(parse(text, Options { json: true, ..Options::default() }).unwrap()[0].value, expected);
+    assert_eq!(parse_ok(text)[0].value, expected);
+    let errors = parse("{\"a\": \"\\ud800\"}", Options { json: true, ..Options::default() }).unwrap_err();
+    assert_eq!((errors.len(), errors[0].position.to_string().as_str()), (1, "1:7"));
+}
+
 proptest::proptest! {
     #[test]
     fn no_text_makes_it_panic(text in "(?s)[ \\n\\t:,\\-\\[\\]{}&*!|>'\"#%@a01<?.\u{feff}é]{0,80}") {

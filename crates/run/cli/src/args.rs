@@ -36,6 +36,7 @@ pub use self::reading::{PreviewArgs, RevisionsArgs, WhyArgs};
 pub use self::recommend::{RecommendArgs, RecommendOrder, RecommendOutput};
 pub use self::rightsizing::{RecommenderArgs, RightsizingArgs, ScopeArgs, StorageArg, UpdaterArgs, UsageSourceArg};
 pub use self::rollout::{HistoryArgs, PlanArgs, RestartArgs, RolloutCommand, SetArgs, StatusArgs, UndoArgs};
+use crate::offline::UnknownFields;
 
 /// Sidecars done properly on Kubernetes
 ///
@@ -177,12 +178,33 @@ pub struct ManifestArgs {
     /// The namespace of objects that name none
     #[arg(short, long, value_name = "NAME", default_value = "default")]
     pub namespace: String,
+    /// How SidecarSets are read.
+    #[command(flatten)]
+    pub strictness: StrictnessArgs,
     /// What decides beside the manifests.
     #[command(flatten)]
     pub decision: DecisionArgs,
     /// The time of admission, which is written into pods [default: now]
     #[arg(long, value_name = "TIME")]
     pub now: Option<Timestamp>,
+}
+
+/// How the SidecarSets of manifests are read.
+#[derive(Debug, Args)]
+pub struct StrictnessArgs {
+    /// Accept fields that SidecarSets do not have, with a warning
+    ///
+    /// By default they are errors, since a misspelt field silently does nothing. Use this for manifests that are written for a newer version of
+    /// Pillion or of Kubernetes.
+    #[arg(long, requires = "filenames")]
+    pub allow_unknown_fields: bool,
+}
+
+impl StrictnessArgs {
+    /// What becomes of unknown fields.
+    pub(crate) fn unknown_fields(&self) -> UnknownFields {
+        if self.allow_unknown_fields { UnknownFields::Allow } else { UnknownFields::Refuse }
+    }
 }
 
 /// What decides beside SidecarSets and pods.

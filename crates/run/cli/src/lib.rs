@@ -69,12 +69,12 @@ use serde_json::Value;
 
 use crate::args::{
     Cli, Command, CrdsArgs, DecisionArgs, ExprCommand, InjectArgs, InjectOutput, ObjectOutput, Output, PreviewArgs,
-    UpArgs, WhyArgs,
+    StrictnessArgs, UpArgs, WhyArgs,
 };
 use crate::cluster::known::Wanted;
 use crate::cluster::read::Reader;
 use crate::manifest::{Document, Manifests, ReadError};
-use crate::offline::Inputs;
+use crate::offline::{Inputs, Reading};
 
 /// Why a command did not do what it was asked for.
 #[derive(Debug)]
@@ -180,10 +180,7 @@ fn definitions() -> [Value; 4] {
 fn run_inject(args: &InjectArgs) -> Result<(), Failure> {
     let manifests = &args.manifests;
     let texts = Manifests::open(&manifests.filenames, &mut io::stdin());
-    let (decision, mut warnings) = (&manifests.decision, Vec::new());
-    let draw = Draw { random: decision.draw, ..Draw::default() };
-    let inputs = offline::load_context(&texts, &manifests.namespace, draw, decision.gates.gates(), &mut warnings);
-    let inputs = ready(inputs.map_err(unreadable)?, &warnings, decision)?;
+    let inputs = load(&texts, &manifests.namespace, &manifests.decision, &manifests.strictness)?;
     // Nothing is printed when something is wrong: the text may be on its way into a cluster.
     let mut rendered = Rendered::new(args.output);
     let mut failure = None;
@@ -240,8 +237,9 @@ fn run_why(args: &WhyArgs) -> Result<(), Failure> {
         vec![why_running(args)?]
     } else {
         let namespace = args.cluster.namespace.as_deref().unwrap_or("default");
-        let inputs = load(&args.filenames, namespace, &args.decision)?;
-        why::explain(&inputs, now(args.now)).map_err(Failure::No)?
+        let manifests = Manifests::open(&args.filenames, &mut io::stdin());
+        let inputs = load(&manifests, namespace, &args.decision, &args.strictness)?;
+        why::explain(&manifests, &inputs, now(args.now)).map_err(Failure::No)?
     };
     if explanations.is_empty() {
         return Err(Failure::no("there is no pod and no workload in these manifests"));
@@ -269,9 +267,12 @@ fn run_preview(args: &PreviewArgs) -> Result<(), Failure> {
     let mut warnings = Vec::new();
     let preview = if args.offline {
         let namespace = args.cluster.namespace.as_deref().unwrap_or("default");
-        let inputs = load(&args.filenames, namespace, &args.decision)?;
-        let base = if args.base.is_empty() { None } else { Some(load(&args.base, namespace, &args.decision)?) };
-        preview::on_manifests(&inputs, base.as_ref())
+        let load = |manifests: &Manifests| load(manifests, namespace, &args.decision, &args.strictness);
+        let manifests = Manifests::open(&args.filenames, &mut io::stdin());
+        let inputs = load(&manifests)?;
+        let base = Manifests::open(&args.base, &mut io::stdin());
+        let base = if args.base.is_empty() { None } else { Some(load(&base)?) };
+        preview::on_manifests(&manifests, &inputs, base.as_ref())
     } else {
         let documents = read(&args.filenames)?;
         block_on(async {
@@ -287,7 +288,8 @@ fn run_preview(args: &PreviewArgs) -> Result<(), Failure> {
             let namespace = args.cluster.namespace.as_deref();
             let wanted = wanted(namespace, &args.revisions.revisions_namespace, &args.decision);
             let (reader, user) = (Reader::new(connection.client), args.decision.gates.settings());
-            preview::on_cluster(&reader, documents, wanted, &user, &mut warnings).await
+            let unknown_fields = args.strictness.unknown_fields();
+            preview::on_cluster(&reader, documents, wanted, &user, unknown_fields, &mut warnings).await
         })?
     };
     say_warnings(&warnings);
@@ -338,19 +340,23 @@ fn unreadable(errors: Vec<ReadError>) -> Failure {
     if is_misuse { Failure::Misuse(reasons) } else { Failure::No(reasons) }
 }
 
-/// Reads the manifests and sorts them.
-fn load(filenames: &[PathBuf], namespace: &str, decision: &DecisionArgs) -> Result<Inputs, Failure> {
-    let documents = read(filenames)?;
-    let draw = Draw { random: decision.draw, ..Draw::default() };
+/// Reads what decides about others, with what else the user has decided.
+fn load(
+    manifests: &Manifests,
+    namespace: &str,
+    decision: &DecisionArgs,
+    strictness: &StrictnessArgs,
+) -> Result<Inputs, Failure> {
+    let reading = Reading {
+        namespace: namespace.to_owned(),
+        draw: Draw { random: decision.draw, ..Draw::default() },
+        gates: decision.gates.gates(),
+        unknown_fields: strictness.unknown_fields(),
+    };
     let mut warnings = Vec::new();
-    let inputs = offline::load(documents, namespace, draw, decision.gates.gates(), &mut warnings);
-    ready(inputs, &warnings, decision)
-}
-
-/// What was read, with what else the user has decided.
-fn ready(inputs: Result<Inputs, Vec<String>>, warnings: &[String], decision: &DecisionArgs) -> Result<Inputs, Failure> {
+    let inputs = offline::load(manifests, &reading, &mut warnings).map_err(unreadable)?;
     // An unknown field may well be why a known one is missing.
-    say_warnings(warnings);
+    say_warnings(&warnings);
     let mut inputs = inputs.map_err(Failure::No)?;
     inputs.offline.snapshot.sidecar_means.wrap_image.clone_from(&decision.wrap_image);
     Ok(inputs)

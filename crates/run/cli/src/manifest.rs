@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use self::source::Source;
 use pillion_api::field::{self, Segment};
-use pillion_yaml::{Mistake, Options, Positions, Step};
+use pillion_yaml::{ListType, Mistake, Options, Positions, Step};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -116,6 +116,12 @@ impl Manifests {
         Manifests { sources: source::open(paths, stdin) }
     }
 
+    /// One text, as the file `name`.
+    #[cfg(test)]
+    pub(crate) fn of_text(name: &str, text: &str) -> Manifests {
+        Manifests { sources: vec![Ok(Source { name: name.into(), text: text.to_owned() })] }
+    }
+
     /// Hands over every document in order. Lists are flattened into their items.
     ///
     /// # Errors
@@ -152,8 +158,9 @@ pub fn parse(name: &Arc<str>, text: &str) -> (Vec<Document>, Vec<Broken>) {
 fn for_each(name: &Arc<str>, text: &str, take: &mut dyn FnMut(Document)) -> Vec<Broken> {
     let options = Options { json: name.ends_with(".json"), ..Options::default() };
     let mut unfit = Vec::new();
-    let mut mistakes =
-        pillion_yaml::for_each(text, options, |document| flatten(name, document, None, take, &mut unfit));
+    let mut mistakes = pillion_yaml::for_each_object(text, options, |document, list| {
+        flatten(name, document, list.and_then(ItemType::of).as_ref(), take, &mut unfit);
+    });
     mistakes.append(&mut unfit);
     let errors = pillion_yaml::show(text, mistakes).into_iter();
     errors.map(|error| Broken { source_name: Arc::clone(name), error }).collect()
@@ -163,6 +170,14 @@ fn for_each(name: &Arc<str>, text: &str, take: &mut dyn FnMut(Document)) -> Vec<
 struct ItemType {
     api_version: String,
     kind: String,
+}
+
+impl ItemType {
+    /// The items of a `List` say their own type.
+    fn of(list: &ListType) -> Option<ItemType> {
+        let kind = list.kind.strip_suffix("List").filter(|kind| !kind.is_empty())?;
+        Some(ItemType { api_version: list.api_version.clone(), kind: kind.to_owned() })
+    }
 }
 
 fn flatten(
@@ -183,11 +198,10 @@ fn flatten(
     let kind = text("kind");
     let api_version = text("apiVersion");
     // An object of a kind that happens to end in `List` and has something else in its items is an object.
-    if let Some(kind) = kind.as_deref().and_then(|kind| kind.strip_suffix("List"))
+    if let Some(kind) = kind.as_ref().filter(|kind| kind.ends_with("List"))
         && object.get("items").and_then(Value::as_array).is_some_and(|items| items.iter().all(Value::is_object))
     {
-        let item = (!kind.is_empty())
-            .then(|| ItemType { api_version: api_version.unwrap_or_default(), kind: kind.to_owned() });
+        let item = ItemType::of(&ListType { api_version: api_version.unwrap_or_default(), kind: kind.clone() });
         for document in document.take_items("items").unwrap_or_default() {
             flatten(source, document, item.as_ref(), take, mistakes);
         }

@@ -15,7 +15,7 @@ use pillion_api::sidecarset::{self, DecodeError, SidecarSet, revision, validate,
 use pillion_api::vpa::{self, VerticalPodAutoscaler};
 use pillion_gates::{Gate, Gates};
 use pillion_inject::{Accounts, Catalog, Namespace, Revisions};
-use pillion_manager::NAMESPACE;
+use pillion_manager::{NAMESPACE, excluded_namespaces};
 use pillion_note::Draw;
 use pillion_quantity::Quantity;
 use pillion_rightsize::{LimitRanges, sized_set, targeted_set};
@@ -32,9 +32,6 @@ pub struct Inputs {
     pub sets: Vec<Arc<SidecarSet>>,
     /// The ControllerRevisions of SidecarSets.
     pub revisions: Vec<Value>,
-    /// Everything but SidecarSets and their revisions, in the order in which it came. Of manifests that were read by [`load_context`], only
-    /// what decides about others.
-    pub objects: Vec<Document>,
     /// The revisions that sets pin by their names.
     pinned: BTreeSet<String>,
 }
@@ -46,34 +43,37 @@ impl Inputs {
     }
 }
 
-/// Sorts the documents. `namespace` is that of objects that name none; `warnings` get what the user should know and what
-/// stops nothing.
-///
-/// # Errors
-/// Everything that is wrong with the documents that are read, each with its place in its file.
-pub fn load(
-    documents: Vec<Document>,
-    namespace: &str,
-    draw: Draw,
-    gates: Gates,
-    warnings: &mut Vec<String>,
-) -> Result<Inputs, Vec<String>> {
-    let mut errors = Vec::new();
-    for document in &documents {
-        check_metadata(document, &mut errors);
-    }
-    sorted(documents, namespace, draw, gates, errors, warnings)
+/// How manifests are read.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    /// The namespace of objects that name none.
+    pub namespace: String,
+    /// The random number and what else decides between revisions.
+    pub draw: Draw,
+    /// Which features are on.
+    pub gates: Gates,
+    /// What becomes of fields that a SidecarSet does not have.
+    pub unknown_fields: UnknownFields,
 }
 
-/// As [`load`], for manifests of which only what decides about others is kept in memory: SidecarSets, their revisions, LimitRanges, Namespaces, service accounts, autoscalers.
+/// What becomes of fields that a SidecarSet does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownFields {
+    /// They are errors: a misspelt field would silently do nothing.
+    #[default]
+    Refuse,
+    /// They are warnings: a newer version may have them.
+    Allow,
+}
+
+/// Reads from manifests what decides about others: SidecarSets, their revisions, LimitRanges, Namespaces, service accounts, autoscalers. The
+/// others are only checked, and not kept in memory. `warnings` get what the user should know and what stops nothing.
 ///
 /// # Errors
-/// The manifests cannot be read, or everything that is wrong with the documents.
-pub fn load_context(
+/// The manifests cannot be read, or everything that is wrong with the documents, each with its place in its file.
+pub fn load(
     manifests: &Manifests,
-    namespace: &str,
-    draw: Draw,
-    gates: Gates,
+    reading: &Reading,
     warnings: &mut Vec<String>,
 ) -> Result<Result<Inputs, Vec<String>>, Vec<ReadError>> {
     let (mut documents, mut errors) = (Vec::new(), Vec::new());
@@ -83,29 +83,30 @@ pub fn load_context(
             documents.push(document);
         }
     })?;
-    Ok(sorted(documents, namespace, draw, gates, errors, warnings))
+    Ok(sorted(documents, reading, errors, warnings))
 }
 
 /// Whether a document may matter for another one. Those that [`sorted`] looks at are among them.
 fn decides_about_others(document: &Document) -> bool {
     is_sidecar_set(document)
+        || is_configuration(document)
         || matches!(
             document.kind(),
-            "ControllerRevision" | "LimitRange" | "Namespace" | "ServiceAccount" | "ConfigMap" | names::VPA_KIND
+            "ControllerRevision" | "LimitRange" | "Namespace" | "ServiceAccount" | names::VPA_KIND
         )
 }
 
 /// Sorts documents whose metadata were checked.
 fn sorted(
     documents: Vec<Document>,
-    namespace: &str,
-    draw: Draw,
-    gates: Gates,
+    reading: &Reading,
     mut errors: Vec<String>,
     warnings: &mut Vec<String>,
 ) -> Result<Inputs, Vec<String>> {
+    let Reading { namespace, draw, gates, unknown_fields } = reading;
+    let gates = *gates;
     let (sets, objects): (Vec<Document>, Vec<Document>) = documents.into_iter().partition(is_sidecar_set);
-    let sets = decode(sets, &mut errors, warnings);
+    let sets = decode(sets, *unknown_fields, &mut errors, warnings);
     let pinned: BTreeSet<String> =
         sets.iter().filter_map(|(_, set)| set.spec.pinned_revision()?.revision_name).collect();
     let (revisions, objects): (Vec<Document>, Vec<Document>) =
@@ -135,12 +136,12 @@ fn sorted(
             ..Snapshot::default()
         },
         limit_ranges,
-        excluded_namespaces: BTreeSet::new(),
+        excluded_namespaces: excluded_namespaces(NAMESPACE).map(str::to_owned).into(),
         gates,
-        draw,
-        namespace: namespace.to_owned(),
+        draw: draw.clone(),
+        namespace: namespace.clone(),
     };
-    Ok(Inputs { offline, sets, revisions, objects, pinned })
+    Ok(Inputs { offline, sets, revisions, pinned })
 }
 
 /// What SidecarSets that are to be applied to a cluster meet there.
@@ -170,6 +171,7 @@ pub struct Applied {
 pub fn load_applied(
     documents: Vec<Document>,
     live: &Live<'_>,
+    unknown_fields: UnknownFields,
     warnings: &mut Vec<String>,
 ) -> Result<Applied, Vec<String>> {
     let mut errors = Vec::new();
@@ -177,7 +179,7 @@ pub fn load_applied(
     for document in &sets {
         check_metadata(document, &mut errors);
     }
-    let mut sets = decode(sets, &mut errors, warnings);
+    let mut sets = decode(sets, unknown_fields, &mut errors, warnings);
     for (_, set) in &mut sets {
         // What the controller has counted stays when a set is applied.
         let same = live.sets.iter().find(|known| known.name() == set.name());
@@ -202,6 +204,14 @@ fn is_revision_of_a_set(document: &Document, pinned: &BTreeSet<String>) -> bool 
         && document.api_version() == "apps/v1"
         && (document.value["metadata"]["labels"].get(names::REVISION_OWNER).is_some()
             || pinned.contains(document.name()))
+}
+
+/// Kruise's own configuration.
+fn is_configuration(document: &Document) -> bool {
+    document.kind() == "ConfigMap"
+        && document.api_version() == "v1"
+        && document.name() == names::CONFIGURATION_CONFIG_MAP
+        && document.value["metadata"]["namespace"] == names::DEFAULT_SYSTEM_NAMESPACE
 }
 
 fn is_limit_range(document: &Document) -> bool {
@@ -264,6 +274,7 @@ fn check_quantities(document: &Document, path: &Path, list: &Value, errors: &mut
 /// Reads the sets as the mutating webhook would leave them.
 fn decode(
     documents: Vec<Document>,
+    unknown_fields: UnknownFields,
     errors: &mut Vec<String>,
     warnings: &mut Vec<String>,
 ) -> Vec<(Document, SidecarSet)> {
@@ -271,7 +282,11 @@ fn decode(
     let mut by_name: HashMap<String, usize> = HashMap::new();
     for document in documents {
         for unknown in sidecarset::unknown_fields(&document.value) {
-            warnings.push(format!("{}: {unknown}", document.locate(&unknown.path)));
+            let unknown = format!("{}: {unknown}", document.locate(&unknown.path));
+            match unknown_fields {
+                UnknownFields::Refuse => errors.push(unknown),
+                UnknownFields::Allow => warnings.push(unknown),
+            }
         }
         match sidecarset::decode(document.value.clone()) {
             Ok(mut set) => {
@@ -316,13 +331,7 @@ fn check(sets: &[(Document, SidecarSet)], live: &Live<'_>, errors: &mut Vec<Stri
 
 /// The whitelist for `patchPodMetadata`, if Kruise's ConfigMap is among the documents. Without it nothing is known.
 fn whitelist(objects: &[Document], gates: Gates, errors: &mut Vec<String>) -> Option<Whitelist> {
-    let is_configuration = |document: &&Document| {
-        document.kind() == "ConfigMap"
-            && document.api_version() == "v1"
-            && document.name() == names::CONFIGURATION_CONFIG_MAP
-            && document.value["metadata"]["namespace"] == names::DEFAULT_SYSTEM_NAMESPACE
-    };
-    let document = objects.iter().find(is_configuration)?;
+    let document = objects.iter().find(|document| is_configuration(document))?;
     let rules = document.value["data"].get(names::PATCH_POD_METADATA_WHITELIST).and_then(Value::as_str)?;
     let allowed = gates.is_enabled(Gate::SidecarSetPatchPodMetadataDefaultsAllowed);
     match Whitelist::parse(Some(rules), allowed) {
@@ -405,4 +414,54 @@ fn namespaces(objects: &[Document]) -> OrdMap<String, Namespace> {
         .filter(is_namespace)
         .map(|document| (document.name().to_owned(), Namespace::new(document.name(), labels(document))))
         .collect()
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// What a good text says, and the text.
+    pub(crate) fn load_text(text: &str) -> (Manifests, Inputs) {
+        let manifests = Manifests::of_text("test.yaml", text);
+        let inputs = load(&manifests, &reading(UnknownFields::Refuse), &mut Vec::new()).unwrap().unwrap();
+        (manifests, inputs)
+    }
+
+    /// The usual way to read.
+    pub(crate) fn reading(unknown_fields: UnknownFields) -> Reading {
+        Reading { namespace: "default".to_owned(), draw: Draw::default(), gates: Gates::default(), unknown_fields }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::reading;
+    use super::*;
+
+    const SET: &str = "
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {name: mesh}
+spec:
+  selector: {matchLabels: {app: web}}
+  containers: [{name: proxy, image: envoy:1.30}]
+";
+
+    #[test]
+    fn a_misspelt_field_is_refused_unless_unknown_fields_are_allowed() {
+        let text = SET.replace("image: envoy:1.30", "image: envoy:1.30, resourcePolicy: {}");
+        let said =
+            "test.yaml:7:65: unknown field \"spec.containers[0].resourcePolicy\": did you mean \"resourcesPolicy\"?";
+        let manifests = Manifests::of_text("test.yaml", &text);
+        let mut warnings = Vec::new();
+        let refused = load(&manifests, &reading(UnknownFields::Refuse), &mut warnings).unwrap().unwrap_err();
+        assert_eq!((refused, warnings.len()), (vec![said.to_owned()], 0));
+        assert!(load(&manifests, &reading(UnknownFields::Allow), &mut warnings).unwrap().is_ok());
+        assert_eq!(warnings, [said]);
+
+        let documents = || crate::manifest::parse(&"test.yaml".into(), &text).0;
+        let applied = load_applied(documents(), &Live::default(), UnknownFields::Refuse, &mut warnings);
+        assert_eq!(applied.unwrap_err(), [said], "as preview and rollout plan read it");
+        assert!(load_applied(documents(), &Live::default(), UnknownFields::Allow, &mut warnings).is_ok());
+    }
 }

@@ -9,15 +9,15 @@ use pillion_admission::{Offline, Snapshot};
 use pillion_api::sidecarset::SidecarSet;
 use pillion_gates::Settings;
 use pillion_inject::Revisions;
-use pillion_preview::{Input, Preview, RunningPod, Workload};
+use pillion_preview::{Input, Preview, Previewer, RunningPod, Workload};
 use serde_json::Value;
 
-use crate::Failure;
 use crate::cluster::fleet::Fleet;
 use crate::cluster::known::{self, Known, Wanted};
 use crate::cluster::read::Reader;
-use crate::manifest::Document;
-use crate::offline::{self, Applied, Inputs, Live};
+use crate::manifest::{Document, Manifests};
+use crate::offline::{self, Applied, Inputs, Live, UnknownFields};
+use crate::{Failure, unreadable};
 
 pub(crate) use text::text;
 
@@ -27,6 +27,7 @@ pub(crate) async fn on_cluster(
     documents: Vec<Document>,
     wanted: Wanted<'_>,
     user: &Settings,
+    unknown_fields: UnknownFields,
     warnings: &mut Vec<String>,
 ) -> Result<Preview, Failure> {
     let (revisions_namespace, namespace) = (wanted.revisions_namespace, wanted.namespace);
@@ -45,7 +46,8 @@ pub(crate) async fn on_cluster(
         whitelist = known::whitelist(reader, revisions_namespace, known.offline.gates, warnings).await;
     }
     let live = Live { sets: &known.sets, revisions: &known.revisions, whitelist };
-    let Applied { sets, others } = offline::load_applied(documents, &live, warnings).map_err(Failure::No)?;
+    let Applied { sets, others } =
+        offline::load_applied(documents, &live, unknown_fields, warnings).map_err(Failure::No)?;
     need_sets(&sets)?;
     if others > 0 {
         let objects = if others == 1 { "object" } else { "objects" };
@@ -59,25 +61,42 @@ pub(crate) async fn on_cluster(
     Ok(preview(&known.offline, &then, &sets, &fleet.workloads, &fleet.pods))
 }
 
-/// Previews SidecarSets on the workloads of the manifests. `base` are the SidecarSets that are in force now.
-pub(crate) fn on_manifests(inputs: &Inputs, base: Option<&Inputs>) -> Result<Preview, Failure> {
+/// Previews SidecarSets on the workloads of the manifests that the inputs were read from. `base` are the SidecarSets that are in force now.
+pub(crate) fn on_manifests(manifests: &Manifests, inputs: &Inputs, base: Option<&Inputs>) -> Result<Preview, Failure> {
     need_sets(&inputs.sets)?;
     let catalog = base.map(|base| base.offline.snapshot.catalog.clone()).unwrap_or_default();
     let now = Offline { snapshot: Snapshot { catalog, ..inputs.offline.snapshot.clone() }, ..inputs.offline.clone() };
     let revisions = inputs.revisions.iter().chain(base.into_iter().flat_map(|base| &base.revisions));
     let revisions: Vec<Value> = revisions.cloned().collect();
     let then = applied(&now, &inputs.sets, &revisions)?;
-    let objects = || inputs.objects.iter().map(|document| &document.value);
-    let workloads: Vec<Workload> = objects().cloned().filter_map(Workload::of).collect();
-    if workloads.is_empty() {
+    let applied = names_of(&inputs.sets);
+    let mut previewer = Previewer::new(&now, &then, &applied);
+    let (mut is_empty, mut pods) = (true, Vec::new());
+    let read = manifests.for_each(|document| {
+        if !inputs.is_object(&document) {
+            return;
+        }
+        let object = document.value;
+        // Only what came from a cluster runs.
+        if object["kind"] == "Pod" && object["metadata"]["uid"].is_string() {
+            pods.extend(RunningPod::of(&object));
+        }
+        if let Some(workload) = Workload::of(object) {
+            previewer.add(&workload);
+            is_empty = false;
+        }
+    });
+    read.map_err(unreadable)?;
+    if is_empty {
         return Err(Failure::misuse(
             "there is no pod and no workload in these manifests; without --offline those of the cluster are previewed",
         ));
     }
-    // Only what came from a cluster runs.
-    let dumped = objects().filter(|object| object["kind"] == "Pod" && object["metadata"]["uid"].is_string());
-    let pods: Vec<RunningPod> = dumped.filter_map(RunningPod::of).collect();
-    Ok(preview(&now, &then, &inputs.sets, &workloads, &pods))
+    Ok(previewer.finish(&pods))
+}
+
+fn names_of(sets: &[Arc<SidecarSet>]) -> BTreeSet<String> {
+    sets.iter().map(|set| set.name().to_owned()).collect()
 }
 
 fn need_sets(sets: &[Arc<SidecarSet>]) -> Result<(), Failure> {
@@ -103,8 +122,7 @@ fn preview(
     workloads: &[Workload],
     pods: &[RunningPod],
 ) -> Preview {
-    let applied: BTreeSet<String> = sets.iter().map(|set| set.name().to_owned()).collect();
-    pillion_preview::preview(&Input { now, then, applied: &applied, workloads, pods })
+    pillion_preview::preview(&Input { now, then, applied: &names_of(sets), workloads, pods })
 }
 
 #[cfg(test)]

@@ -135,8 +135,8 @@ fn plan(args: &PlanArgs) -> Result<(), Failure> {
     let mut warnings = Vec::new();
     let planned = block_on(async {
         let reader = reader(&args.cluster).await?;
-        let namespace = &args.revisions.revisions_namespace;
-        plan::plan(&reader, documents, namespace, Timestamp::now(), &mut warnings).await
+        let (namespace, unknown_fields) = (&args.revisions.revisions_namespace, args.strictness.unknown_fields());
+        plan::plan(&reader, documents, namespace, unknown_fields, Timestamp::now(), &mut warnings).await
     })?;
     say_warnings(&warnings);
     let planned = planned?;

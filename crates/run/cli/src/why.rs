@@ -9,6 +9,7 @@ use pillion_preview::Drift;
 use serde::Serialize;
 
 use crate::inject::refusal;
+use crate::manifest::Manifests;
 use crate::offline::Inputs;
 
 pub(crate) use running::explain_running;
@@ -79,14 +80,17 @@ impl Explanation {
     }
 }
 
-/// Explains every object that has a pod in it.
+/// Explains every object that has a pod in it, of the manifests that the inputs were read from.
 ///
 /// # Errors
 /// Every pod that is malformed, with its place in its file.
-pub fn explain(inputs: &Inputs, now: Timestamp) -> Result<Vec<Explanation>, Vec<String>> {
+pub fn explain(manifests: &Manifests, inputs: &Inputs, now: Timestamp) -> Result<Vec<Explanation>, Vec<String>> {
     let mut explanations = Vec::new();
     let mut errors = Vec::new();
-    for document in &inputs.objects {
+    let read = manifests.for_each(|document| {
+        if !inputs.is_object(&document) {
+            return;
+        }
         match inputs.offline.why(&document.value, now) {
             Ok(None) => {}
             Ok(Some(why)) => {
@@ -95,22 +99,18 @@ pub fn explain(inputs: &Inputs, now: Timestamp) -> Result<Vec<Explanation>, Vec<
                 let explanation = Explanation::new(document.title(), namespace, why);
                 explanations.push(Explanation { is_in_namespace: own.is_some(), ..explanation });
             }
-            Err(error) => errors.push(refusal(document, &error)),
+            Err(error) => errors.push(refusal(&document, &error)),
         }
-    }
+    });
+    errors.extend(read.err().into_iter().flatten().map(|error| error.to_string()));
     if errors.is_empty() { Ok(explanations) } else { Err(errors) }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use pillion_gates::Gates;
-    use pillion_note::Draw;
-
     use super::*;
-    use crate::manifest::parse;
-    use crate::offline::load;
+    use crate::inject::{Outcome, inject};
+    use crate::offline::testing::load_text;
 
     const MANIFEST: &str = r"
 apiVersion: apps/v1
@@ -134,15 +134,14 @@ metadata: {name: api}
 spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: api}}
 ";
 
-    fn inputs(manifest: &str) -> Inputs {
-        let (documents, broken) = parse(&Arc::from("web.yaml"), manifest);
-        assert!(broken.is_empty());
-        load(documents, "default", Draw::default(), Gates::default(), &mut Vec::new()).unwrap()
+    fn explained(manifest: &str) -> Vec<Explanation> {
+        let (manifests, inputs) = load_text(manifest);
+        explain(&manifests, &inputs, Timestamp::UNIX_EPOCH).unwrap()
     }
 
     #[test]
     fn autoscalers_of_a_manifest_are_explained() {
-        let explanations = explain(&inputs(MANIFEST), Timestamp::UNIX_EPOCH).unwrap();
+        let explanations = explained(MANIFEST);
         let text = text(&explanations[0]);
         let has = |words: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").contains(words);
         assert!(has("web yes it targets Deployment/web"), "{text}");
@@ -166,7 +165,7 @@ metadata: {name: web}
 spec: {targetRef: {apiVersion: argoproj.io/v1alpha1, kind: Rollout, name: web}}
 status: {conditions: [{type: ConfigUnsupported, status: 'True', message: it has no scale}]}
 ";
-        let explanations = explain(&inputs(manifest), Timestamp::UNIX_EPOCH).unwrap();
+        let explanations = explained(manifest);
         let text = text(&explanations[0]);
         assert!(text.contains("it targets Rollout/web, which is not supported: it has no scale"), "{text}");
     }
@@ -179,7 +178,7 @@ status: {conditions: [{type: ConfigUnsupported, status: 'True', message: it has 
             )
         };
         let manifest = [pod(", namespace: a"), pod(", namespace: b"), pod("")].join("---\n");
-        let explanations = explain(&inputs(&manifest), Timestamp::UNIX_EPOCH).unwrap();
+        let explanations = explained(&manifest);
         let titles: Vec<String> =
             explanations.iter().filter_map(|it| text(it).lines().next().map(str::to_owned)).collect();
         assert_eq!(titles, ["Pod/web in namespace a", "Pod/web in namespace b", "Pod/web"]);
@@ -191,11 +190,41 @@ status: {conditions: [{type: ConfigUnsupported, status: 'True', message: it has 
 
     #[test]
     fn what_they_recommend_is_injected() {
-        let inputs = inputs(MANIFEST);
-        let deployment = inputs.objects.iter().find(|it| it.kind() == "Deployment").unwrap();
-        let injected = inputs.offline.inject(&deployment.value, Timestamp::UNIX_EPOCH).unwrap().unwrap();
-        let template = &injected.object["spec"]["template"];
+        let (manifests, inputs) = load_text(MANIFEST);
+        let mut injected = Vec::new();
+        inject(&manifests, &inputs, Timestamp::UNIX_EPOCH, |outcome| injected.extend(outcome.injected)).unwrap();
+        let template = &injected[0]["spec"]["template"];
         assert_eq!(template["spec"]["containers"][0]["resources"]["requests"]["cpu"], "250m");
         assert!(template["metadata"].get("ownerReferences").is_none());
+    }
+
+    #[test]
+    fn nothing_is_injected_where_the_webhook_is_not_called() {
+        for (namespace, count) in [("kube-system", 1), (pillion_manager::NAMESPACE, 1), ("shop", 2)] {
+            let manifest = format!(
+                "
+apiVersion: apps.kruise.io/v1beta1
+kind: SidecarSet
+metadata: {{name: mesh}}
+spec:
+  selector: {{matchLabels: {{app: web}}}}
+  containers: [{{name: proxy, image: envoy:1.30}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: web, namespace: {namespace}, labels: {{app: web}}}}
+spec: {{containers: [{{name: app, image: web:1}}]}}
+"
+            );
+            let (manifests, inputs) = load_text(&manifest);
+            let mut containers = Vec::new();
+            let take =
+                |outcome: Outcome| containers.extend(outcome.after()["spec"]["containers"].as_array().map(Vec::len));
+            inject(&manifests, &inputs, Timestamp::UNIX_EPOCH, take).unwrap();
+            assert_eq!(containers, [count], "{namespace}");
+            let explanations = explain(&manifests, &inputs, Timestamp::UNIX_EPOCH).unwrap();
+            let verdict = &explanations[0].why.sidecar_sets[0];
+            assert_eq!(verdict.matched, count == 2, "{namespace}: {}", verdict.message);
+        }
     }
 }

@@ -22,7 +22,7 @@ use crate::peer::Peer;
 pub const NAMESPACE: &str = "pillion-system";
 
 /// The namespaces whose pods the webhook is not called for: the cluster's own, and `namespace`, the manager's.
-pub(crate) fn excluded_namespaces(namespace: &str) -> [&str; 2] {
+pub fn excluded_namespaces(namespace: &str) -> [&str; 2] {
     ["kube-system", namespace]
 }
 

@@ -110,7 +110,9 @@ mod watches;
 mod webhook;
 mod weight;
 
-pub use config::{Certificates, Config, Leasing, NAMESPACE, Now, WebhookAddress, conversion_service};
+pub use config::{
+    Certificates, Config, Leasing, NAMESPACE, Now, WebhookAddress, conversion_service, excluded_namespaces,
+};
 pub use error::Error;
 pub use kruise::{KRUISE_LEASE, KRUISE_MUTATING, KRUISE_VALIDATING, Kruise, Standing};
 pub use manager::Manager;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 use jiff::Timestamp;
 
-use super::{ClusterArgs, DecisionArgs, Output};
+use super::{ClusterArgs, DecisionArgs, Output, StrictnessArgs};
 
 /// `pillion why`
 #[derive(Debug, Args)]
@@ -29,6 +29,9 @@ pub struct WhyArgs {
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
+    /// How SidecarSets are read.
+    #[command(flatten)]
+    pub strictness: StrictnessArgs,
     /// What decides beside SidecarSets.
     #[command(flatten)]
     pub decision: DecisionArgs,
@@ -71,6 +74,9 @@ pub struct PreviewArgs {
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,
+    /// How SidecarSets are read.
+    #[command(flatten)]
+    pub strictness: StrictnessArgs,
     /// What decides beside SidecarSets.
     #[command(flatten)]
     pub decision: DecisionArgs,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{Output, RevisionsArgs, ToClusterArgs};
+use super::{Output, RevisionsArgs, StrictnessArgs, ToClusterArgs};
 
 /// What can be done with a rollout.
 #[derive(Debug, Subcommand)]
@@ -131,6 +131,9 @@ pub struct PlanArgs {
     /// their names. Can be given several times.
     #[arg(short, long = "filename", value_name = "FILE", required = true, num_args = 1..)]
     pub filenames: Vec<PathBuf>,
+    /// How SidecarSets are read.
+    #[command(flatten)]
+    pub strictness: StrictnessArgs,
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub output: Output,

@@ -17,7 +17,7 @@ use pillion_api::sidecarset::{self, SidecarSet};
 use pillion_api::vpa::{self, VerticalPodAutoscaler};
 use pillion_gates::{Gate, Gates, Settings};
 use pillion_inject::{Accounts, Catalog, Namespace, Revisions};
-use pillion_manager::NAMESPACE;
+use pillion_manager::{NAMESPACE, excluded_namespaces};
 use pillion_note::Draw;
 use pillion_patch::selector::Selector;
 use serde_json::Value;
@@ -268,7 +268,7 @@ fn excluded(
     namespaces: &Labels,
     warnings: &mut Vec<String>,
 ) -> BTreeSet<String> {
-    let usual = BTreeSet::from(["kube-system".to_owned(), NAMESPACE.to_owned()]);
+    let usual: BTreeSet<String> = excluded_namespaces(NAMESPACE).map(str::to_owned).into();
     match webhooks {
         Ok(selectors) if selectors.is_empty() => {
             let message =

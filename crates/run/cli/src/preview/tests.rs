@@ -18,7 +18,9 @@ fn documents(objects: &[Value]) -> Vec<Document> {
 }
 
 async fn of(cluster: &TestCluster, namespace: Option<&str>, objects: &[Value]) -> Result<Preview, Failure> {
-    on_cluster(&cluster.reader(), documents(objects), wanted(namespace), &Settings::default(), &mut Vec::new()).await
+    let (reader, user, mut warnings) = (cluster.reader(), Settings::default(), Vec::new());
+    let unknown_fields = UnknownFields::Refuse;
+    on_cluster(&reader, documents(objects), wanted(namespace), &user, unknown_fields, &mut warnings).await
 }
 
 fn names(preview: &Preview) -> Vec<String> {
@@ -220,7 +222,10 @@ async fn what_is_no_sidecarset_is_not_previewed() {
     let mut warnings = Vec::new();
     let both = documents(&[config_map, sidecarset("mesh", json!([proxy("envoy:1.30")]))]);
     let preview =
-        on_cluster(&cluster.reader(), both, wanted(None), &Settings::default(), &mut warnings).await.ok().unwrap();
+        on_cluster(&cluster.reader(), both, wanted(None), &Settings::default(), UnknownFields::Refuse, &mut warnings)
+            .await
+            .ok()
+            .unwrap();
     assert!(
         warnings[0].starts_with("1 other object in these manifests: only SidecarSets are previewed"),
         "{warnings:?}"
@@ -240,7 +245,10 @@ async fn a_cluster_that_has_no_sidecarsets_yet_can_be_previewed() {
     let mut warnings = Vec::new();
     let sets = documents(&[sidecarset("mesh", json!([proxy("envoy:1.30")]))]);
     let preview =
-        on_cluster(&cluster.reader(), sets, wanted(None), &Settings::default(), &mut warnings).await.ok().unwrap();
+        on_cluster(&cluster.reader(), sets, wanted(None), &Settings::default(), UnknownFields::Refuse, &mut warnings)
+            .await
+            .ok()
+            .unwrap();
     assert_eq!(names(&preview), ["default/Deployment/web x1"]);
     assert_eq!(warnings.len(), 2, "{warnings:?}");
 }
@@ -257,8 +265,12 @@ async fn a_missing_right_is_named() {
     let cluster = TestCluster::managed().await;
     let reader = cluster.reader_without(&["/deployments"]);
     let sets = documents(&[sidecarset("mesh", json!([proxy("envoy:1.30")]))]);
-    let (status, said) =
-        message(on_cluster(&reader, sets, wanted(None), &Settings::default(), &mut Vec::new()).await.err().unwrap());
+    let (status, said) = message(
+        on_cluster(&reader, sets, wanted(None), &Settings::default(), UnknownFields::Refuse, &mut Vec::new())
+            .await
+            .err()
+            .unwrap(),
+    );
     assert_eq!(status, 1);
     assert!(
         said.starts_with(

@@ -19,7 +19,7 @@ use crate::Failure;
 use crate::cluster::known;
 use crate::cluster::read::Reader;
 use crate::manifest::Document;
-use crate::offline::{self, Applied, Live};
+use crate::offline::{self, Applied, Live, UnknownFields};
 use crate::render::table;
 use crate::terminal::clean_line;
 
@@ -81,6 +81,7 @@ pub(crate) async fn plan(
     reader: &Reader,
     documents: Vec<Document>,
     revisions_namespace: &str,
+    unknown_fields: UnknownFields,
     now: Timestamp,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<Planned>, Failure> {
@@ -93,7 +94,8 @@ pub(crate) async fn plan(
     });
     let revisions = if pins { known::revisions(reader, revisions_namespace).await? } else { Vec::new() };
     let known = Live { sets: &live, revisions: &revisions, whitelist: None };
-    let Applied { sets, .. } = offline::load_applied(documents, &known, warnings).map_err(Failure::No)?;
+    let Applied { sets, .. } =
+        offline::load_applied(documents, &known, unknown_fields, warnings).map_err(Failure::No)?;
     if sets.is_empty() {
         return Err(Failure::misuse("there is no SidecarSet in these manifests"));
     }

@@ -8,6 +8,7 @@ mod examples;
 mod expr;
 mod inject;
 mod kill;
+mod memory;
 mod preview;
 mod program;
 mod rightsize;

@@ -24,6 +24,7 @@ use crate::cluster::known::sidecar_sets;
 use crate::cluster::read::Reader;
 use crate::cluster::testing::message;
 use crate::manifest;
+use crate::offline::UnknownFields;
 use crate::rollout::change::{self, Done};
 use crate::rollout::fleet::{Fleet, revisions};
 use crate::rollout::found::{Found, find};
@@ -129,7 +130,7 @@ impl Cluster {
     async fn plan(&self, set: &Value) -> Result<Vec<Planned>, Failure> {
         let (documents, broken) = manifest::parse(&"new.yaml".into(), &set.to_string());
         assert!(broken.is_empty());
-        plan::plan(&self.reader, documents, REVISIONS, self.now(), &mut Vec::new()).await
+        plan::plan(&self.reader, documents, REVISIONS, UnknownFields::Refuse, self.now(), &mut Vec::new()).await
     }
 
     async fn follow(&self, timeout: Option<Duration>, lines: &RefCell<Vec<String>>) -> Result<End, Failure> {
