@@ -371,7 +371,10 @@ fn autoscalers(
             value["metadata"]["namespace"] = namespace.into();
         }
         match vpa::decode(value) {
-            Ok(autoscaler) => found.push(autoscaler),
+            Ok(autoscaler) => {
+                errors.extend(refused(&autoscaler).iter().map(|error| wrong(document, error)));
+                found.push(autoscaler);
+            }
             Err(error) => errors.push(format!("{}: {error}", document.locate(&Path::root()))),
         }
     }
@@ -379,6 +382,17 @@ fn autoscalers(
         return Err(errors);
     }
     Ok(sorted_autoscalers(found, gates, limit_ranges))
+}
+
+/// What the webhook would say when an autoscaler is applied. The cluster's gates are not known, so that each of them counts as on. One that
+/// comes from a cluster was stored, and is used as the cluster uses it.
+fn refused(autoscaler: &VerticalPodAutoscaler) -> Vec<field::Error> {
+    if autoscaler.metadata.uid.is_some() {
+        return Vec::new();
+    }
+    let mut autoscaler = autoscaler.clone();
+    vpa::apply_defaults(&mut autoscaler);
+    vpa::validate(&autoscaler, None, vpa::Gates::ALL).errors
 }
 
 /// Autoscalers by what they target.

@@ -15,10 +15,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::LimitRange;
 use kube::api::ListParams;
 use kube::core::ApiResource;
 use pillion_api::vpa::{self, VerticalPodAutoscaler, VerticalPodAutoscalerCheckpoint};
+use pillion_gates::{Gates, Settings};
 use pillion_kinds::resource;
 use pillion_rightsize::{LimitRanges, controlling, target_of};
 use pillion_rightsizer::{autoscalers, checkpoints};
@@ -27,7 +29,9 @@ use serde_json::{Map, Value, json};
 use self::rows::{ContainerPatch, Line, Row, Target, rows};
 use crate::args::{RecommendArgs, RecommendOrder, RecommendOutput};
 use crate::cluster::fleet::pods_of;
+use crate::cluster::marking::marking;
 use crate::cluster::read::{Parts, Reader, api_resource};
+use crate::cluster::updates::{self, Circumstances};
 use crate::{Failure, block_on, connect, print, print_text, render, say_warnings, terminal};
 
 /// Runs the command.
@@ -53,13 +57,18 @@ pub(crate) fn run(args: &RecommendArgs) -> Result<(), Failure> {
             }
             return print_text(&text);
         }
+        let (gates, _) = marking(&reader, Gates::default(), &Settings::default(), None).await;
+        let gates = gates.into();
         let mut listed = Vec::new();
         let (mut autoscalers, mut warnings) = (found.autoscalers.iter().collect(), Vec::new());
         if args.output == RecommendOutput::Patch {
             (autoscalers, warnings) = without_rivals(autoscalers);
         }
         for autoscaler in autoscalers {
-            let target = target(&reader, autoscaler).await?;
+            let mut target = target(&reader, autoscaler).await?;
+            let circumstances = Circumstances { gates, is_admitted: true, now: Timestamp::now() };
+            target.updates =
+                updates::lines(&updates::updates(&reader, autoscaler, &target.pods, &circumstances).await?);
             listed.extend(rows(autoscaler, &found.checkpoints, &target));
         }
         if args.output == RecommendOutput::Patch {
@@ -132,7 +141,7 @@ async fn target(reader: &Reader, autoscaler: &VerticalPodAutoscaler) -> Result<T
     let ranges = reader.list(&ranges, Some(namespace), Parts::All, &ListParams::default(), Some).await;
     // Who may not read them sees what is recommended without them.
     let ranges = ranges.or_else(|error| if error.is_forbidden() { Ok(Vec::new()) } else { Err(error) })?;
-    Ok(Target { workload, pods, ranges: LimitRanges::merge(&ranges) })
+    Ok(Target { workload, pods, ranges: LimitRanges::merge(&ranges), updates: Vec::new() })
 }
 
 fn shown(rows: &[Row], output: RecommendOutput, order: RecommendOrder) -> Result<String, Failure> {

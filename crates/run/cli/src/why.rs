@@ -35,6 +35,9 @@ pub struct Explanation {
     /// How the numbers of the autoscalers that size it were computed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub derivations: Vec<Derivation>,
+    /// Whether and how autoscalers update what runs, and why not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub updates: Vec<String>,
     /// For a running pod, what it has beside what it would get today.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drift: Option<Drift>,
@@ -74,6 +77,7 @@ impl Explanation {
             remarks: Vec::new(),
             why,
             derivations: Vec::new(),
+            updates: Vec::new(),
             drift: None,
             pods: None,
         }

@@ -35,6 +35,8 @@ pub(super) struct Target {
     pub(super) workload: Value,
     pub(super) pods: Vec<Value>,
     pub(super) ranges: LimitRanges,
+    /// What becomes of the pods, one line for all of which the same is to be said.
+    pub(super) updates: Vec<String>,
 }
 
 impl Target {
@@ -171,7 +173,7 @@ pub(super) fn rows(
             patch: patch(name),
             is_sidecar: container.is_some_and(|container| container.kind == ContainerKind::NativeSidecar),
             saves: saves(name, &recommended.target, &pods),
-            reason: reason(autoscaler, recommended, container, target.is_known()),
+            reason: reason(autoscaler, recommended, container, target),
             current,
             target: recommended.target.clone(),
             lower_bound: recommended.lower_bound.clone().unwrap_or_default(),
@@ -220,7 +222,7 @@ fn reason(
     autoscaler: &VerticalPodAutoscaler,
     recommended: &RecommendedContainerResources,
     container: Option<&PodContainer>,
-    is_known: bool,
+    target: &Target,
 ) -> String {
     let mut reasons = Vec::new();
     if recommended.uncapped_target.as_ref().is_some_and(|uncapped| *uncapped != recommended.target) {
@@ -228,7 +230,7 @@ fn reason(
     }
     let bound = |list: &Option<ResourceList>, resource: &str| list.as_ref().and_then(|list| list.get(resource));
     match container {
-        None if !is_known => reasons.push("current requests are not known".to_owned()),
+        None if !target.is_known() => reasons.push("current requests are not known".to_owned()),
         None => reasons.push("the pods do not have this container".to_owned()),
         Some(_) => {}
     }
@@ -251,5 +253,6 @@ fn reason(
     if !autoscaler.update_mode().updates_running_pods() {
         reasons.push(format!("mode {}", autoscaler.update_mode().as_str()));
     }
+    reasons.extend(target.updates.iter().map(|line| format!("pod {line}")));
     reasons.join(", ")
 }

@@ -38,6 +38,17 @@ fn target() -> Target {
     Target { workload, pods, ..Target::default() }
 }
 
+#[test]
+fn why_pods_are_not_updated_is_a_reason() {
+    let held = Target { updates: vec!["web-0: is not updated: no".to_owned()], ..target() };
+    let rows = rows(&autoscaler("Recreate"), &[], &held);
+    let reasons: Vec<String> = rows.iter().flat_map(Row::lines).filter_map(|line| line.last().cloned()).collect();
+    assert!(
+        !reasons.is_empty() && reasons.iter().all(|it| it.ends_with("pod web-0: is not updated: no")),
+        "{reasons:?}"
+    );
+}
+
 fn checkpoint() -> VerticalPodAutoscalerCheckpoint {
     vpa::decode_checkpoint(json!({
         "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscalerCheckpoint",

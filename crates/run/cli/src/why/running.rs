@@ -1,9 +1,11 @@
 //! The explanation of a pod or a workload of a cluster.
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod as KubePod;
 use kube::api::ListParams;
-use pillion_admission::{AutoscalerVerdict, Offline, OfflineError, Why};
-use pillion_api::vpa;
+use kube::core::ApiResource;
+use pillion_admission::{Offline, OfflineError, Why};
+use pillion_api::vpa::{self, VerticalPodAutoscaler};
 use pillion_gates::Settings;
 use pillion_lifecycle::marks::modes_of;
 use pillion_preview::{before_injection, drift};
@@ -16,6 +18,7 @@ use crate::cluster::fleet::pods_of;
 use crate::cluster::known::{Known, Wanted};
 use crate::cluster::read::{Parts, Reader};
 use crate::cluster::target;
+use crate::cluster::updates::{Circumstances, lines, updates};
 use crate::recommend::explain;
 
 /// Explains the object that `target` names, with the gates that the user sets. Warnings are what the user should know beside it.
@@ -42,16 +45,32 @@ pub(crate) async fn explain_running(
     })?;
     let mut explanation = Explanation::new(title.clone(), &namespace, why);
     explanation.derivations = derivations(reader, &known.offline, &explanation.why, &asked).await?;
+    let is_sized = matched(&known.offline, &explanation.why).next().is_some();
+    let pods = if is_pod && is_sized {
+        siblings(reader, &object).await?
+    } else if is_pod {
+        Vec::new()
+    } else {
+        pods_of(reader, &object).await?
+    };
+    for autoscaler in matched(&known.offline, &explanation.why) {
+        let is_admitted = !known.offline.excluded_namespaces.contains(&namespace);
+        let circumstances = Circumstances { gates: known.offline.gates.into(), is_admitted, now };
+        let mut updates = updates(reader, autoscaler, &pods, &circumstances).await?;
+        updates.retain(|pod, _| !is_pod || *pod == name);
+        let lines = lines(&updates).into_iter().map(|line| format!("{}: pod {line}", autoscaler.name()));
+        explanation.updates.extend(lines);
+    }
     if is_pod {
         explanation.remarks = remarks(&object);
         explanation.drift = Some(drift(&object, &known.offline, now).map_err(malformed)?);
     } else {
-        let mut pods = Vec::new();
-        for pod in pods_of(reader, &object).await? {
-            let drift = drift(&pod, &known.offline, now).map_err(malformed)?;
-            pods.push(PodDrift { name: text(&pod, "/metadata/name"), drift });
+        let mut drifts = Vec::new();
+        for pod in &pods {
+            let drift = drift(pod, &known.offline, now).map_err(malformed)?;
+            drifts.push(PodDrift { name: text(pod, "/metadata/name"), drift });
         }
-        explanation.pods = Some(pods);
+        explanation.pods = Some(drifts);
     }
     Ok(explanation)
 }
@@ -66,14 +85,7 @@ async fn derivations(
     let mut derivations = Vec::new();
     let Ok(Some((pod, _))) = offline.pod(object) else { return Ok(derivations) };
     let view = PodView::new(&pod);
-    let all = offline.snapshot.autoscalers.list.iter().chain(&offline.snapshot.autoscalers.of_sets);
-    for autoscaler in all {
-        let is_meant = |verdict: &&AutoscalerVerdict| {
-            verdict.matched && verdict.name == autoscaler.name() && verdict.namespace == autoscaler.namespace()
-        };
-        if !why.vertical_pod_autoscalers.iter().any(|verdict| is_meant(&verdict)) {
-            continue;
-        }
+    for autoscaler in matched(offline, why) {
         let decode = |object: Value| {
             let checkpoint = vpa::decode_checkpoint(object).ok()?;
             (checkpoint.spec.vpa_object_name == autoscaler.name()).then_some(checkpoint)
@@ -92,6 +104,35 @@ async fn derivations(
         derivations.push(Derivation { vertical_pod_autoscaler: autoscaler.name().to_owned(), lines });
     }
     Ok(derivations)
+}
+
+/// The autoscalers that size the object or a part of it.
+fn matched<'a>(offline: &'a Offline, why: &'a Why) -> impl Iterator<Item = &'a VerticalPodAutoscaler> {
+    let all = offline.snapshot.autoscalers.list.iter().chain(&offline.snapshot.autoscalers.of_sets);
+    all.map(AsRef::as_ref).filter(|autoscaler| {
+        why.vertical_pod_autoscalers.iter().any(|verdict| {
+            verdict.matched && verdict.name == autoscaler.name() && verdict.namespace == autoscaler.namespace()
+        })
+    })
+}
+
+/// A pod, and the other pods of its controller.
+async fn siblings(reader: &Reader, pod: &Value) -> Result<Vec<Value>, Failure> {
+    let owners = pod["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+    let Some(owner) = owners.into_iter().find(|owner| owner["controller"] == true) else {
+        return Ok(vec![pod.clone()]);
+    };
+    let is_owned = |other: &Value| {
+        let mut owners = other["metadata"]["ownerReferences"].as_array().into_iter().flatten();
+        owners.any(|other| other["uid"] == owner["uid"] && other["controller"] == true)
+    };
+    let namespace = text(pod, "/metadata/namespace");
+    let keep = |other: Value| is_owned(&other).then_some(other);
+    let pods = ApiResource::erase::<KubePod>(&());
+    match reader.list(&pods, Some(&namespace), Parts::All, &ListParams::default(), keep).await {
+        Err(error) if error.is_forbidden() => Ok(vec![pod.clone()]),
+        listed => Ok(listed?),
+    }
 }
 
 fn text(object: &Value, pointer: &str) -> String {

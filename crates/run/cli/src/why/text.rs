@@ -26,6 +26,12 @@ pub fn text(explanation: &Explanation) -> String {
             let _ = writeln!(text, "  {line}");
         }
     }
+    if !explanation.updates.is_empty() {
+        text.push_str("\n  UPDATES OF RUNNING PODS\n");
+        for line in &explanation.updates {
+            let _ = writeln!(text, "  {line}");
+        }
+    }
     if let Some(drift) = &explanation.drift {
         push_drift(&mut text, drift);
     }
