@@ -78,8 +78,10 @@ async fn status(args: &StatusArgs) -> Result<(), Failure> {
         }
         return end.failure.map_or(Ok(()), |failure| Err(Failure::no(failure)));
     }
-    let fleet = Fleet::read(&reader, &found.set, namespace).await?;
-    let status = Status::of(&Target::new(found.set), &fleet.revisions, &fleet.pods);
+    let mut fleet = Fleet::read(&reader, &found.set, namespace).await?;
+    let target = Target::new(found.set);
+    fleet::explain(&reader, &target, fleet.pods.iter_mut()).await;
+    let status = Status::of(&target, &fleet.revisions, &fleet.pods);
     match output {
         Output::Text => print_text(&text::tables(&status, Timestamp::now())),
         output => print_value(&status, *output),

@@ -1,19 +1,22 @@
 //! What a rollout is about: the pods of a SidecarSet and its ControllerRevisions, read once.
 
 use k8s_openapi::api::apps::v1::ControllerRevision;
-use k8s_openapi::api::core::v1::Pod as KubernetesPod;
+use k8s_openapi::api::core::v1::{Event, Pod as KubernetesPod};
 use kube::api::ListParams;
 use kube::core::ApiResource;
 use pillion_api::names;
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::SidecarSet;
 use pillion_patch::selector::Selector;
-use pillion_rollout::{PodView, Texts, history};
+use pillion_rollout::{PodView, Target, Texts, history};
 use serde_json::{Value, json};
 
 use crate::cluster::fleet::selector;
 use crate::cluster::known;
 use crate::cluster::read::{Parts, ReadError, Reader};
+
+/// More pods are not asked about: with so many there is one reason for all.
+const MOST_EXPLAINED: usize = 20;
 
 /// The pods and the revisions of a set.
 #[derive(Debug, Default)]
@@ -53,6 +56,23 @@ pub(crate) fn view(object: Value, set: &str, scope: &Scope, texts: &mut Texts) -
     let pod = Pod::new(object).ok()?;
     let view = PodView::new(&pod, texts);
     (view.injected(set).is_some() && scope.includes(&view.namespace)).then_some(view)
+}
+
+/// Has the events of pods say why a sidecar does not start, where the pod's status does not. If they may not be read, it counts as starting. Returns
+/// whether they say anything.
+pub(crate) async fn explain<'p>(reader: &Reader, target: &Target, pods: impl Iterator<Item = &'p mut PodView>) -> bool {
+    let resource = ApiResource::erase::<Event>(&());
+    let mut is_news = false;
+    for pod in pods.filter(|pod| target.is_unexplained(pod)).take(MOST_EXPLAINED) {
+        let of_pod = ListParams::default().fields(&format!("involvedObject.uid={}", pod.uid));
+        let keep = |event: Value| serde_json::from_value(event).ok();
+        let events = reader.list(&resource, Some(&pod.namespace), Parts::All, &of_pod, keep).await.unwrap_or_default();
+        if let Some(explained) = target.explained(pod, &events) {
+            *pod = explained;
+            is_news = true;
+        }
+    }
+    is_news
 }
 
 /// The ControllerRevisions of a set, from the oldest to the newest.

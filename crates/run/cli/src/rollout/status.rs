@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use pillion_api::names;
 use pillion_api::sidecarset::{SidecarSet, revision};
 use pillion_rollout::{BLOCKED, COMPLETE, PROGRESSING, PodState, PodView, Target, UpdatePath, Workload};
 use serde::Serialize;
@@ -26,7 +27,7 @@ pub(crate) struct Status {
     /// The latest first, then from the newest to the oldest.
     pub(crate) revisions: Vec<RevisionStatus>,
     pub(crate) workloads: Vec<WorkloadStatus>,
-    /// Pods that have the latest revision and are not ready, the longest first.
+    /// Pods that have the latest revision and are not ready, and those whose records cannot be read; the longest first.
     pub(crate) waiting_for: Vec<PodStatus>,
 }
 
@@ -118,6 +119,9 @@ pub(crate) struct PodStatus {
     pub(crate) state: String,
     #[serde(skip)]
     pub(crate) is_ready: bool,
+    /// A command that mends it, if a record on it cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) mend: Option<String>,
     /// Whether the revision changes more than images for it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) must_be_recreated: bool,
@@ -143,11 +147,12 @@ impl Status {
                 namespace: pod.namespace.to_string(),
                 name: pod.name.to_string(),
                 state: standing.state.to_string(),
+                mend: mend(pod, &standing.state),
                 is_ready,
                 must_be_recreated: standing.update_path == UpdatePath::Recreate,
                 since: standing.since,
             };
-            if standing.update_path == UpdatePath::Updated && !is_ready {
+            if (standing.update_path == UpdatePath::Updated && !is_ready) || status.mend.is_some() {
                 waiting_for.push(status.clone());
             }
             let workload = Workload::of(pod);
@@ -173,6 +178,18 @@ impl Status {
             waiting_for,
         }
     }
+}
+
+/// What mends a pod whose record cannot be read. Without the records that say what was injected it has to be recreated.
+fn mend(pod: &PodView, state: &PodState) -> Option<String> {
+    let PodState::Unreadable { annotation } = state else { return None };
+    let (namespace, name) = (&pod.namespace, &pod.name);
+    Some(match *annotation {
+        names::HASH | names::IN_PLACE_UPDATE_STATE => {
+            format!("kubectl annotate pod -n {namespace} {name} {annotation}-")
+        }
+        _ => format!("kubectl delete pod -n {namespace} {name}"),
+    })
 }
 
 impl Outcome {

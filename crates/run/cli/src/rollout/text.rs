@@ -58,6 +58,14 @@ pub(crate) fn tables(status: &Status, now: Timestamp) -> String {
         let _ = write!(text, "\n{}", table(&["WAITING FOR", "STATE", "SINCE"], rows));
         push_more(&mut text, status.waiting_for.len(), "pods");
     }
+    let mends: Vec<&String> = status.waiting_for.iter().filter_map(|pod| pod.mend.as_ref()).collect();
+    if !mends.is_empty() {
+        text.push_str("\n  A pod whose record cannot be read is left alone. These commands mend it, if its workload recreates pods:\n");
+        for mend in mends.iter().take(ROWS) {
+            let _ = writeln!(text, "  {}", clean_line(mend));
+        }
+        push_more(&mut text, mends.len(), "pods");
+    }
     if status.has_paused_itself {
         let name = &status.sidecar_set;
         let _ = writeln!(text, "\n  `pillion rollout undo {name}` goes back, `pillion rollout resume {name}` goes on");

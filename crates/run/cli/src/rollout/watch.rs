@@ -15,7 +15,7 @@ use pillion_rollout::{PodView, Target, Texts};
 use serde_json::Value;
 use tokio::time::MissedTickBehavior;
 
-use super::fleet::{Scope, pod_resource, pod_selector, revisions, view};
+use super::fleet::{Scope, explain, pod_resource, pod_selector, revisions, view};
 use super::found::{Found, decode};
 use super::status::Status;
 use crate::cluster::read::{Reader, qualified};
@@ -23,6 +23,8 @@ use crate::{Failure, chain};
 
 /// The least time between two statuses that are computed and shown.
 const BEAT: Duration = Duration::from_millis(200);
+/// How often the events of pods are asked why a sidecar does not start. The status of such a pod does not change when they come.
+const ASK: Duration = Duration::from_secs(3);
 
 /// How a rollout ended.
 #[derive(Debug)]
@@ -57,6 +59,8 @@ pub(crate) async fn follow(
     let mut events = stream::select_all(streams);
     let mut beat = tokio::time::interval(BEAT);
     beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ask = tokio::time::interval(ASK);
+    ask.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut status = None;
     let deadline = async {
         match timeout {
@@ -85,6 +89,11 @@ pub(crate) async fn follow(
                 show(shown)?;
                 if shown.outcome.end().is_some() {
                     break;
+                }
+            }
+            _ = ask.tick() => {
+                if let Some(set) = live.set.clone() {
+                    live.is_changed |= explain(reader, &Target::new(set), live.pods.values_mut()).await;
                 }
             }
             () = &mut deadline => {

@@ -261,3 +261,21 @@ fn revisions_are_shown_with_what_changed() {
     let missing = history::place(&latest, &entries, "mesh-nonsense").unwrap_err();
     assert!(format!("{missing:?}").contains("has no revision"), "{missing:?}");
 }
+
+#[test]
+fn a_pod_whose_record_cannot_be_read_is_named_with_the_command_that_mends_it() {
+    for (annotation, command) in [
+        (names::HASH, "kubectl annotate pod -n default web-0 kruise.io/sidecarset-hash-"),
+        (names::HASH_WITHOUT_IMAGE, "kubectl delete pod -n default web-0"),
+    ] {
+        let (old, new) = (mk_mesh("envoy:1.30"), mk_mesh("envoy:1.31"));
+        let mut pod = mk_web("web-0", &old, "web");
+        pod["metadata"]["annotations"][names::INJECTED_LIST] = json!("mesh,other");
+        pod["metadata"]["annotations"][annotation] = json!("nonsense");
+        let status = Status::of(&Target::new(Arc::new(new)), &[], &views(&[pod]));
+        let tables = text::tables(&status, at(3010));
+        let row = format!("default/web-0  annotation {annotation} cannot be read");
+        assert!(tables.contains(&row), "{tables}");
+        assert!(tables.contains(&format!("\n  {command}\n")), "{tables}");
+    }
+}
