@@ -91,3 +91,47 @@ fn the_preview_gives_its_expected_output() {
     let page = std::fs::read_to_string(folder.join("../../docs/preview.md")).unwrap();
     assert!(page.contains(&actual), "docs/preview.md shows this output");
 }
+
+/// As process 1 of a container, a program without a handler ignores TERM, and its pod takes the whole grace period to end.
+#[test]
+fn every_example_that_runs_until_it_is_stopped_ends_on_term() {
+    fn manifests(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            match entry.extension().and_then(|extension| extension.to_str()) {
+                _ if entry.is_dir() => manifests(&entry, found),
+                Some("yaml") => found.push(entry),
+                _ => {}
+            }
+        }
+    }
+    /// The command and arguments of every object, wherever it is.
+    fn commands(value: &serde_json::Value, found: &mut Vec<String>) {
+        let texts = |value: &serde_json::Value| {
+            let words = value.as_array().into_iter().flatten().filter_map(|word| word.as_str());
+            words.collect::<Vec<_>>().join(" ")
+        };
+        if let Some(object) = value.as_object() {
+            found.push(
+                texts(&object.get("command").cloned().unwrap_or_default())
+                    + " "
+                    + &texts(&object.get("args").cloned().unwrap_or_default()),
+            );
+            object.values().for_each(|value| commands(value, found));
+        }
+        value.as_array().into_iter().flatten().for_each(|value| commands(value, found));
+    }
+    let mut files = Vec::new();
+    manifests(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../examples"), &mut files);
+    let mut endless = 0;
+    for file in files {
+        let (documents, _) =
+            pillion::manifest::parse(&file.display().to_string().into(), &std::fs::read_to_string(&file).unwrap());
+        let mut all = Vec::new();
+        documents.iter().for_each(|document| commands(&document.value, &mut all));
+        for command in all.iter().filter(|command| command.contains("while ") || command.contains("infinity")) {
+            endless += 1;
+            assert!(command.contains("trap "), "{}: {command:?} does not end on TERM", file.display());
+        }
+    }
+    assert!(endless >= 5, "{endless} commands were looked at");
+}

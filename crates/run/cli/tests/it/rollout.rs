@@ -161,10 +161,20 @@ impl Play {
         for line in self.transcript.lines() {
             assert!(text.contains(line), "examples/rollout/{}/README.md does not say {line:?}", self.name);
         }
+        for line in printed(&text) {
+            let is_printed = line == "…" || self.transcript.lines().any(|printed| printed == line);
+            assert!(is_printed, "examples/rollout/{}/README.md says {line:?}, which is not printed", self.name);
+        }
         self.up.signal(nix::sys::signal::Signal::SIGTERM);
         let (status, _, stderr) = self.up.end();
         assert_eq!((status, stderr.as_str()), (Some(0), ""));
     }
+}
+
+/// What the text of an example says that its commands print.
+fn printed(text: &str) -> Vec<&str> {
+    let blocks = text.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.flat_map(str::lines).filter(|line| !line.is_empty() && !line.starts_with("$ ")).collect()
 }
 
 /// Which pod comes first depends on when each became ready.
