@@ -465,6 +465,7 @@ fn a_lease_is_renewed_while_the_work_keeps_its_thread_busy() {
         runtime: Some(own.handle().clone()),
         lease_duration: Duration::from_secs(2),
         renew_deadline: Duration::from_secs(1),
+        renew_period: Duration::from_millis(10),
         retry_period: Duration::from_millis(10),
         ..Config::new(client, "default", LEASE, "a", Timestamp::now)
     };

@@ -65,8 +65,8 @@ pub(crate) fn candidate(inner: &Inner, part: Part) -> Option<Config> {
         Some(Leasing { client, runtime }) => (client.clone(), Some(runtime.clone())),
         None => (config.client.clone(), None),
     };
-    let candidate = Config::new(client, &config.namespace, lease, identity, move || now());
-    let candidate = Config { runtime, ..candidate };
+    let mut candidate = Config::new(client, &config.namespace, lease, identity, move || now());
+    candidate.runtime = runtime;
     let first = config.first_part().filter(|first| *first != part);
     Some(match first {
         Some(first) => candidate.within(config.lease(first)),

@@ -42,7 +42,7 @@ fn target() -> Target {
 fn why_pods_are_not_updated_is_a_reason() {
     let held = Target { updates: vec!["web-0: is not updated: no".to_owned()], ..target() };
     let rows = rows(&autoscaler("Recreate"), &[], &held);
-    let reasons: Vec<String> = rows.iter().flat_map(Row::lines).filter_map(|line| line.last().cloned()).collect();
+    let reasons: Vec<String> = rows.iter().flat_map(Row::lines).filter_map(|line| line.cells.last().cloned()).collect();
     assert!(
         !reasons.is_empty() && reasons.iter().all(|it| it.ends_with("pod web-0: is not updated: no")),
         "{reasons:?}"

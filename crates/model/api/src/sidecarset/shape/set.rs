@@ -112,8 +112,12 @@ static INJECTION_STRATEGY: Shape = Shape::new(&[
     later("repair", Object(&REPAIR)),
 ]);
 
-static INJECT_REVISION: Shape =
-    Shape::new(&[if_set("customVersion", String), if_set("revisionName", String), unless_empty("policy", String)]);
+static INJECT_REVISION: Shape = Shape::new(&[
+    if_set("customVersion", String),
+    if_set("revisionName", String),
+    unless_empty("policy", String),
+    later("onMissing", String),
+]);
 
 static REPAIR: Shape =
     Shape::new(&[unless_empty("policy", String), if_set("maxPerMinute", Int32), if_set("includeOlder", Bool)]);
