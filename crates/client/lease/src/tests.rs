@@ -467,13 +467,13 @@ fn a_lease_is_renewed_while_the_work_keeps_its_thread_busy() {
         renew_deadline: Duration::from_secs(1),
         renew_period: Duration::from_millis(10),
         retry_period: Duration::from_millis(10),
-        ..Config::new(client, "default", LEASE, "a", Timestamp::now)
+        ..Config::new(client, "default", LEASE, "a", || Timestamp::UNIX_EPOCH)
     };
     let callers = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let outcome = callers.block_on(async {
         let leadership = Elector::new(config).unwrap().acquire().await;
         let busy = async {
-            let (start, before) = (std::time::Instant::now(), renewals.load(Ordering::Relaxed));
+            let (start, before) = (Instant::now(), renewals.load(Ordering::Relaxed));
             while renewals.load(Ordering::Relaxed) < before + 3 {
                 assert!(start.elapsed() < Duration::from_secs(10), "the lease is not renewed while the work runs");
                 std::thread::yield_now();

@@ -224,12 +224,11 @@ impl PodRange<'_> {
 /// The lists were scaled on their own: the target stays within its bounds, or pods that have it would be updated again and again.
 fn keep_order(recommended: &mut RecommendedContainerResources) {
     let target = recommended.target.clone();
-    let bounds: [(&mut Option<ResourceList>, fn(Quantity, Quantity) -> Quantity); 2] =
-        [(&mut recommended.lower_bound, Quantity::min), (&mut recommended.upper_bound, Quantity::max)];
-    for (list, keep) in bounds {
-        for (resource, bound) in list.iter_mut().flat_map(ResourceList::iter_mut) {
-            *bound = target.get(resource).map_or(*bound, |target| keep(*bound, target));
-        }
+    for (resource, bound) in recommended.lower_bound.iter_mut().flat_map(ResourceList::iter_mut) {
+        *bound = target.get(resource).map_or(*bound, |target| target.min(*bound));
+    }
+    for (resource, bound) in recommended.upper_bound.iter_mut().flat_map(ResourceList::iter_mut) {
+        *bound = target.get(resource).map_or(*bound, |target| target.max(*bound));
     }
 }
 

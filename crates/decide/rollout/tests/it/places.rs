@@ -161,7 +161,8 @@ impl World {
                 self.unconfirmed.insert(id, self.now + SignedDuration::from_secs(seconds));
             }
             Fate::RefusedLate => {
-                self.places.confirm(&id, &self.places.revision().to_owned(), &limit, now);
+                let revision = self.places.revision().to_owned();
+                self.places.confirm(&id, &revision, &limit, now);
             }
             Fate::Refused => {}
         }

@@ -92,12 +92,13 @@ fn validate_expressions(
     path: &Path,
     errors: &mut Vec<Error>,
 ) {
-    let lists: [(&str, fn(&ResourcesExpr) -> Option<&ResourceExpressions>); 2] =
-        [("limits", |it| it.limits.as_ref()), ("requests", |it| it.requests.as_ref())];
+    let old_limits = old.and_then(|old| old.limits.as_ref());
+    let old_requests = old.and_then(|old| old.requests.as_ref());
+    let lists = [("limits", &expressions.limits, old_limits), ("requests", &expressions.requests, old_requests)];
     let mut given = false;
-    for (name, list_of) in lists {
-        let Some(list) = list_of(expressions) else { continue };
-        given |= validate_list(list, old.and_then(list_of), &path.child(name), errors);
+    for (name, list, old) in lists {
+        let Some(list) = list else { continue };
+        given |= validate_list(list, old, &path.child(name), errors);
     }
     if !given {
         errors.push(Error::required(path, NO_EXPRESSION));
