@@ -72,5 +72,5 @@ pub(crate) async fn run(inner: &Inner) {
         }
     }
     // The watch never ends by itself.
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }

@@ -18,7 +18,7 @@ use pillion_rollout::{Applicant, Confirmation, Grant, Limit, Origin};
 use tokio::sync::oneshot;
 
 use self::line::{Line, Wish};
-pub(crate) use self::object::{PlacesObject, Swapped};
+pub(crate) use self::object::PlacesObject;
 use crate::config::Config;
 
 /// How long an admission waits for its place. The API server waits three seconds for a pod.

@@ -127,7 +127,9 @@ fn every_example_that_runs_until_it_is_stopped_ends_on_term() {
         let (documents, _) =
             pillion::manifest::parse(&file.display().to_string().into(), &std::fs::read_to_string(&file).unwrap());
         let mut all = Vec::new();
-        documents.iter().for_each(|document| commands(&document.value, &mut all));
+        for document in &documents {
+            commands(&document.value, &mut all);
+        }
         for command in all.iter().filter(|command| command.contains("while ") || command.contains("infinity")) {
             endless += 1;
             assert!(command.contains("trap "), "{}: {command:?} does not end on TERM", file.display());

@@ -611,7 +611,7 @@ fn sidecars_with_the_mode_strict_are_wrapped_without_a_flag() {
 }
 
 /// A SidecarSet for the pods of [`deployment`].
-const MESH: &str = r#"
+const MESH: &str = r"
 apiVersion: apps.kruise.io/v1beta1
 kind: SidecarSet
 metadata: {name: mesh}
@@ -619,7 +619,7 @@ spec:
   selector: {matchLabels: {app: web}}
   containers:
   - {name: proxy, image: proxy, command: [sleep, infinity]}
-"#;
+";
 
 #[test]
 fn a_manager_beside_it_serves_the_webhooks_that_it_leaves_out() {

@@ -8,7 +8,7 @@ use pillion_rollout::{Confirmation, Grant, Places};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout};
 
-use super::object::{PlacesObject, Stored, Swapped};
+use super::object::{PlacesObject, Stored};
 use super::{Arrival, Ask, LONGEST};
 use crate::config::Config;
 use crate::registration;
@@ -130,8 +130,8 @@ impl Line {
                 before
             } else {
                 match timeout(LONGEST, self.object.swap(Some(&before), places)).await {
-                    Ok(Ok(Swapped::Done(stored))) => stored,
-                    Ok(Ok(Swapped::Changed)) => continue,
+                    Ok(Ok(Some(stored))) => stored,
+                    Ok(Ok(None)) => continue,
                     Ok(Err(error)) => {
                         // It may have been stored. Asking or confirming again with the same id changes nothing more.
                         tracing::debug!(%error, "places cannot be stored; trying again");
@@ -165,11 +165,12 @@ impl Line {
             Ok(Ok(Some(read))) => return Some(read),
             Ok(Ok(None)) => {
                 let is_confirmation = |it: &Waiting| matches!(it.wish, Wish::Confirm(..));
-                let (confirmations, others) = std::mem::take(waiting).into_iter().partition(is_confirmation);
+                let (confirmations, others): (Vec<_>, Vec<_>) =
+                    std::mem::take(waiting).into_iter().partition(is_confirmation);
                 *waiting = others;
-                confirmations
-                    .into_iter()
-                    .for_each(|it: Waiting| it.wish.send(Answer::Confirmation(Confirmation::Unknown)));
+                for confirmation in confirmations {
+                    confirmation.wish.send(Answer::Confirmation(Confirmation::Unknown));
+                }
             }
             Ok(Err(error)) => tracing::debug!(%error, "places cannot be read; trying again"),
             Err(_) => {}

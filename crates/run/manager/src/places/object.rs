@@ -23,14 +23,6 @@ pub(crate) struct Stored {
     version: Option<String>,
 }
 
-/// How a write ended.
-pub(crate) enum Swapped {
-    /// It is stored.
-    Done(Stored),
-    /// Somebody else was faster, or it is gone.
-    Changed,
-}
-
 /// The ConfigMap of one set. A set that is created anew has another one.
 #[derive(Clone)]
 pub(crate) struct PlacesObject {
@@ -68,8 +60,8 @@ impl PlacesObject {
             .ok())
     }
 
-    /// Replaces what was read, or creates the object.
-    pub(crate) async fn swap(&self, before: Option<&Stored>, places: Places) -> kube::Result<Swapped> {
+    /// Replaces what was read, or creates the object. Returns what is stored then; `None` if another replica was faster, or the object is gone.
+    pub(crate) async fn swap(&self, before: Option<&Stored>, places: Places) -> kube::Result<Option<Stored>> {
         let version = before.and_then(|before| before.version.clone());
         let object = self.object(&places, version);
         let written = match before {
@@ -77,8 +69,8 @@ impl PlacesObject {
             None => self.create(&object).await,
         };
         match written {
-            Ok(written) => Ok(Swapped::Done(Stored { places, version: written.metadata.resource_version })),
-            Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => Ok(Swapped::Changed),
+            Ok(written) => Ok(Some(Stored { places, version: written.metadata.resource_version })),
+            Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => Ok(None),
             Err(error) => Err(error),
         }
     }

@@ -94,7 +94,7 @@ impl Explanations {
                     state.refused_until = Some(now + REFUSED);
                 }
                 Err(error) => {
-                    tracing::debug!(namespace = pod.namespace, name = pod.name, %error, "events are not read")
+                    tracing::debug!(namespace = pod.namespace, name = pod.name, %error, "events are not read");
                 }
             }
         }

@@ -15,7 +15,7 @@ use pillion_rollout::{Limit, Observed, Places, PodView, Target, Text, Texts};
 
 use super::{PAUSE, RETRY, Rollout};
 use crate::error::Error;
-use crate::places::{PlacesObject, Swapped};
+use crate::places::PlacesObject;
 use crate::pods::{self, CachedPod};
 
 /// How many changes are looked at together.
@@ -74,7 +74,7 @@ impl Rollout<'_> {
         }
         if !before.as_ref().is_some_and(|stored| stored.places.is_same(&places)) {
             let swapped = object.swap(before.as_ref(), places.clone()).await.map_err(Error::api(what()))?;
-            if matches!(swapped, Swapped::Changed) {
+            if swapped.is_none() {
                 return Ok(Some(PAUSE));
             }
         }
