@@ -81,9 +81,9 @@ fn counting(cluster: &Cluster) -> (Client, Requests) {
     let counted = Arc::clone(&requests);
     let count = move |request: Request, next: Next| {
         let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
-        let verb = match request.method() {
-            &Method::GET if is_watch => "watch",
-            &Method::GET => "read",
+        let verb = match *request.method() {
+            Method::GET if is_watch => "watch",
+            Method::GET => "read",
             _ => "write",
         };
         *counted.lock().unwrap().entry(format!("{verb} {}", request.uri().path())).or_default() += 1;
