@@ -9,7 +9,7 @@ use granit_parser::{Event, ScalarStyle, StructureStyle};
 
 use crate::error::Mistake;
 use crate::node::Position;
-use crate::parse::Origin;
+use crate::origin::Origin;
 
 /// Cuts events off the front of a JSON value.
 #[derive(Clone)]

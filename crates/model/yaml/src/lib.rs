@@ -33,6 +33,7 @@ mod error;
 mod json;
 mod list;
 mod node;
+mod origin;
 mod parse;
 mod scalar;
 #[cfg(test)]

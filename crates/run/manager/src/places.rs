@@ -8,6 +8,7 @@
 
 mod line;
 mod object;
+mod registration;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,6 +20,7 @@ use tokio::sync::oneshot;
 
 use self::line::{Line, Wish};
 pub(crate) use self::object::PlacesObject;
+pub(crate) use self::registration::Registration;
 use crate::config::Config;
 
 /// How long an admission waits for its place. The API server waits three seconds for a pod.

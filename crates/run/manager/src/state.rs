@@ -8,9 +8,8 @@ use tokio::task::JoinSet;
 use crate::autoscalers::Rightsizing;
 use crate::cluster::View;
 use crate::config::Config;
-use crate::confirming::Registration;
 use crate::pending::Pending;
-use crate::places::Lines;
+use crate::places::{Lines, Registration};
 use crate::pods::Pods;
 use crate::watches::Caches;
 
