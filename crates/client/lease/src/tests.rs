@@ -302,7 +302,7 @@ async fn everybody_knows_who_leads() {
     assert_eq!(*leader.borrow(), None);
 }
 
-/// Holds `lease` for ever, within `other` if one is named; the name of whoever holds it is told.
+/// Holds `lease` for ever, within `other` if one is named. Sends the name of the holder.
 fn holding(world: &World, name: &str, lease: &str, other: Option<&str>) -> Replica {
     let network = Arc::default();
     let config = Config { name: lease.to_owned(), ..world.config(name, &network) };
@@ -334,7 +334,7 @@ async fn a_lease_within_another_is_renewed_rarely_and_taken_over_at_once_by_the_
     assert_eq!(leases.get("rollout").await.unwrap().spec.unwrap().holder_identity.as_deref(), Some("a@webhook"));
 
     first.task.abort();
-    // Whoever holds the same Lease now is the successor; for everybody else it has to expire.
+    // The current holder of the same Lease is the successor. All others wait until this one expires.
     let _next = holding(&world, "b", "rollout", Some("webhook"));
     pass(1).await;
     assert_eq!(world.story(), ["0 a leads", "101 a ends", "101 b leads"]);

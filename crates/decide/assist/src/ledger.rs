@@ -77,7 +77,7 @@ struct Retry {
 /// - A write holds only what differs from what was acknowledged; if nothing differs, there is none.
 /// - A value that one source sets is not removed by another; of two sources that set it, the first by name counts.
 /// - What is refused does not keep the rest from being written.
-/// - What somebody else has changed since is written again: each object is looked at when it was not seen for [`UNSEEN`].
+/// - A value that another client has changed since is written again. The ledger asks for each object that it has not seen for [`UNSEEN`].
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     pod: PodName,
@@ -240,7 +240,7 @@ impl Ledger {
         Some(Look { path: format!("{path}?dryRun=All"), media: MERGE, body: "{}", object: object.clone() })
     }
 
-    /// Records what a look has found; `None` if there is no such object. What differs from what was written is left to write.
+    /// Records the object as it was read; `None` if it does not exist. Values that differ from those written are written again.
     pub fn looked(&mut self, look: &Look, found: Option<&Value>, now: Timestamp) {
         self.see(&look.object, found, now);
     }
@@ -250,7 +250,7 @@ impl Ledger {
         self.seen.insert(look.object.clone(), now);
     }
 
-    /// Records the object that a write was answered with: what it has become, and what of earlier writes somebody else has changed.
+    /// Records the object that a write has returned, and which values of earlier writes another client has changed.
     pub fn answered(&mut self, write: &Write, object: &Value, now: Timestamp) {
         if !write.is_followed() || !is_object(object) {
             return;
@@ -387,7 +387,7 @@ impl Write {
         self.sets.len() > 1
     }
 
-    /// Whether somebody else's changes of the object are followed, so that its answer is of use.
+    /// Whether changes of the object by other clients are followed, so that the answer to a write is needed.
     pub fn is_followed(&self) -> bool {
         self.sets.iter().any(|(key, _)| key.is_comparable())
     }
@@ -413,7 +413,7 @@ impl Key {
         }
     }
 
-    /// Whether it can be seen in the object whether somebody has changed it. Results of updates are removed by the manager when there are too many.
+    /// Whether the object shows that another client has changed it. The manager removes results of updates when there are too many.
     fn is_comparable(&self) -> bool {
         match self {
             Key::Field(target, pointer) => target.name != RESULTS && !pointer.split('/').any(|part| part == "-"),

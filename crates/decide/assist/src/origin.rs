@@ -18,7 +18,7 @@ pub fn check_origin(hosts: &[&str], origins: &[&str], own: &[IpAddr]) -> Result<
     check_page(hosts, origins)
 }
 
-/// The same for a request that no page can send, whatever its host is called: it has carried the token.
+/// Checks a request with the right token. A web page cannot send it, so its `Host` is not checked.
 ///
 /// # Errors
 /// As above.

@@ -43,7 +43,7 @@ impl Revisions {
         self.by_name.get(name).map(AsRef::as_ref)
     }
 
-    /// What decides whether `set` may pin a revision: its own revisions, and the one that it names whatever that belongs to.
+    /// Returns the revisions that decide whether `set` may pin one: its own, and the one that it names, which may belong to another set.
     pub fn candidates<'r>(&'r self, set: &SidecarSet) -> Vec<Revision<'r>> {
         let own = self.by_owner.get(set.name()).into_iter().flatten().filter_map(|name| self.by_name.get(name));
         let pinned = set.spec.pinned_revision().and_then(|pinned| self.by_name.get(pinned.revision_name?.as_str()));

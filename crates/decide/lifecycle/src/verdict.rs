@@ -232,7 +232,7 @@ mod tests {
             ("Never", Some(ended(0, 10)), Some(ended(0, 5)), "Succeeded"),
             ("Never", Some(ended(0, 10)), Some(ended(1, 5)), "Failed"),
             ("Never", Some(ended(0, 10)), Some(ended(143, 12)), "Succeeded"),
-            // Statuses have whole seconds. Nobody but the manager stops a sidecar, and it has not: the error is its own.
+            // Statuses have whole seconds. Only the manager stops a sidecar, and it has not done so: the sidecar failed by itself.
             ("Never", Some(ended(0, 10)), Some(ended(1, 10)), "Failed"),
             ("Never", Some(ended(0, 10)), Some(ended(143, 10)), "Failed"),
             ("Never", Some(ended(0, 10)), Some(ended(0, 10)), "Succeeded"),

@@ -124,7 +124,7 @@ impl ImageMap {
         self
     }
 
-    /// Adds a command that runs in place of a program, whatever the image of the container is.
+    /// Adds a command that runs in place of a program, in containers of every image.
     #[must_use]
     pub fn with_program(mut self, name: &str, command: Vec<String>) -> ImageMap {
         self.programs.insert(name.to_owned(), command);
@@ -136,7 +136,7 @@ impl ImageMap {
         self.programs.get(name).map(Vec::as_slice)
     }
 
-    /// The same with another image, whatever patterns say of its name.
+    /// Adds an image under its exact name, which takes precedence over patterns.
     #[must_use]
     pub fn with(mut self, name: &str, image: Image) -> ImageMap {
         self.images.retain(|(known, _)| known != name);

@@ -46,7 +46,7 @@ struct Written<'a> {
 }
 
 impl Expr {
-    /// The result, if it is the same whatever the value of the variable is.
+    /// Returns the result, if it does not depend on the variable.
     pub fn constant(&self, resource: Resource) -> Option<Outcome> {
         let none = self.evaluate(Amount::Finite(Quantity::ZERO), resource);
         if self.variable().is_none() {

@@ -130,7 +130,7 @@ async fn replicas(client: &Client, namespace: &str) -> Answer<Vec<Replica>> {
     Ok(replicas)
 }
 
-/// What a replica answers through the API server, whatever its status; or why the API server does not ask it, which it says in a `Status`.
+/// Returns what a replica answers through the API server, with any status, or the `Status` in which the API server says why it does not ask the replica.
 async fn answer(client: &Client, path: &str) -> Answer<String> {
     let request = http::Request::get(path).body(Body::empty()).map_err(|error| error.to_string())?;
     let answer = client.send(request).await.map_err(|error| chain(&error))?;

@@ -11,7 +11,7 @@ fn main() -> ExitCode {
     if let Some(code) = pillion_process::supervise_if_asked() {
         return code;
     }
-    // So are the programs of images that nobody has to build for `pillion up`.
+    // `pillion` is also the program of images that need not be built for `pillion up`.
     if let Some(code) = pillion::own_program(std::env::args_os()) {
         return code;
     }

@@ -1,6 +1,6 @@
 //! Whether API servers have the places of new pods confirmed.
 //!
-//! A place that nobody confirms is withdrawn after seconds. This is safe only if every API server asks for a confirmation, so a place counts as
+//! A place that is not confirmed is withdrawn after seconds. This is safe only if every API server asks for a confirmation, so a place counts as
 //! unconfirmed only if the webhook has been registered for a while when it is granted. It is withdrawn only if the registration is still the same.
 
 use std::time::Duration;

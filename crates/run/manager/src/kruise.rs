@@ -132,7 +132,7 @@ impl Kruise {
     }
 }
 
-/// What watches know of an OpenKruise. It takes no requests while there is none.
+/// What watches know of an OpenKruise. This needs no requests while none is installed.
 pub(crate) struct WatchedKruise {
     /// Where its Lease is as long as no webhook configuration of it says otherwise.
     namespace: String,
@@ -162,7 +162,7 @@ impl WatchedKruise {
         }
     }
 
-    /// Whether there is none, as far as all of it is known.
+    /// Whether there is no OpenKruise; false until everything is known.
     pub(crate) fn is_absent(&self, now: Timestamp) -> bool {
         let states = [self.mutating.state(), self.validating.state(), self.leases.state()];
         let failures = [self.mutating.failure(), self.validating.failure(), self.leases.failure()];

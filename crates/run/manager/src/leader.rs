@@ -56,7 +56,7 @@ pub(crate) async fn lead<'a>(inner: &'a Inner, work: Work<'a>) -> Result<(), Inv
     .await
 }
 
-/// The candidate for a part; `None` where nobody else can lead.
+/// The candidate for a part; `None` where no other replica can lead.
 pub(crate) fn candidate(inner: &Inner, part: Part) -> Option<Config> {
     let (config, now) = (&inner.config, inner.config.now.clone());
     let identity = config.identity.as_ref()?;

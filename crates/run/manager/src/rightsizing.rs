@@ -79,7 +79,7 @@ fn recommend_until_dropped(
     }
 }
 
-/// Whether nobody else has the Lease of this candidate yet.
+/// Whether no other replica has the Lease of this candidate yet.
 async fn is_held(candidate: &pillion_lease::Config) -> bool {
     let leases: Api<Lease> = Api::namespaced(candidate.client.clone(), &candidate.namespace);
     let read = tokio::time::timeout(STORING, leases.get_opt(&candidate.name)).await;

@@ -7,7 +7,7 @@ use crate::state::State;
 /// What an update came to, as it is stored: `v1: Update success`, or the version and why it failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateOutcome {
-    /// The version that was asked for; empty if nobody knows.
+    /// The requested version; empty if it is unknown.
     pub version: String,
     /// Why it failed.
     pub failure: Option<String>,

@@ -115,7 +115,7 @@ fn a_pod_that_is_always_restarted_ends_by_the_policies_of_its_containers() {
     assert_eq!((names_in(&pod, "initContainers"), warnings), (vec!["setup".into(), "web".into()], vec![]));
     let by_field = Means { field: true, wrap_image: None };
     assert_eq!(admitted(work_ends, &by_field).0["spec"]["containers"][0]["sidecar"], true);
-    // One container without such a policy runs for ever.
+    // One container without this policy runs for ever.
     let (_, warnings) = admitted(job_with_policies("Always", [Some("Never"), Some("Never"), None]), &by_field);
     assert!(warnings[0].contains("has no effect in a pod with restartPolicy Always"), "{warnings:?}");
 }

@@ -60,7 +60,7 @@ pub enum SkipReason {
 }
 
 impl SkipReason {
-    /// Whether it stays so until somebody does something about it: worth an event about the pod, where the mode resizes in place.
+    /// Whether this lasts until a person acts: then it is worth an event about the pod, where the mode resizes in place.
     pub fn is_lasting(&self) -> bool {
         matches!(
             self,

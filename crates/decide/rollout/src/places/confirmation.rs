@@ -4,8 +4,8 @@
 //! not confirmed soon belongs to a request that was refused. It is withdrawn, and a confirmation that comes after that is denied, so that the
 //! place is never used twice.
 //!
-//! A place is withdrawn only while the webhook is registered as it was when the place was granted. Whoever removes the webhook while a request
-//! with a withdrawn place is still under way can bring one pod too many: nobody is asked about that request any more.
+//! A place is withdrawn only while the webhook is registered as it was when the place was granted. If a user removes the webhook while a request
+//! with a withdrawn place is in progress, there can be one pod too many: the API server no longer asks about that request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::{Grant, Granted, Limit, Origin, Places};
 use crate::view::PodView;
 
-/// How many withdrawn places are remembered. When there are more, the others expire like places that nobody confirms.
+/// How many withdrawn places are remembered. Further ones expire like places that are not confirmed.
 const MOST_WITHDRAWN: usize = 1000;
 
 /// What created a pod: its controller, as `shop/StatefulSet/web`, or for a pod without one its namespace.
@@ -294,7 +294,7 @@ mod tests {
         let mut places = empty();
         ask(&mut places, "a", 1, 0);
         assert_eq!((places.withdraw(Some(REGISTRATION + 1), at(6)), places.taken()), (0, Some(1)));
-        assert!(!places.is_overdue(at(60)), "nobody is asked again");
+        assert!(!places.is_overdue(at(60)), "no confirmation is asked for again");
         let mut places = empty();
         ask(&mut places, "a", 1, 0);
         assert_eq!((places.withdraw(None, at(6)), places.is_overdue(at(60))), (0, false));

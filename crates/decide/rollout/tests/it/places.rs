@@ -17,7 +17,7 @@ enum Fate {
     Created,
     /// The API server refuses it after the webhook, and never asks for a confirmation.
     Refused,
-    /// Somebody refuses it after its place was confirmed.
+    /// The API server refuses it after its place was confirmed.
     RefusedLate,
     /// Its place is confirmed so many seconds after it was granted.
     ConfirmedAfter(i64),
@@ -37,7 +37,7 @@ enum Event {
     Delete(usize),
     Wait(i64),
     Limit(usize),
-    /// A webhook needs places, and withdraws those that nobody has confirmed.
+    /// A webhook needs places, and withdraws those that are not confirmed.
     Withdraw,
     /// The registration of the webhook changes, and API servers may create pods without a confirmation from now on.
     Register,

@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_directory_without_a_volume_is_not_made() {
-        // Nothing is mounted there, whatever is mounted elsewhere.
+        // Mounts elsewhere do not count.
         let path = Path::new("/pillion-agent-of-a-test/downloads");
         let error = make_in_volume(path).unwrap_err();
         assert!(error.to_string().contains("no volume is mounted there"), "{error}");

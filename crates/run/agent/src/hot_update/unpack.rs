@@ -282,7 +282,7 @@ mod tests {
         let directory = Directory::open(folder.path(), 0o644).unwrap();
         directory.create("incoming").unwrap().write_all(bytes).unwrap();
         let result = unpack(&directory, "incoming", "staged", 1000);
-        // Whatever was unpacked can be removed, and the next archive takes its place.
+        // Everything that was unpacked can be removed, and the next archive takes its place.
         directory.create_folder("staged").unwrap();
         let left = folder.path().join(".pillion-agent/staged").read_dir().unwrap().count();
         assert_eq!(left, 0);

@@ -23,7 +23,7 @@ use crate::{Failure, chain};
 
 /// The least time between two statuses that are computed and shown.
 const BEAT: Duration = Duration::from_millis(200);
-/// How often the events of pods are asked why a sidecar does not start. The status of such a pod does not change when they come.
+/// How often events are read to find out why a sidecar does not start. The status of its pod does not change when they come.
 const ASK: Duration = Duration::from_secs(3);
 
 /// How a rollout ended.

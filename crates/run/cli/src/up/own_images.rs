@@ -88,7 +88,7 @@ pub(super) fn with_own(images: ImageMap) -> ImageMap {
     // `pillion install --print --agent` and the manager call both by their names, in images that have no entry.
     let images = images.with_program(AGENT_NAME, agent.command.clone()).with_program(WRAP_PATH, wrapper);
     let images = AGENT_IMAGES.into_iter().fold(images, |images, name| images.or(name, agent.clone()));
-    // Nobody asks for this one but the manager of this run.
+    // Only the manager of this run uses this image.
     images.with(WRAP_IMAGE, Image { non_root: true, ..Image::default() })
 }
 

@@ -20,7 +20,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 /// How long a pod waits until a place of its creator is confirmed. It gets the latest revision then, before its admission gives up.
 const TRUST: Duration = Duration::from_millis(800);
 
-/// What somebody waits for.
+/// What a caller waits for.
 pub(super) enum Wish {
     Ask(Ask, oneshot::Sender<Grant>),
     Confirm(Arrival, oneshot::Sender<Confirmation>),
@@ -32,7 +32,7 @@ pub(super) struct Line {
     config: Config,
     object: PlacesObject,
     state: Mutex<State>,
-    /// Somebody has joined the line.
+    /// A caller has joined the line.
     joined: Notify,
 }
 
@@ -75,7 +75,7 @@ impl Line {
         }
     }
 
-    /// Serves the line until nobody waits in it.
+    /// Serves the line until it is empty.
     async fn serve(self: Arc<Self>) {
         let mut waiting: Vec<Waiting> = Vec::new();
         let mut known = self.lock().known.take();
@@ -93,7 +93,7 @@ impl Line {
             known = self.answer(&mut waiting, known).await;
             if !waiting.is_empty() {
                 tokio::select! {
-                    // Whatever they wait for is done by others: it has to be read.
+                    // Another replica does what they wait for: the places have to be read.
                     () = tokio::time::sleep(RETRY) => known = None,
                     () = self.joined.notified() => {}
                 }
@@ -107,7 +107,7 @@ impl Line {
         waiting.sort_by_key(|waiting| matches!(waiting.wish, Wish::Ask(..)));
         let mut is_fresh = false;
         loop {
-            // Whoever has given up must not get a place.
+            // A caller that has given up must not get a place.
             waiting.retain(Waiting::is_wanted);
             if waiting.is_empty() {
                 return known;
@@ -201,7 +201,7 @@ impl Line {
 
 impl Wish {
     fn send(self, answer: Answer) {
-        // Whoever has given up meanwhile does not use the place, and it expires.
+        // A caller that has given up meanwhile does not use the place, and it expires.
         match (self, answer) {
             (Wish::Ask(_, sender), Answer::Grant(grant)) => drop(sender.send(grant)),
             (Wish::Confirm(_, sender), Answer::Confirmation(confirmation)) => drop(sender.send(confirmation)),

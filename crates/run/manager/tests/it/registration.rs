@@ -383,7 +383,7 @@ async fn a_run_without_the_webhooks_takes_back_what_an_earlier_one_has_registere
     cluster.create(SIDECARSETS, sidecarset("mesh", json!({}))).await.object();
     assert_eq!(names(&cluster.create(PODS, pod("web-0")).await.object()), ["app"]);
 
-    // What somebody else has registered stays.
+    // What another program has registered stays.
     let _other = run_elsewhere(&cluster, elsewhere(&cluster)).await;
     let again = Manager::new(Config { parts: vec![Part::Rollout], ..cluster.config() });
     again.start().await.unwrap();

@@ -23,7 +23,7 @@ pub(super) async fn write(
     let before: Vec<Condition> =
         serde_json::from_value(current.data["status"]["conditions"].clone()).unwrap_or_default();
     let Some(conditions) = stop_conditions(&before, cause, now) else { return Ok(None) };
-    // The recommender writes the same list. Whoever comes second sees a conflict, and the next pass tries again.
+    // The recommender writes the same list. The second of two writes gets a conflict, and the next pass retries.
     let version = current.resource_version();
     let patch = json!({"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}});
     api.patch_status(autoscaler.name(), &PatchParams::default(), &Patch::Merge(patch)).await.map(Some)

@@ -67,7 +67,7 @@ fn validate_revision(
 ) {
     refuse_unknown_policy(revision.policy.as_ref(), path, errors);
     refuse_unknown!(errors, path.child("onMissing"), &revision.on_missing, OnMissing, ["Refuse", "Latest"]);
-    // Such a set may come before its revision, or outlive it.
+    // A set with this value may be created before its revision, and may outlive it.
     let revisions = revisions.filter(|_| revision.on_missing != Some(OnMissing::Latest));
     match (&revision.revision_name, &revision.custom_version) {
         (None, None) => {
