@@ -1,5 +1,6 @@
 //! Which sidecars a pod lacks.
 
+use pillion_api::names;
 use pillion_inject::{Catalog, Namespace, Summary};
 use pillion_rollout::PodView;
 
@@ -14,8 +15,14 @@ pub fn missed_by<'c>(pod: &PodView, namespace: &Namespace, catalog: &'c Catalog)
     }
     let labels: Vec<(&str, &str)> = pod.labels.iter().map(|(key, value)| (&**key, &**value)).collect();
     let mut sets = catalog.injected_into(namespace, &labels);
-    sets.retain(|set| set.has_containers && counts(pod, set) && !pod.injected(&set.name).is_some_and(|it| it.is_there));
+    sets.retain(|set| set.has_containers && counts(pod, set) && lacks(pod, set));
     sets
+}
+
+/// Whether the pod has not been given the sidecars. What a record says that cannot be read is unknown.
+fn lacks(pod: &PodView, set: &Summary) -> bool {
+    let is_unknown = pod.unreadable.contains(&names::HASH);
+    !pod.injected(&set.name).is_some_and(|injected| injected.is_there || is_unknown)
 }
 
 /// Whether the pod is young enough. A pod of the same second may be older or younger: a time has whole seconds.
@@ -25,7 +32,6 @@ fn counts(pod: &PodView, set: &Summary) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use pillion_api::names;
     use pillion_api::pod::Pod;
     use pillion_rollout::Texts;
     use pillion_testkit::{mk_container, mk_set};
@@ -70,6 +76,7 @@ mod tests {
         has["spec"] = json!({"containers": [{"name": "app"}, {"name": "proxy"}]});
         let mut pair = claims.clone();
         pair["spec"] = json!({"containers": [{"name": "app"}, {"name": "proxy-1"}, {"name": "proxy-2"}]});
+        let broken = |sets: &str| json!({"metadata": {"annotations": {names::HASH: "{\"mesh\":", names::INJECTED_LIST: sets}}});
         let rows = [
             ("as it is", json!({}), true),
             ("older than the set", json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:09Z"}}), false),
@@ -84,6 +91,8 @@ mod tests {
                 false,
             ),
             ("an annotation alone", claims, true),
+            ("a record that cannot be read", broken("mesh"), false),
+            ("a record of other sets that cannot be read", broken("logs"), true),
             ("injected", has, false),
             ("injected as a pair", pair, false),
         ];

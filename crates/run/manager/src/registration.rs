@@ -393,6 +393,13 @@ pub(crate) fn is_registered(configuration: &Value, address: &WebhookAddress) -> 
     entries.any(|entry| entry["name"] == PODS && address.is_in(&entry["clientConfig"]))
 }
 
+/// Whether API servers send pods to webhooks, whichever program has registered them.
+pub(crate) async fn pods_are_sent(config: &Config) -> Result<bool, Error> {
+    let live = live::<MutatingWebhookConfiguration>(config, NAME).await?;
+    let mut entries = live["webhooks"].as_array().into_iter().flatten();
+    Ok(entries.any(|entry| entry["name"] == PODS))
+}
+
 /// Takes back what an earlier run has registered at this address, where nothing answers in this one: API servers would go on calling it.
 pub(crate) async fn withdraw(config: &Config) -> Result<(), Error> {
     withdraw_configuration::<MutatingWebhookConfiguration>(config).await?;

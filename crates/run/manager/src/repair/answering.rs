@@ -8,6 +8,8 @@ use kube::api::ListParams;
 use tokio::time::Instant;
 
 use crate::config::{Config, WebhookAddress};
+use crate::error::Error;
+use crate::registration;
 
 /// API servers learn of a replica that is ready some moments later.
 pub(super) const SETTLING: Duration = Duration::from_secs(5);
@@ -15,40 +17,48 @@ pub(super) const SETTLING: Duration = Duration::from_secs(5);
 /// What is known about it.
 #[derive(Default)]
 pub(super) struct Answering {
-    /// Since when a replica has been found behind the Service.
+    /// Since when the webhooks have been found callable.
     since: Option<Instant>,
-    /// Whether the log has reported that no replica is ready.
+    /// Whether the log has reported that they are not.
     is_logged: bool,
 }
 
 impl Answering {
-    /// Whether API servers have had time to learn of a replica that is ready. What is at a URL is taken to be there.
+    /// Whether API servers can call the webhooks, and have had time to learn of the replicas behind a Service.
     pub(super) async fn has_settled(&mut self, config: &Config) -> bool {
-        let WebhookAddress::Service { namespace, name, .. } = &config.address else { return true };
-        let slices: Api<EndpointSlice> = Api::namespaced(config.client.clone(), namespace);
-        let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={name}"));
-        match slices.list(&of_service).await {
-            Ok(found) if found.iter().any(has_ready_endpoint) => {
+        match obstacle(config).await {
+            Ok(None) => {
                 self.is_logged = false;
-                self.since.get_or_insert_with(Instant::now).elapsed() >= SETTLING
+                let since = *self.since.get_or_insert_with(Instant::now);
+                matches!(config.address, WebhookAddress::Url(_)) || since.elapsed() >= SETTLING
             }
-            Ok(_) => {
+            Ok(Some(obstacle)) => {
                 self.since = None;
                 if !std::mem::replace(&mut self.is_logged, true) {
-                    tracing::warn!(
-                        namespace,
-                        service = name,
-                        "no replica is ready behind the Service of the webhooks: nothing is evicted"
-                    );
+                    tracing::warn!("{obstacle}: nothing is evicted");
                 }
                 false
             }
             Err(error) => {
-                tracing::warn!(%error, "cannot read whether the webhooks can be called: nothing is evicted");
+                let cause = error.cause();
+                tracing::warn!(%error, cause, "cannot read whether the webhooks can be called: nothing is evicted");
                 false
             }
         }
     }
+}
+
+/// Why API servers cannot call the webhooks. At a URL this is only known of webhooks that no program has registered.
+async fn obstacle(config: &Config) -> Result<Option<String>, Error> {
+    let WebhookAddress::Service { namespace, name, .. } = &config.address else {
+        let is_registered = registration::pods_are_sent(config).await?;
+        return Ok((!is_registered).then(|| "the webhooks are not registered".to_owned()));
+    };
+    let slices: Api<EndpointSlice> = Api::namespaced(config.client.clone(), namespace);
+    let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={name}"));
+    let found = slices.list(&of_service).await.map_err(Error::api(format!("list the endpoints of Service {name:?}")))?;
+    let is_ready = found.iter().any(has_ready_endpoint);
+    Ok((!is_ready).then(|| format!("no replica is ready behind Service {namespace}/{name} of the webhooks")))
 }
 
 fn has_ready_endpoint(slice: &EndpointSlice) -> bool {

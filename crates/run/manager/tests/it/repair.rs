@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::Method;
-use pillion_manager::{Config, Manager, WebhookAddress};
+use pillion_manager::{Config, Manager, Part, WebhookAddress};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -232,4 +232,22 @@ async fn nothing_is_evicted_before_the_api_server_can_call_the_webhooks() {
     cluster.merge(&format!("{slices}/pillion-webhook-1"), slice(true)).await.object();
     sleep(Duration::from_secs(30)).await;
     assert_eq!(cluster.get(PODS).await["items"].as_array().unwrap().len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_evicted_where_no_program_has_registered_the_webhooks() {
+    let cluster = Cluster::new().await;
+    cluster.create(PODS, owned("web-0")).await.object();
+    let strategy = json!({"injectionStrategy": {"repair": {"policy": "Evict", "includeOlder": true}}});
+    cluster.create(SIDECARSETS, sidecarset("mesh", strategy)).await.object();
+    let repair = Manager::new(Config { parts: vec![Part::Repair], ..cluster.config() });
+    repair.start().await.unwrap();
+    tokio::spawn(async move { repair.run().await });
+    sleep(Duration::from_mins(2)).await;
+    assert_eq!(cluster.get(MESH).await["status"]["missedPods"], 1);
+    assert_eq!(pod_names(&cluster).await, ["web-0"]);
+
+    cluster.manage(cluster.config()).await;
+    sleep(Duration::from_mins(2)).await;
+    assert!(pod_names(&cluster).await.is_empty());
 }
