@@ -16,7 +16,7 @@ use pillion_api::vpa::VerticalPodAutoscaler;
 use pillion_events::Recorder;
 use pillion_rightsize::update::{
     Action, Brake, Budgets, Disrupted, EvictReason, Pass, RateLimit, Replicas, Rules, SkipReason, Snapshot, Step,
-    stop_conditions,
+    stop_conditions, stopped,
 };
 use pillion_rightsize::{
     ContainerTarget, Owner, PodView, Unboost, Workload, annotation_removal_patch, controlling, is_refused,
@@ -119,6 +119,9 @@ impl Updater<'_> {
         self.awaiting.clear();
         self.quotas.forget();
         let targets = self.targets();
+        let known: HashSet<(String, String)> = targets.values().flatten().map(|it| key(it)).collect();
+        self.brakes.retain(|(namespace, name, _), _| known.contains(&(namespace.clone(), name.clone())));
+        self.forget_stops().await;
         if targets.is_empty() || (self.config.needs_admission && !self.is_admission_alive().await) {
             return;
         }
@@ -130,8 +133,6 @@ impl Updater<'_> {
         let autoscalers = targets.values().flatten();
         let uids: HashSet<&str> = autoscalers.filter_map(|it| it.metadata.uid.as_deref()).collect();
         self.skips.retain(|uid| views.contains_key(uid) || uids.contains(uid));
-        let known: HashSet<(String, String)> = targets.values().flatten().map(|it| key(it)).collect();
-        self.brakes.retain(|(namespace, name, _), _| known.contains(&(namespace.clone(), name.clone())));
         self.serves_resize = true;
         let last = self.last.take();
         let is_later = |key: &PodsKey| last.as_ref().is_none_or(|last| key > last);
@@ -149,6 +150,19 @@ impl Updater<'_> {
             self.last = None;
         }
         self.config.metrics.stopped(self.brakes.values().filter(|brake| brake.cause().is_some()).count());
+    }
+
+    /// Takes back what an earlier pass wrote about autoscalers that have been switched off since.
+    async fn forget_stops(&self) {
+        for view in self.cluster.autoscalers().list() {
+            let autoscaler = &view.0;
+            if stopped(autoscaler).is_some()
+                && !autoscaler.update_mode().updates_running_pods()
+                && self.config.namespaces.has(autoscaler.namespace())
+            {
+                self.say_whether_stopped(autoscaler, (self.config.now)()).await;
+            }
+        }
     }
 
     /// Goes on with the pods that wait for a successor as soon as it is back, within the same interval.

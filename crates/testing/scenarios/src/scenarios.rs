@@ -82,6 +82,7 @@ macro_rules! scenarios {
             sidecar_rollouts::a_deployment_rolled_out_in_the_middle_keeps_the_partition,
             sidecar_rollouts::a_hot_upgrade_hands_over_to_a_container_that_is_ready,
             sidecar_rollouts::a_manager_that_is_killed_is_replaced_in_the_middle,
+            sidecar_rollouts::a_native_sidecar_that_cannot_be_pulled_pauses_the_rollout,
             sidecar_rollouts::a_new_image_restarts_native_sidecars_and_nothing_else,
             sidecar_rollouts::a_new_image_restarts_the_sidecars_and_nothing_else,
             sidecar_rollouts::a_partition_keeps_pods_on_the_old_revision,

@@ -3,7 +3,7 @@
 //! The app's containers share it, so that nothing in it is trusted: every step is relative to an open descriptor, and no symbolic link is
 //! followed. What goes into place gets there by one rename.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -280,12 +280,12 @@ fn is_dot(name: &CStr) -> bool {
 }
 
 /// The names in a directory, sorted.
-fn names(folder: &OwnedFd) -> std::io::Result<Vec<String>> {
+fn names(folder: &OwnedFd) -> std::io::Result<Vec<CString>> {
     let mut names = Vec::new();
     for entry in fs::Dir::read_from(folder)? {
         let entry = entry?;
         if !is_dot(entry.file_name()) {
-            names.push(entry.file_name().to_string_lossy().into_owned());
+            names.push(entry.file_name().to_owned());
         }
     }
     names.sort();
@@ -304,7 +304,7 @@ fn digest(at: BorrowedFd<'_>, name: &str) -> std::io::Result<OnDisk> {
     }
 }
 
-fn digest_at(at: BorrowedFd<'_>, name: &str, depth: u32) -> std::io::Result<String> {
+fn digest_at(at: BorrowedFd<'_>, name: impl rustix::path::Arg + Copy, depth: u32) -> std::io::Result<String> {
     let kind = FileType::from_raw_mode(fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode);
     let mut hash = Sha256::new();
     if kind == FileType::RegularFile {
@@ -322,8 +322,10 @@ fn digest_at(at: BorrowedFd<'_>, name: &str, depth: u32) -> std::io::Result<Stri
     if kind == FileType::Directory && depth <= LEVELS {
         let folder = fs::openat(at, name, FOLDER | OFlags::RDONLY, Mode::empty())?;
         for entry in names(&folder)? {
-            let below = digest_at(folder.as_fd(), &entry, depth + 1)?;
-            hash.update(format!("{below}  {entry}\n"));
+            let below = digest_at(folder.as_fd(), entry.as_c_str(), depth + 1)?;
+            for part in [below.as_bytes(), b"  ", entry.to_bytes(), b"\n"] {
+                hash.update(part);
+            }
         }
         return Ok(hex(&hash.finalize()));
     }
@@ -341,6 +343,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
@@ -371,8 +375,23 @@ mod tests {
         }
         symlink(&precious, staged.join("link")).unwrap();
         directory.create_folder("staged").unwrap();
-        assert_eq!(names(&File::open(&staged).unwrap().into()).unwrap(), Vec::<String>::new());
+        assert_eq!(names(&File::open(&staged).unwrap().into()).unwrap(), Vec::<CString>::new());
         assert_eq!(std::fs::read_to_string(precious.join("file")).unwrap(), "precious");
+    }
+
+    #[test]
+    fn names_that_are_no_text_have_a_digest() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::open(folder.path(), 0o644).unwrap();
+        let digest_with = |name: &[u8]| {
+            std::fs::create_dir(folder.path().join("conf")).unwrap();
+            std::fs::write(folder.path().join("conf").join(OsStr::from_bytes(name)), "one").unwrap();
+            let OnDisk::Digest(digest) = directory.on_disk("conf").unwrap() else { panic!("there is a directory") };
+            std::fs::remove_dir_all(folder.path().join("conf")).unwrap();
+            digest
+        };
+        assert_ne!(digest_with(b"a\xff"), digest_with(b"a\xfe"));
+        assert_eq!(digest_with(b"a"), hex(&Sha256::digest(format!("{}  a\n", hex(&Sha256::digest("one"))))));
     }
 
     #[test]

@@ -268,7 +268,9 @@ impl Agent {
             command.args(["--user", "--map-root-user"]);
         }
         let mut child = command
-            .args(["--pid", "--fork", "--mount-proc", "--kill-child", "bash", "-c", POD_SCRIPT, "pod"])
+            .args(["--pid", "--fork", "--mount-proc", "--kill-child"])
+            // Under `nohup` a shell could not react to the signal.
+            .args(["env", "--default-signal=HUP", "bash", "-c", POD_SCRIPT, "pod"])
             .arg(env!("CARGO_BIN_EXE_pillion-agent"))
             .args(source)
             .arg("--api-server")

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pillion_rightsizer::Config;
 use serde_json::json;
 
-use crate::Rig;
+use crate::{AUTOSCALERS, Rig};
 
 #[tokio::test(start_paused = true)]
 async fn a_resize_is_one_patch_and_one_event() {
@@ -219,6 +219,11 @@ async fn a_pod_that_does_not_come_back_is_the_only_one_that_is_evicted_and_a_res
     );
     tokio::time::sleep(Duration::from_mins(30)).await;
     assert_eq!(rig.take_evictions(), 1, "after an hour one more is tried");
+    tokio::time::sleep(Duration::from_mins(15)).await;
+    assert_eq!(rig.condition("web", "EvictionsStopped").await.as_deref(), Some("True"));
+    rig.merge(&format!("{AUTOSCALERS}/web"), json!({"spec": {"updatePolicy": {"updateMode": "Off"}}})).await;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(rig.condition("web", "EvictionsStopped").await.as_deref(), Some("False"), "it is switched off");
     assert!(!restarted.is_finished());
 }
 

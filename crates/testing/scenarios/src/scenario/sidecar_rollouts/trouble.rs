@@ -23,6 +23,8 @@ fn of_image(image: &str) -> Value {
 }
 
 const BAD: &str = "pillion.invalid/bad:1";
+/// Nobody listens there.
+const NOWHERE: &str = "127.0.0.1:1/nothing:1";
 
 /// An image that is not there stops the rollout by itself, which says so; the image before undoes it.
 pub async fn a_bad_image_pauses_the_rollout_and_is_undone(namespace: &Namespace) -> anyhow::Result<()> {
@@ -36,6 +38,27 @@ pub async fn a_bad_image_pauses_the_rollout_and_is_undone(namespace: &Namespace)
         ensure!(counts == (2, 1), "{counts:?} pods have the good and the bad image");
         change(namespace, json!({"containers": of_image(PAUSE)})).await?;
         status_has(namespace, json!({"updatedPods": 3, "updatedReadyPods": 3})).await
+    })
+    .await
+}
+
+/// The kubelet goes on reporting the end of the old process, with code 0, of a native sidecar whose new image cannot be pulled: only events
+/// name the image. The rollout stops nevertheless, and the image before undoes it.
+pub async fn a_native_sidecar_that_cannot_be_pulled_pauses_the_rollout(namespace: &Namespace) -> anyhow::Result<()> {
+    let native = |image: &str| {
+        // Without a command it is the image that says what runs.
+        let sidecar = json!({"name": "proxy", "image": image, "args": ["-c", UNTIL_TERM], "restartPolicy": "Always"});
+        json!({"initContainers": [with(sidecar, json!({"imagePullPolicy": "IfNotPresent"}))]})
+    };
+    managed(namespace, async |namespace| {
+        let more = json!({"containers": null, "updateStrategy": {"maxUnavailable": 1}});
+        rolled_out(namespace, 2, with(native(SHELL), more)).await?;
+        change(namespace, native(NOWHERE)).await?;
+        let message = condition_is(namespace, "Blocked", "PausedOnFailure").await?;
+        let reasons = if namespace.is_real() { &["ImagePullBackOff", "ErrImagePull"][..] } else { &["proxy: "] };
+        ensure!(reasons.iter().any(|reason| message.contains(reason)), "it does not name the reason: {message}");
+        change(namespace, native(SHELL)).await?;
+        status_has(namespace, json!({"updatedPods": 2, "updatedReadyPods": 2})).await
     })
     .await
 }
