@@ -83,6 +83,8 @@ pub struct Ledger {
     pod: PodName,
     sources: BTreeMap<String, Desired>,
     written: BTreeMap<Key, Option<Value>>,
+    /// What each source had and its configuration does not name any more: it is removed once, and what others make of it then is theirs.
+    given_up: BTreeSet<(String, Key)>,
     /// What the API server has made of values that were written, where it has answered with the object.
     stored: BTreeMap<Key, Option<Value>>,
     /// When each object was seen last.
@@ -129,18 +131,27 @@ impl Ledger {
     /// Sets what a source wants. Returns whether it is something else than before.
     pub fn set(&mut self, source: &str, mut desired: Desired) -> bool {
         let mut gone = None;
+        for (key, _) in keys(&desired) {
+            self.given_up.remove(&(source.to_owned(), key));
+        }
         if let Some(last) = self.sources.get(source) {
             // What its configuration named before and does not name any more is removed.
-            let keys = [(&mut desired.annotations, &last.annotations), (&mut desired.labels, &last.labels)];
-            for (keys, last) in keys {
-                for key in last.keys() {
-                    keys.entry(key.clone()).or_insert(None);
+            type ToKey = fn(String) -> Key;
+            let keys = [
+                (&mut desired.annotations, &last.annotations, Key::Annotation as ToKey),
+                (&mut desired.labels, &last.labels, Key::Label as ToKey),
+            ];
+            for (keys, last, to_key) in keys {
+                for key in last.keys().filter(|key| !keys.contains_key(*key)).cloned().collect::<Vec<_>>() {
+                    self.given_up.insert((source.to_owned(), to_key(key.clone())));
+                    keys.insert(key, None);
                 }
             }
             if let Some(old) = &last.condition
                 && desired.condition.as_ref().is_none_or(|new| new.name != old.name)
             {
                 let retired = retired(&Desired { condition: Some(old.clone()), ..Desired::default() });
+                self.given_up.insert((after_all(old), Key::Condition(old.name.clone())));
                 gone = Some((after_all(old), retired));
             }
         }
@@ -166,6 +177,9 @@ impl Ledger {
         let Some(last) = self.sources.get_mut(source) else { return false };
         *last = retired(last);
         let condition = last.condition.take();
+        let condition_key = condition.iter().map(|it| (after_all(it), Key::Condition(it.name.clone())));
+        let others = keys(last).into_iter().map(|(key, _)| (source.to_owned(), key));
+        self.given_up.extend(others.chain(condition_key));
         // As in `set`: nobody who has the condition is outdone by one who had it.
         let gone = condition.map(|gone| (after_all(&gone), Desired { condition: Some(gone), ..Desired::default() }));
         self.sources.extend(gone);
@@ -184,6 +198,8 @@ impl Ledger {
         }
         places.extend(left.map(Some));
         let moved: Vec<_> = places.into_iter().map(|old| self.sources.remove(&name(old?))).collect();
+        let is_moved = |source: &String| (0..before.len()).any(|old| name(old) == *source);
+        self.given_up.retain(|(source, _)| !is_moved(source));
         let mut found = false;
         for (place, desired) in moved.into_iter().enumerate() {
             let Some(desired) = desired else { continue };
@@ -228,9 +244,10 @@ impl Ledger {
         unseen.filter_map(|(object, _)| self.look(object)).collect()
     }
 
-    /// When the next look is due; `None` if nothing was written yet.
+    /// When the next look is due; `None` if nothing is written.
     pub fn next_look(&self) -> Option<Timestamp> {
-        self.seen.values().min().map(|seen| seen.checked_add(UNSEEN).unwrap_or(Timestamp::MAX))
+        let seen = self.seen.iter().filter(|(object, _)| self.look(object).is_some()).map(|(_, seen)| seen);
+        seen.min().map(|seen| seen.checked_add(UNSEEN).unwrap_or(Timestamp::MAX))
     }
 
     /// By a path that the agent has the right to patch: it has written there before.
@@ -265,8 +282,14 @@ impl Ledger {
     fn see(&mut self, object: &Object, found: Option<&Value>, now: Timestamp) {
         self.seen.insert(object.clone(), now);
         let stored = &self.stored;
+        let all =
+            self.sources.iter().flat_map(|(source, desired)| keys(desired).into_iter().map(move |it| (source, it.0)));
+        let named: BTreeSet<Key> = all
+            .filter(|(source, key)| !self.given_up.contains(&((*source).clone(), key.clone())))
+            .map(|it| it.1)
+            .collect();
         let is_as_written = |key: &Key, written: &Option<Value>| match found {
-            _ if key.group().object() != *object || !key.is_comparable() => true,
+            _ if key.group().object() != *object || !key.is_comparable() || !named.contains(key) => true,
             None => false,
             Some(found) if is_object(found) => key.value_in(found) == *stored.get(key).unwrap_or(written),
             Some(_) => true,
@@ -795,6 +818,58 @@ mod tests {
         assert_eq!(answer(&mut ledger, &changed, &server, at(1900)), [format!("{POD}: label l")]);
         assert_eq!(answer(&mut ledger, &pod, &server, at(1900)), expected[..2]);
         assert_eq!(ledger.next_due(at(1900)), None);
+    }
+
+    #[test]
+    fn what_a_configuration_names_no_more_is_removed_once() {
+        let mut ledger = ledger();
+        let two = Desired {
+            labels: [("l".to_owned(), Some("x".to_owned()))].into(),
+            condition: Some(Condition {
+                name: "x/y".into(),
+                status: "True".into(),
+                reason: "R".into(),
+                message: String::new(),
+            }),
+            ..annotation(Some("idle"))
+        };
+        let of = |annotations: Value, labels: Value, status: &str| {
+            let condition = json!({"type": "x/y", "status": status, "reason": "Other", "message": ""});
+            json!({"metadata": {"annotations": annotations, "labels": labels}, "status": {"conditions": [condition]}})
+        };
+        ledger.set("probe", two);
+        answer(&mut ledger, &json!({}), &json!({}), at(0));
+        ledger.set("probe", annotation(Some("idle")));
+        assert_eq!(answer(&mut ledger, &json!({}), &json!({}), at(1)).len(), 2);
+        let theirs = of(json!({"a": "idle"}), json!({"l": "theirs"}), "True");
+        look(&mut ledger, &theirs, None, at(700));
+        assert_eq!(ledger.next_due(at(700)), None);
+
+        // It is the agent's again where it is named again.
+        ledger.set("probe", Desired { labels: [("l".to_owned(), None)].into(), ..annotation(Some("idle")) });
+        look(&mut ledger, &theirs, None, at(1400));
+        assert_eq!(answer(&mut ledger, &json!({}), &json!({}), at(1400)).len(), 1);
+
+        ledger.retire("probe");
+        assert_eq!(answer(&mut ledger, &json!({}), &json!({}), at(1500)).len(), 1);
+        look(&mut ledger, &of(json!({"a": "theirs"}), json!({"l": "theirs"}), "False"), None, at(2200));
+        assert_eq!(ledger.next_due(at(2200)), None);
+    }
+
+    #[test]
+    fn an_object_that_is_gone_is_not_looked_at_until_it_is_written_to_again() {
+        let mut ledger = ledger();
+        let fields = Some((game_server(), [("/spec/opsState".to_owned(), json!("idle"))].into()));
+        ledger.set("probe", Desired { fields, ..Desired::default() });
+        let server = json!({"metadata": {"name": "web-1"}, "spec": {"opsState": "idle"}});
+        answer(&mut ledger, &json!({}), &server, at(0));
+        assert_eq!(look(&mut ledger, &json!({}), None, at(600)).len(), 1);
+        assert_eq!((ledger.next_look(), ledger.next_due(at(601))), (None, Some(at(601))));
+        let write = ledger.due(at(601)).remove(0);
+        ledger.sent(&write, Sent::Refused, at(601));
+        assert_eq!((ledger.next_look(), ledger.next_due(at(2000))), (None, Some(at(2000))));
+        assert_eq!(answer(&mut ledger, &json!({}), &server, at(2000)).len(), 1);
+        assert_eq!(ledger.next_look(), Some(at(2600)));
     }
 
     #[test]

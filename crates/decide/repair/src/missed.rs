@@ -76,7 +76,8 @@ mod tests {
         has["spec"] = json!({"containers": [{"name": "app"}, {"name": "proxy"}]});
         let mut pair = claims.clone();
         pair["spec"] = json!({"containers": [{"name": "app"}, {"name": "proxy-1"}, {"name": "proxy-2"}]});
-        let broken = |sets: &str| json!({"metadata": {"annotations": {names::HASH: "{\"mesh\":", names::INJECTED_LIST: sets}}});
+        let broken =
+            |sets: &str| json!({"metadata": {"annotations": {names::HASH: "{\"mesh\":", names::INJECTED_LIST: sets}}});
         let rows = [
             ("as it is", json!({}), true),
             ("older than the set", json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:09Z"}}), false),

@@ -130,6 +130,8 @@ pub struct PodView {
     pub name: String,
     /// Its controller. A pod without one is never updated: nothing would replace it.
     pub owner: Option<Owner>,
+    /// When it was created.
+    pub created: Option<Timestamp>,
     /// Whether it has not started yet.
     pub is_pending: bool,
     /// When the kubelet accepted it.
@@ -173,6 +175,7 @@ impl PodView {
             namespace: pod.namespace().to_owned(),
             name: pod.name().to_owned(),
             owner: owner(metadata),
+            created: time(&metadata["creationTimestamp"]),
             is_pending: status["phase"] == "Pending",
             start_time: time(&status["startTime"]),
             ready_since: condition(status, "Ready")
@@ -387,6 +390,13 @@ mod tests {
         assert_eq!(app.spec.limits, None);
         assert_eq!((mesh.kind, mesh.index), (ContainerKind::NativeSidecar, 1));
         assert!(mesh.restarts_on_resize && mesh.last_oom.is_some());
+    }
+
+    #[test]
+    fn a_pod_without_a_node_has_no_start_time_but_was_created() {
+        let pod =
+            view(json!({"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}, "status": {"phase": "Pending"}}));
+        assert_eq!((pod.start_time, pod.created), (None, Some("2026-01-01T00:00:00Z".parse().unwrap())));
     }
 
     #[test]

@@ -54,19 +54,33 @@ impl ContainerTarget {
         self.requests.is_empty() && self.limits.is_empty()
     }
 
-    /// Whether the container has it, in its spec and in fact, but for so many millicores and bytes.
+    /// Whether the container has it, in its spec and in fact, but for so many millicores and bytes of its requests. Limits keep their
+    /// proportion to requests: each unit of a request is several units of the limit, and the limit is rounded once more.
     pub(crate) fn is_near(&self, container: &PodContainer, slack: usize) -> bool {
         let slack = i128::try_from(slack).unwrap_or(i128::MAX);
         RESOURCES.into_iter().all(|resource| {
             let unit = if resource == Resource::Cpu { 1_000_000 } else { 1_000_000_000 };
-            let is_near = |target: Amounts, spec: Option<Amounts>, actual: Amounts| {
+            let of_limit = match slack {
+                0 => 0,
+                _ => slack.saturating_mul(self.limit_ratio(resource)).saturating_add(1),
+            };
+            let is_near = |target: Amounts, spec: Option<Amounts>, actual: Amounts, slack: i128| {
                 let Some(wanted) = target.get(resource) else { return true };
                 let near = |amount: Quantity| (amount.nanos() - wanted.nanos()).abs() <= slack.saturating_mul(unit);
                 spec.and_then(|spec| spec.get(resource)).is_some_and(near) && actual.get(resource).is_none_or(near)
             };
-            is_near(self.requests, container.spec.requests, container.requests)
-                && is_near(self.limits, container.spec.limits, container.limits)
+            is_near(self.requests, container.spec.requests, container.requests, slack)
+                && is_near(self.limits, container.spec.limits, container.limits, of_limit)
         })
+    }
+
+    /// How many times the request the limit is, rounded up.
+    fn limit_ratio(&self, resource: Resource) -> i128 {
+        let nanos = |amounts: Amounts| amounts.get(resource).map_or(0, Quantity::nanos);
+        match (nanos(self.requests), nanos(self.limits)) {
+            (request, limit) if request > 0 && limit > 0 => (limit - 1) / request + 1,
+            _ => 1,
+        }
     }
 
     /// Whether the container does not have it yet.

@@ -31,6 +31,6 @@ pub use priority::Priority;
 pub use qos::changes_qos_class;
 pub use rate::RateLimit;
 pub use reason::{EvictReason, SkipReason};
-pub use rules::Rules;
+pub use rules::{Planned, Rules};
 pub use settings::UpdaterSettings;
 pub use stop::StopCause;

@@ -230,6 +230,12 @@ impl Places {
         Places { granted, before, unconfirmed: self.unconfirmed.repinned(), ..Places::new(revision) }
     }
 
+    /// The same when nobody counts the pods any more: others come and go without a place. None is granted until they are counted again.
+    #[must_use]
+    pub fn uncounted(&self) -> Places {
+        Places { pods: None, origins: BTreeMap::new(), matched: None, ..self.clone() }
+    }
+
     /// Whether a pod may be on its way with a revision, pinned or not.
     pub fn uses(&self, revision: &str, now: Timestamp) -> bool {
         let granted = if self.revision == revision { Some(&self.granted) } else { self.before.get(revision) };
@@ -405,6 +411,17 @@ mod tests {
         assert_eq!(places.taken(), Some(2), "takes no place");
         places.give_back("a");
         assert_eq!(places.grant("b", None, &Limit::Number(2), at(0)), Grant::Place);
+    }
+
+    #[test]
+    fn what_nobody_counts_grants_nothing_and_keeps_what_is_on_its_way() {
+        let mut places = Places::new("mesh-1");
+        places.observe(&counted(0, &[], 1, 0));
+        places.grant("a", None, &Limit::Number(2), at(0));
+        let mut uncounted = places.uncounted();
+        assert_eq!(uncounted.grant("b", None, &Limit::Number(2), at(1)), Grant::Full);
+        uncounted.observe(&counted(1, &[], 2, 1));
+        assert_eq!(uncounted.taken(), Some(2));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use jiff::Timestamp;
@@ -114,7 +115,7 @@ impl Publisher {
             match next {
                 None => self.shared.changed.notified().await,
                 Some(at) => {
-                    let wait = at.duration_since(now).unsigned_abs();
+                    let wait = Duration::try_from(at.duration_since(now)).unwrap_or_default();
                     tokio::select! {
                         () = tokio::time::sleep(wait) => {}
                         () = self.shared.changed.notified() => {}

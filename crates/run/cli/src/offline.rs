@@ -282,10 +282,13 @@ fn decode(
     let mut by_name: HashMap<String, usize> = HashMap::new();
     for document in documents {
         for unknown in sidecarset::unknown_fields(&document.value) {
-            let unknown = format!("{}: {unknown}", document.locate(&unknown.path));
+            let text = format!("{}: {unknown}", document.locate(&unknown.path));
             match unknown_fields {
-                UnknownFields::Refuse => errors.push(unknown),
-                UnknownFields::Allow => warnings.push(unknown),
+                UnknownFields::Refuse if unknown.suggestion.is_none() && unknown.instead.is_none() => {
+                    errors.push(format!("{text}; --allow-unknown-fields accepts fields of newer versions"));
+                }
+                UnknownFields::Refuse => errors.push(text),
+                UnknownFields::Allow => warnings.push(text),
             }
         }
         match sidecarset::decode(document.value.clone()) {
@@ -323,6 +326,8 @@ fn check(sets: &[(Document, SidecarSet)], live: &Live<'_>, errors: &mut Vec<Stri
         let context = Context { sets: Some(&others), revisions: Some(&own), whitelist: live.whitelist.as_ref() };
         let found = match old.get(set.name()) {
             Some(old) => validate_update(set, old, &context),
+            // It was stored by a version that allowed more, and the cluster uses it as it is.
+            None if set.metadata.uid.is_some() => validate_update(set, set, &context),
             None => validate(set, &context),
         };
         errors.extend(found.iter().map(|error| wrong(document, error)));
@@ -462,6 +467,18 @@ spec:
 ";
 
     #[test]
+    fn what_a_cluster_has_stored_is_read_as_the_cluster_uses_it() {
+        let wrong = SET
+            .replace("metadata: {name: mesh}", "metadata: {name: mesh, METADATA}")
+            .replace("spec:", "spec:\n  revisionHistoryLimit: -1");
+        for (metadata, is_refused) in [("labels: {}", true), ("uid: '1'", false)] {
+            let text = wrong.replace("METADATA", metadata);
+            let read = load(&Manifests::of_text("test.yaml", &text), &reading(UnknownFields::Refuse), &mut Vec::new());
+            assert_eq!(read.unwrap().is_err(), is_refused, "{text}");
+        }
+    }
+
+    #[test]
     fn a_misspelt_field_is_refused_unless_unknown_fields_are_allowed() {
         let text = SET.replace("image: envoy:1.30", "image: envoy:1.30, resourcePolicy: {}");
         let said =
@@ -472,6 +489,12 @@ spec:
         assert_eq!((refused, warnings.len()), (vec![said.to_owned()], 0));
         assert!(load(&manifests, &reading(UnknownFields::Allow), &mut warnings).unwrap().is_ok());
         assert_eq!(warnings, [said]);
+
+        let unknown = SET.replace("image: envoy:1.30", "image: envoy:1.30, brandNew: {}");
+        let refused =
+            load(&Manifests::of_text("test.yaml", &unknown), &reading(UnknownFields::Refuse), &mut Vec::new());
+        let refused = refused.unwrap().unwrap_err();
+        assert!(refused[0].ends_with("; --allow-unknown-fields accepts fields of newer versions"), "{refused:?}");
 
         let documents = || crate::manifest::parse(&"test.yaml".into(), &text).0;
         let applied = load_applied(documents(), &Live::default(), UnknownFields::Refuse, &mut warnings);

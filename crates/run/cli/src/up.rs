@@ -170,8 +170,7 @@ async fn play(
 ) -> Result<End, Failure> {
     let began = Instant::now();
     let client = engine.client();
-    let manager =
-        start_manager(engine, args.gates.gates_of_up(), args.controllers.clone()).await.map_err(Failure::no)?;
+    let manager = start_manager(engine, args).await.map_err(Failure::no)?;
     // Pods of workloads that an earlier run has kept get their sidecars, too.
     engine.start_controllers();
     default_service_account(&client).await;
@@ -236,7 +235,8 @@ fn enabled(gates: Gates) -> Option<String> {
     (!names.is_empty()).then(|| format!("feature gates: {}", names.join(", ")))
 }
 
-async fn start_manager(engine: &Embedded, gates: Gates, parts: Vec<Part>) -> Result<Manager, String> {
+async fn start_manager(engine: &Embedded, args: &UpArgs) -> Result<Manager, String> {
+    let (gates, parts) = (args.gates.gates_of_up(), args.controllers.clone());
     // There is no Service: the webhooks are in this process.
     let url = format!("https://{SERVICE}.{NAMESPACE}.svc:443");
     let address = WebhookAddress::Url(url.clone());
@@ -248,7 +248,8 @@ async fn start_manager(engine: &Embedded, gates: Gates, parts: Vec<Part>) -> Res
         ..defaults.rightsizing.clone()
     };
     let serves = parts.contains(&Part::Webhook);
-    let wrap_image = Some(WRAP_IMAGE.to_owned());
+    // A simulated container runs no wrapper, which could end it.
+    let wrap_image = (!args.simulate).then(|| WRAP_IMAGE.to_owned());
     let config = pillion_manager::Config { gates, parts, rightsizing, wrap_image, ..defaults };
     let manager = Manager::new(config);
     if serves {

@@ -154,6 +154,15 @@ spec: {targetRef: {apiVersion: apps/v1, kind: Deployment, name: api}}
     }
 
     #[test]
+    fn what_becomes_of_running_pods_has_a_section_of_its_own() {
+        let mut explanation = explained(MANIFEST).remove(0);
+        assert!(!text(&explanation).contains("UPDATES"));
+        explanation.updates = vec!["web-1: is not evicted: its controller has only 1 replica".to_owned()];
+        let said = "\n  UPDATES OF RUNNING PODS\n  web-1: is not evicted: its controller has only 1 replica\n";
+        assert!(text(&explanation).contains(said), "{}", text(&explanation));
+    }
+
+    #[test]
     fn an_autoscaler_whose_target_is_not_supported_says_so_instead_of_being_off() {
         let manifest = r"
 apiVersion: v1

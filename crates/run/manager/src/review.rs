@@ -49,11 +49,7 @@ impl Request {
     pub(crate) fn read(body: &Bytes) -> Result<Request, String> {
         let review: Review =
             serde_json::from_slice(body).map_err(|error| format!("the body is not an AdmissionReview: {error}"))?;
-        if let Some(version) = review.api_version.filter(|version| version != VERSION) {
-            return Err(format!(
-                "AdmissionReviews of {version:?} are not supported; register the webhook with admissionReviewVersions [\"v1\"]"
-            ));
-        }
+        check_version(review.api_version.as_deref())?;
         review.request.ok_or_else(|| "the AdmissionReview has no request".to_owned())
     }
 
@@ -64,6 +60,16 @@ impl Request {
 
     pub(crate) fn is_dry_run(&self) -> bool {
         self.dry_run == Some(true)
+    }
+}
+
+/// Refuses questions of another version, which have to be answered in it.
+pub(crate) fn check_version(version: Option<&str>) -> Result<(), String> {
+    match version.filter(|version| *version != VERSION) {
+        None => Ok(()),
+        Some(version) => Err(format!(
+            "AdmissionReviews of {version:?} are not supported; register the webhook with admissionReviewVersions [\"v1\"]"
+        )),
     }
 }
 

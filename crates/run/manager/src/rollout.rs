@@ -68,6 +68,7 @@ pub(crate) async fn run(inner: &Inner) {
         recorder,
         refusals: Mutex::default(),
         collisions: Mutex::default(),
+        uncounted: Mutex::default(),
         explanations: Explanations::default(),
     };
     tokio::join!(rollout.run(), rollout.count_when_pods_go());
@@ -81,6 +82,8 @@ struct Rollout<'a> {
     refusals: Mutex<HashMap<String, Refusals>>,
     /// By SidecarSet, what has the name that one of its revisions should have.
     collisions: Mutex<Collisions>,
+    /// The SidecarSets with a pin whose places nobody counts, and of which no count is stored.
+    uncounted: Mutex<HashSet<String>>,
     explanations: Explanations,
 }
 
@@ -127,6 +130,7 @@ impl Rollout<'_> {
         let set = self.inner.caches.sets.get("", name).and_then(|view| view.of_rollout());
         let Some(set) = set.filter(|set| set.metadata.deletion_timestamp.is_none()) else {
             lock(&self.refusals).remove(name);
+            lock(&self.uncounted).remove(name);
             lock(&self.collisions).remove(name);
             config.metrics.rollout(name, None);
             return Outcome::Done { again: None };
@@ -210,7 +214,7 @@ impl Rollout<'_> {
             refusals: &refusals,
             system_namespace: &self.inner.config.revisions_namespace,
         };
-        let explained = self.explanations.of(pods.iter().map(|pod| &pod.0));
+        let explained = self.explanations.of(set.name(), pods.iter().map(|pod| &pod.0));
         let pods = pods.iter().map(|pod| explained.get(&*pod.0.uid).unwrap_or(&pod.0));
         let mut plan = plan(&snapshot, pods, now);
         let pinnable = pinnable_by(set, &caches.revisions, &self.inner.config.revisions_namespace);

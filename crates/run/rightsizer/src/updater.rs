@@ -15,8 +15,8 @@ use kube::api::{DeleteParams, EvictParams, Preconditions};
 use pillion_api::vpa::VerticalPodAutoscaler;
 use pillion_events::Recorder;
 use pillion_rightsize::update::{
-    Action, Brake, Budgets, Disrupted, EvictReason, Pass, RateLimit, Replicas, Rules, SkipReason, Snapshot, Step,
-    stop_conditions, stopped,
+    Action, Brake, Budgets, Disrupted, EvictReason, Pass, Planned, RateLimit, Replicas, Rules, SkipReason, Snapshot,
+    Step, stop_conditions, stopped,
 };
 use pillion_rightsize::{
     ContainerTarget, Owner, PodView, Unboost, Workload, annotation_removal_patch, controlling, is_refused,
@@ -177,6 +177,8 @@ impl Updater<'_> {
                 if self.is_awaited(&targets, &key, &followed) {
                     self.awaiting.push(key);
                 } else {
+                    // The successor counts by now, and so do pods that others have created since.
+                    self.quotas.outdated(&key.1);
                     self.update_pods(&targets, &key, &followed, until).await;
                 }
             }
@@ -315,7 +317,8 @@ impl Updater<'_> {
         };
         let mut pass = Pass::new(snapshot, &self.config.updater, self.config.gates, now);
         let rules = if pass.may_evict() {
-            self.cluster.rules(namespace, self.quotas.of(&self.config.client, namespace).await)
+            let quotas = self.quotas.of(&self.config.client, namespace).await;
+            self.cluster.rules(namespace, &quotas.last).with_earlier(&quotas.first, &quotas.planned)
         } else {
             Rules::default()
         };
@@ -361,6 +364,7 @@ impl Updater<'_> {
         for pod in evicted {
             let targets = running_targets(autoscaler, pod, &ranges, self.config.gates);
             brake.evicted(pod, &targets, &everyone, now);
+            self.quotas.evicted(namespace, &Planned::of(pod, &targets));
             if let Some(owner) = pod.owner.as_ref().filter(|_| !pod.is_pending) {
                 *disrupted.entry(owner.clone()).or_default() += 1;
             }

@@ -13,6 +13,9 @@ pub struct UpdateOutcome {
     pub failure: Option<String>,
 }
 
+/// How long the value of a label may be.
+const LABEL: usize = 63;
+
 /// The Go agent's words.
 const SUCCESS: &str = "Update success";
 
@@ -35,7 +38,10 @@ impl UpdateOutcome {
 
     /// The same in characters that a label can have.
     pub(crate) fn label(&self) -> String {
-        format!("{}-{}", self.version, if self.failure.is_none() { "succeeded" } else { "failed" })
+        let state = if self.failure.is_none() { "succeeded" } else { "failed" };
+        let most = LABEL - state.len() - 1;
+        let version: String = self.version.chars().take(most).collect();
+        format!("{}-{state}", version.trim_end_matches(['-', '_', '.']))
     }
 }
 
@@ -60,5 +66,7 @@ mod tests {
             let outcome = UpdateOutcome::read(text);
             assert_eq!((outcome.to_string().as_str(), outcome.label().as_str()), (text, label));
         }
+        let long = UpdateOutcome::success(&format!("{}.{}", "1".repeat(52), "2".repeat(11)));
+        assert_eq!(long.label(), format!("{}-succeeded", "1".repeat(52)));
     }
 }

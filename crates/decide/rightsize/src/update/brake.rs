@@ -2,6 +2,8 @@
 //!
 //! The first pod of a group that is evicted is a canary. The others of its group wait until its successor is Ready, and then go on without
 //! waiting as long as the same is recommended for them.
+//!
+//! A successor that does not become Ready is evicted again when something else is recommended for it. Its successor is the next canary.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,8 +50,10 @@ struct Canary {
     wanted: Requests,
     /// The pods of the group at that time, by UID.
     known: BTreeSet<String>,
-    /// Whether the evicted pod was Ready. The successor of one that was not has only to run.
+    /// Whether the evicted pod was Ready, or the one that it was to replace. The successor of one that was not has only to run.
     was_ready: bool,
+    /// Whether evictions were stopped because the evicted pod, itself a successor, was not Ready. They stay stopped until a successor is.
+    holds_stop: bool,
     /// Whether some successor came back with what is wanted.
     is_proven: bool,
     /// Whether the successor of the pod that was evicted last came back.
@@ -82,15 +86,18 @@ impl Brake {
         let Some(owner) = &pod.owner else { return };
         let wanted = wanted(targets);
         let last = self.canaries.get(owner);
-        if last.is_some_and(|canary| !canary.is_back) {
+        let is_retry = self.may_retry(pod, targets);
+        if last.is_some_and(|canary| !canary.is_back) && !is_retry {
             return;
         }
         let is_proven = last.is_some_and(|canary| canary.is_proven && canary.wanted == wanted);
         let of_group = pods.iter().filter(|other| other.owner.as_ref() == Some(owner));
         let known = of_group.chain([pod]).map(|pod| pod.uid.clone()).collect();
-        let was_ready = pod.ready_since.is_some();
+        // A container that crashes again and again runs as well. The group has lost a Ready pod, and gets one back before the next one goes.
+        let was_ready = pod.ready_since.is_some() || (is_retry && last.is_some_and(|canary| canary.was_ready));
+        let holds_stop = is_retry && self.cause() == Some(StopCause::NotReady);
         let (evicted, before) = (now, resources(pod));
-        let canary = Canary { evicted, before, wanted, known, was_ready, is_proven, is_back: false };
+        let canary = Canary { evicted, before, wanted, known, was_ready, holds_stop, is_proven, is_back: false };
         self.canaries.insert(owner.clone(), canary);
     }
 
@@ -114,6 +121,18 @@ impl Brake {
         self.canaries.get(owner).is_some_and(|canary| !canary.is_proven && !canary.is_back)
     }
 
+    /// Whether a pod is the successor of a canary, is not Ready, and would be replaced by one that requests something else than it should.
+    /// It serves nobody, so that its eviction puts no further pod at risk, and it may need the new amounts to become Ready at all.
+    pub(super) fn may_retry(&self, pod: &PodView, targets: &[ContainerTarget]) -> bool {
+        let canary = pod.owner.as_ref().and_then(|owner| self.canaries.get(owner));
+        canary.is_some_and(|canary| {
+            !canary.is_back
+                && pod.ready_since.is_none()
+                && !canary.known.contains(&pod.uid)
+                && canary.wanted != wanted(targets)
+        })
+    }
+
     /// Looks at the pods of the autoscaler, those without a node among them.
     pub fn look(&mut self, pods: &[PodView], replicas: &Replicas, now: Timestamp) {
         let mut late = None;
@@ -133,6 +152,9 @@ impl Brake {
             if canary.is_back {
                 canary.is_proven = true;
                 return true;
+            }
+            if canary.holds_stop && !is_late {
+                late = late.or(Some(StopCause::NotReady));
             }
             if !successors.is_empty() {
                 late = late.or(is_late.then_some(StopCause::NotReady));
@@ -165,12 +187,13 @@ impl Brake {
     }
 }
 
-/// What the conditions of an autoscaler should be: `None` if they say already whether evictions are stopped.
+/// What the conditions of an autoscaler should be: `None` if they say already whether evictions are stopped, in whatever order they are.
 pub fn stop_conditions(before: &[Condition], cause: Option<StopCause>, now: Timestamp) -> Option<Vec<Condition>> {
     let message = cause.map(|cause| cause.to_string()).unwrap_or_default();
     let words = (cause.map_or("", StopCause::reason), message.as_str());
     let after = crate::conditions::hold(before, ConditionType::EvictionsStopped, cause.is_some(), words, now);
-    (after != before).then_some(after)
+    let entry = |conditions: &[Condition]| conditions.iter().find(|it| is_stop(it)).cloned();
+    (entry(&after) != entry(before)).then_some(after)
 }
 
 /// Why evictions for an autoscaler are stopped, as its conditions say.

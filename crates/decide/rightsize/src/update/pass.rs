@@ -1,6 +1,6 @@
 //! One pass over the pods of an autoscaler: one step after the other, each within what the earlier ones left of the budget.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use jiff::{SignedDuration, Timestamp};
 use pillion_api::vpa::{Gates, RecommendedPodResources, UpdateMode, VerticalPodAutoscaler};
@@ -15,6 +15,7 @@ use super::reason::{EvictReason, SkipReason};
 use super::requirements;
 use super::rules::{Planned, Rules};
 use super::settings::UpdaterSettings;
+use super::stop::StopCause;
 use crate::boost::{Unboost, unboost};
 use crate::limit_range::LimitRanges;
 use crate::pod::{Owner, PodView};
@@ -85,8 +86,8 @@ pub struct Pass<'a> {
     candidates: VecDeque<usize>,
     evictions: VecDeque<(usize, EvictReason)>,
     skipped: Vec<(usize, SkipReason)>,
-    /// The groups of which a pod was evicted in this pass as a canary.
-    tried: BTreeSet<Owner>,
+    /// The groups of which a pod was evicted in this pass as a canary, and the place of that pod.
+    tried: BTreeMap<Owner, usize>,
     /// What the successors of the pods that were evicted in this pass request more.
     planned: Planned,
 }
@@ -106,7 +107,7 @@ impl<'a> Pass<'a> {
             candidates: VecDeque::new(),
             evictions: VecDeque::new(),
             skipped: Vec::new(),
-            tried: BTreeSet::new(),
+            tried: BTreeMap::new(),
             planned: Planned::default(),
         };
         if gates.cpu_startup_boost {
@@ -166,10 +167,16 @@ impl<'a> Pass<'a> {
         Ok(priority)
     }
 
-    /// Whether a pod has what its successor would have. Where a LimitRange of pods is split, containers without a recommendation were scaled
-    /// with the others when the pod was created: then the outcome is known to a unit for each container.
+    /// Whether a pod has what its successor would have.
+    ///
+    /// A LimitRange bounds limits, and the request that fits one follows from the proportion of the two. The template has that proportion
+    /// exactly, a running pod only rounded to whole units: then the outcome is known to a unit. Where a LimitRange of pods is split,
+    /// containers without a recommendation were scaled with the others when the pod was created: then it is known to a unit for each
+    /// container.
     fn is_settled(&self, pod: &PodView) -> bool {
-        let slack = if self.snapshot.ranges.pod.is_some() { pod.containers.len() } else { 0 };
+        let ranges = self.snapshot.ranges;
+        let slack =
+            if ranges.pod.is_some() { pod.containers.len().max(1) } else { usize::from(ranges.container.is_some()) };
         let is_settled = |target: &ContainerTarget| {
             let container = pod.containers.iter().find(|container| container.name == target.container);
             container.is_some_and(|container| target.is_near(container, slack))
@@ -217,7 +224,8 @@ impl<'a> Pass<'a> {
         }
         if matches!(step.action, Action::Evict(_)) {
             self.planned.add(&Planned::of(pod, &self.targets(pod)), -1);
-            if let Some(owner) = &pod.owner {
+            // Only if it was the canary: a pending pod goes without being one, and says nothing about the canary of its group.
+            if let Some(owner) = pod.owner.as_ref().filter(|owner| self.tried.get(owner) == Some(&step.pod)) {
                 self.tried.remove(owner);
             }
         }
@@ -319,11 +327,14 @@ impl<'a> Pass<'a> {
         if !self.snapshot.is_admitted {
             return Err(SkipReason::NotAdmitted);
         }
-        if let Some(cause) = self.snapshot.brake.cause() {
+        let brake = self.snapshot.brake;
+        let targets = self.targets(pod);
+        if let Some(cause) = brake.cause()
+            && !(cause == StopCause::NotReady && brake.may_retry(pod, &targets))
+        {
             return Err(SkipReason::Stopped(cause));
         }
         let group = self.groups.of(pod)?;
-        let targets = self.targets(pod);
         if let Some(answer) = self.snapshot.rules.refusal(pod, &targets, &self.planned) {
             return Err(SkipReason::Refused(answer));
         }
@@ -340,31 +351,38 @@ impl<'a> Pass<'a> {
             if !group.is_disruptable() {
                 return Err(SkipReason::Budget);
             }
-            self.check_canary(pod, &targets)?;
+            self.check_canary(index, &targets)?;
             self.groups.change(pod, Group::disrupt);
+        } else if brake.cause().is_some() {
+            self.check_canary(index, &targets)?;
         }
         self.planned.add(&Planned::of(pod, &targets), 1);
         Ok(())
     }
 
-    /// The first pod of a group goes alone: the others wait until its successor is back with the same recommendation.
-    fn check_canary(&mut self, pod: &PodView, targets: &[ContainerTarget]) -> Result<(), SkipReason> {
+    /// The first pod of a group goes alone: the others wait until its successor is back with the same recommendation. The successor itself
+    /// does not wait if something else is recommended for it by now: it goes alone as the next canary.
+    fn check_canary(&mut self, index: usize, targets: &[ContainerTarget]) -> Result<(), SkipReason> {
+        let pod = &self.snapshot.pods[index];
         let owner = pod.owner.as_ref().ok_or(SkipReason::NoController)?;
         let brake = self.snapshot.brake;
         if brake.is_proven(owner, targets) {
             return Ok(());
         }
-        if brake.is_awaited(owner) || self.tried.contains(owner) || self.has_starting_successor(owner) {
+        let waits = !brake.may_retry(pod, targets) && (brake.is_awaited(owner) || self.has_starting_successor(owner));
+        if waits || self.tried.contains_key(owner) {
             return Err(SkipReason::AwaitsSuccessor);
         }
-        self.tried.insert(owner.clone());
+        self.tried.insert(owner.clone(), index);
         Ok(())
     }
 
     /// Whether a young pod of a group has what is recommended, and is not Ready: the successor of a canary that was evicted before this
     /// program started.
     fn has_starting_successor(&self, owner: &Owner) -> bool {
-        let is_young = |pod: &PodView| pod.start_time.is_none_or(|start| self.now.duration_since(start) < YOUNG);
+        // No kubelet says of a pod without a node when it started.
+        let since = |pod: &PodView| pod.start_time.or(pod.created);
+        let is_young = |pod: &PodView| since(pod).is_none_or(|since| self.now.duration_since(since) < YOUNG);
         self.snapshot.pods.iter().chain(self.snapshot.unbound).any(|pod| {
             pod.owner.as_ref() == Some(owner) && pod.ready_since.is_none() && is_young(pod) && self.is_settled(pod)
         })

@@ -34,6 +34,23 @@ impl Rules {
         }
     }
 
+    /// Also asks of new pods what the `ResourceQuotas` said at an earlier time, before the pods were evicted that `planned` counts.
+    ///
+    /// What is used changes for a while after an eviction: the evicted pod counts until it is gone, and its successor only once it is
+    /// created. A reading in between can be too low, and one from before knows nothing of other pods that have come since. A successor has to
+    /// fit by both.
+    #[must_use]
+    pub fn with_earlier<'a>(mut self, quotas: impl IntoIterator<Item = &'a Value>, planned: &Planned) -> Rules {
+        let after = |mut quota: Quota| {
+            for (name, _, used) in &mut quota.counted {
+                *used = Quantity::from_nanos(used.nanos() + planned.get(name), used.format());
+            }
+            quota
+        };
+        self.quotas.extend(quotas.into_iter().filter_map(quota).map(after));
+        self
+    }
+
     /// What the API server would say of a pod in the place of `pod` with these resources. `None` if it accepts the pod.
     ///
     /// `planned` is what the successors of other pods that were evicted in this pass request more, and their limits.
@@ -54,14 +71,14 @@ impl Rules {
 
 /// What successors request more than the pods before them, in billionths; less where it is negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Planned {
+pub struct Planned {
     requests: [i128; 2],
     limits: [i128; 2],
 }
 
 impl Planned {
     /// What the successor of a pod requests more.
-    pub(super) fn of(pod: &PodView, targets: &[ContainerTarget]) -> Planned {
+    pub fn of(pod: &PodView, targets: &[ContainerTarget]) -> Planned {
         let (before, after) = (as_object(pod, &[]), as_object(pod, targets));
         let more = |which: &str| {
             let (before, after) = (aggregate(&before["spec"], which), aggregate(&after["spec"], which));
@@ -73,7 +90,8 @@ impl Planned {
         Planned { requests: more("requests"), limits: more("limits") }
     }
 
-    pub(super) fn add(&mut self, other: &Planned, sign: i128) {
+    /// Adds what the successors of other pods request more, or with the sign -1 takes it away.
+    pub fn add(&mut self, other: &Planned, sign: i128) {
         for (sum, more) in self.requests.iter_mut().zip(other.requests).chain(self.limits.iter_mut().zip(other.limits))
         {
             *sum += sign * more;
@@ -323,5 +341,22 @@ mod tests {
         assert!(rules.refusal(&app(), &target("500m", "4"), &planned).is_some(), "another was evicted in this pass");
         planned.add(&Planned::of(&app(), &target("500m", "4")), -1);
         assert_eq!(rules.refusal(&app(), &target("500m", "4"), &planned), None);
+    }
+
+    #[test]
+    fn a_successor_has_to_fit_by_what_quotas_say_now_and_by_what_they_said_before_other_evictions() {
+        let quota = |used: &str| json!({"status": {"hard": {"requests.cpu": "1800m"}, "used": {"requests.cpu": used}}});
+        let planned = Planned::of(&app(), &target("300m", "4"));
+        for (before, now, fits) in [
+            ("1600m", "1600m", false),
+            // The evicted pod is gone, and its successor is not there yet.
+            ("1600m", "1500m", false),
+            ("1400m", "1800m", false),
+            ("1400m", "1600m", true),
+        ] {
+            let rules = Rules::new([], [&quota(now)]).with_earlier([&quota(before)], &planned);
+            let refusal = rules.refusal(&app(), &target("300m", "4"), &Planned::default());
+            assert_eq!(refusal.is_none(), fits, "{before} {now}: {refusal:?}");
+        }
     }
 }

@@ -41,7 +41,7 @@ pub fn validate(autoscaler: &VerticalPodAutoscaler, old: Option<&VerticalPodAuto
         container_policy(policy, &path, &allowed, &mut found);
     }
     if let Some(boost) = &spec.startup_boost {
-        startup_boost(boost, &path.child("startupBoost"), &allowed, &mut found.errors);
+        startup_boost(boost, &path.child("startupBoost"), &allowed, &mut found);
     }
     if spec.recommenders.len() > 1 {
         found.errors.push(Error::too_many(&path.child("recommenders"), spec.recommenders.len(), 1));
@@ -80,13 +80,16 @@ impl<'a> Allowed<'a> {
         }
     }
 
-    /// Whether the old object has the same bounds for the same container.
-    fn bounded_before(&self, policy: &ContainerResourcePolicy) -> bool {
-        old_policies(self.old).any(|old| {
-            old.container_name == policy.container_name
-                && old.min_allowed == policy.min_allowed
-                && old.max_allowed == policy.max_allowed
-        })
+    /// Whether the old object has the same bound of a resource for the same container.
+    fn bounded_before(&self, container: &str, bound: Bound, resource: &str, amount: Quantity) -> bool {
+        old_policies(self.old).any(|old| old.container_name == container && bound.of(old, resource) == Some(amount))
+    }
+
+    /// Whether the old object has a boost by the same amount.
+    fn boosted_before(&self, quantity: Quantity) -> bool {
+        let of_pod = self.old.into_iter().filter_map(|old| old.spec.startup_boost.as_ref());
+        let mut boosts = of_pod.chain(old_policies(self.old).filter_map(|policy| policy.startup_boost.as_ref()));
+        boosts.any(|boost| boost.cpu.as_ref().is_some_and(|cpu| cpu.quantity == Some(quantity)))
     }
 
     fn controlled_before(&self, resource: &str) -> bool {
@@ -191,47 +194,72 @@ fn container_policy(policy: &ContainerResourcePolicy, path: &Path, allowed: &All
         per_vpa(&path, allowed, errors, || at_least_one(&path, count));
     }
     if let Some(boost) = &policy.startup_boost {
-        startup_boost(boost, &path.child("startupBoost"), allowed, errors);
+        startup_boost(boost, &path.child("startupBoost"), allowed, found);
     }
 }
 
-fn bounds(policy: &ContainerResourcePolicy, path: &Path, allowed: &Allowed<'_>, found: &mut Validation) {
-    let max_path = path.child("maxAllowed");
-    let max = policy.max_allowed.as_ref();
-    for (resource, least) in policy.min_allowed.iter().flat_map(ResourceList::iter) {
-        bound(policy, resource, least, &path.child("minAllowed").key(resource), allowed, found);
-        if let Some(most) = max.and_then(|max| max.get(resource)).filter(|most| *most < least) {
-            let detail = format!("max resource for {resource} is lower than min of \"{least}\"");
-            found.errors.push(Error::invalid(&max_path.key(resource), most.to_string(), detail));
+/// One of the two bounds of a resource.
+#[derive(Clone, Copy)]
+enum Bound {
+    Min,
+    Max,
+}
+
+impl Bound {
+    fn field(self) -> &'static str {
+        match self {
+            Bound::Min => "minAllowed",
+            Bound::Max => "maxAllowed",
         }
     }
-    for (resource, most) in max.into_iter().flat_map(ResourceList::iter) {
-        bound(policy, resource, most, &max_path.key(resource), allowed, found);
+
+    fn all(self, policy: &ContainerResourcePolicy) -> Option<&ResourceList> {
+        match self {
+            Bound::Min => policy.min_allowed.as_ref(),
+            Bound::Max => policy.max_allowed.as_ref(),
+        }
+    }
+
+    fn of(self, policy: &ContainerResourcePolicy, resource: &str) -> Option<Quantity> {
+        self.all(policy)?.get(resource)
     }
 }
 
-/// One bound. A negative one is refused, because the API server would refuse pods that request it. An object that was stored with it can
-/// still be updated, so that other fields can be changed and finalizers removed.
-fn bound(
-    policy: &ContainerResourcePolicy,
-    resource: &str,
-    amount: Quantity,
-    path: &Path,
-    allowed: &Allowed<'_>,
-    found: &mut Validation,
-) {
-    resolution(resource, amount, path, &mut found.errors);
-    if !amount.is_negative() {
-        return;
+/// A negative bound is refused, because the API server would refuse pods that request it, and so is a maximum below its minimum. An object
+/// that was stored with one can still be updated, so that other fields can be changed and finalizers removed.
+fn bounds(policy: &ContainerResourcePolicy, path: &Path, allowed: &Allowed<'_>, found: &mut Validation) {
+    let was_there =
+        |bound, resource: &str, amount| allowed.bounded_before(&policy.container_name, bound, resource, amount);
+    for bound in [Bound::Min, Bound::Max] {
+        for (resource, amount) in bound.all(policy).into_iter().flat_map(ResourceList::iter) {
+            let path = path.child(bound.field()).key(resource);
+            resolution(resource, amount, &path, &mut found.errors);
+            if !amount.is_negative() {
+                continue;
+            }
+            if was_there(bound, resource, amount) {
+                found.warnings.push(format!("{path}: {amount} is negative, and is ignored"));
+            } else {
+                found.errors.push(Error::invalid(&path, amount.to_string(), NOT_NEGATIVE));
+            }
+        }
     }
-    if allowed.bounded_before(policy) {
-        found.warnings.push(format!("{path}: {amount} is negative, and is ignored"));
-    } else {
-        found.errors.push(Error::invalid(path, amount.to_string(), NOT_NEGATIVE));
+    for (resource, least) in policy.min_allowed.iter().flat_map(ResourceList::iter) {
+        let Some(most) = Bound::Max.of(policy, resource).filter(|most| !most.is_negative() && *most < least) else {
+            continue;
+        };
+        let path = path.child("maxAllowed").key(resource);
+        let detail = format!("max resource for {resource} is lower than min of \"{least}\"");
+        if was_there(Bound::Min, resource, least) && was_there(Bound::Max, resource, most) {
+            found.warnings.push(format!("{path}: {detail}, which is ignored"));
+        } else {
+            found.errors.push(Error::invalid(&path, most.to_string(), detail));
+        }
     }
 }
 
-fn startup_boost(boost: &StartupBoost, path: &Path, allowed: &Allowed<'_>, errors: &mut Vec<Error>) {
+fn startup_boost(boost: &StartupBoost, path: &Path, allowed: &Allowed<'_>, found: &mut Validation) {
+    let errors = &mut found.errors;
     if !allowed.cpu_startup_boost {
         let detail = "in order to use startupBoost, you must enable feature gate CPUStartupBoost in the admission-controller args";
         errors.push(Error::forbidden(path, detail));
@@ -250,9 +278,12 @@ fn startup_boost(boost: &StartupBoost, path: &Path, allowed: &Allowed<'_>, error
         Some(StartupBoostType::Quantity) => match cpu.quantity {
             None => errors.push(Error::required(&path.child("quantity"), "required when type is Quantity")),
             Some(quantity) => {
-                resolution("cpu", quantity, &path.child("quantity"), errors);
-                if quantity.is_negative() {
-                    errors.push(Error::invalid(&path.child("quantity"), quantity.to_string(), NOT_NEGATIVE));
+                let path = path.child("quantity");
+                resolution("cpu", quantity, &path, errors);
+                if quantity.is_negative() && allowed.boosted_before(quantity) {
+                    found.warnings.push(format!("{path}: {quantity} is negative, and is ignored"));
+                } else if quantity.is_negative() {
+                    errors.push(Error::invalid(&path, quantity.to_string(), NOT_NEGATIVE));
                 }
             }
         },

@@ -31,6 +31,8 @@ fn the_stories_of_the_proposal_come_to_the_printed_numbers() {
             // Story 6: a native sidecar.
             ("max(cpu*30%, 50m)", "1", "300m"),
             ("cpu*20%", "500m", "100m"),
+            // White space is free.
+            ("5 % * cpu", "1", "50m"),
         ],
     );
     table(

@@ -1,6 +1,8 @@
+use clap::Parser as _;
 use serde_json::json;
 
 use super::*;
+use crate::args::Cli;
 
 fn autoscaler(mode: &str) -> VerticalPodAutoscaler {
     let both = |cpu: &str, memory: &str| json!({"cpu": cpu, "memory": memory});
@@ -342,6 +344,21 @@ fn a_picture_has_bars_and_the_percentiles_that_recommendations_are_made_from() {
     }
     let numbers = svg.split('"').filter(|text| text.contains("NaN") || text.contains("inf"));
     assert_eq!(numbers.count(), 0);
+}
+
+#[test]
+fn a_picture_needs_the_name_of_an_autoscaler_and_no_further_flag() {
+    let args = |words: &[&str]| {
+        let words = ["pillion", "recommend"].iter().chain(words);
+        let crate::args::Command::Recommend(args) = Cli::try_parse_from(words).unwrap().command else { unreachable!() };
+        args
+    };
+    let drawn = drawn(&args(&["web", "-o", "svg"]), &[checkpoint()]).unwrap();
+    assert!(drawn.starts_with("<svg"), "{drawn}");
+    for nameless in [&["-o", "svg"][..], &["web", "--all-namespaces", "-o", "svg"]] {
+        let refused = run(&args(nameless)).unwrap_err();
+        assert!(matches!(&refused, Failure::Misuse(said) if said[0].contains("name it")), "{refused:?}");
+    }
 }
 
 #[test]

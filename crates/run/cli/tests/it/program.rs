@@ -40,6 +40,27 @@ fn a_reader_that_has_seen_enough_is_no_mistake() {
 }
 
 #[test]
+fn a_manager_that_leaves_the_webhooks_out_needs_no_port_for_them() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for (controllers, needs_port) in [("webhook", true), ("rollout,repair", false)] {
+        let shown = pillion(&[
+            "manager",
+            "--controllers",
+            controllers,
+            "--bind-address",
+            &address,
+            "--health-address",
+            "127.0.0.1:0",
+            "--kubeconfig",
+            "missing.yaml",
+        ]);
+        assert_eq!(shown.contains("--bind-address"), needs_port, "{shown}");
+        assert_eq!(shown.contains("missing.yaml"), !needs_port, "{shown}");
+    }
+}
+
+#[test]
 fn the_definition_of_sidecarset_has_both_versions() {
     let yaml = pillion(&["crds"]);
     let text = yaml.strip_prefix("exit 0\n--- stdout\n").unwrap();

@@ -610,6 +610,16 @@ fn sidecars_with_the_mode_strict_are_wrapped_without_a_flag() {
     place.nothing_is_left("none");
 }
 
+#[test]
+fn simulated_sidecars_with_the_mode_strict_end_without_a_wrapper() {
+    let place = Place::new();
+    let simulated = "pillion.dev/sidecar-mode: Strict, pillion.dev/simulate: 'report: 1s, proxy: forever'";
+    place.write("job.yaml", &STRICT.replace("pillion.dev/sidecar-mode: Strict", simulated));
+    let (status, stdout, stderr) = place.up(&["--simulate", "job.yaml", "--until-done"]).end();
+    assert_eq!(status, Some(0), "{stdout}\n{stderr}");
+    assert!(!stdout.contains("pillion-wrap") && stdout.contains("Complete 1/1"), "{stdout}");
+}
+
 /// A SidecarSet for the pods of [`deployment`].
 const MESH: &str = r"
 apiVersion: apps.kruise.io/v1beta1

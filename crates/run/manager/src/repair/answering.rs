@@ -56,7 +56,8 @@ async fn obstacle(config: &Config) -> Result<Option<String>, Error> {
     };
     let slices: Api<EndpointSlice> = Api::namespaced(config.client.clone(), namespace);
     let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={name}"));
-    let found = slices.list(&of_service).await.map_err(Error::api(format!("list the endpoints of Service {name:?}")))?;
+    let found =
+        slices.list(&of_service).await.map_err(Error::api(format!("list the endpoints of Service {name:?}")))?;
     let is_ready = found.iter().any(has_ready_endpoint);
     Ok((!is_ready).then(|| format!("no replica is ready behind Service {namespace}/{name} of the webhooks")))
 }

@@ -22,7 +22,7 @@ const KEPT: Duration = Duration::from_hours(1);
 /// How long nothing is asked after the API server has refused to list events.
 const REFUSED: Duration = Duration::from_mins(10);
 
-/// What is known of the pods of all sets, by UID.
+/// What is known of the pods of all sets.
 #[derive(Default)]
 pub(super) struct Explanations {
     state: Mutex<State>,
@@ -30,7 +30,8 @@ pub(super) struct Explanations {
 
 #[derive(Default)]
 struct State {
-    by_uid: HashMap<String, Asked>,
+    /// By SidecarSet, since each set looks at its own containers, and by UID.
+    by_set: HashMap<String, HashMap<String, Asked>>,
     refused_until: Option<Instant>,
 }
 
@@ -42,13 +43,11 @@ struct Asked {
 
 impl Explanations {
     /// Those of the pods of which more is known than their status says, by UID.
-    pub(super) fn of<'p>(&self, pods: impl Iterator<Item = &'p PodView>) -> HashMap<&'p str, PodView> {
+    pub(super) fn of<'p>(&self, set: &str, pods: impl Iterator<Item = &'p PodView>) -> HashMap<&'p str, PodView> {
         let state = lock(&self.state);
-        if state.by_uid.is_empty() {
-            return HashMap::new();
-        }
+        let Some(by_uid) = state.by_set.get(set) else { return HashMap::new() };
         let known = |pod: &'p PodView| {
-            let view = state.by_uid.get(&*pod.uid)?.view.as_ref()?;
+            let view = by_uid.get(&*pod.uid)?.view.as_ref()?;
             (view.resource_version == pod.resource_version).then(|| (&*pod.uid, view.clone()))
         };
         pods.filter_map(known).collect()
@@ -68,11 +67,18 @@ impl Explanations {
             if state.refused_until.is_some_and(|until| until > now) {
                 return false;
             }
-            state.by_uid.retain(|_, asked| asked.at + KEPT > now);
-            let is_due = |pod: &&PodName| state.by_uid.get(&pod.uid).is_none_or(|asked| asked.at + AGAIN <= now);
+            state.by_set.retain(|_, by_uid| {
+                by_uid.retain(|_, asked| asked.at + KEPT > now);
+                !by_uid.is_empty()
+            });
+            if pods.is_empty() {
+                return false;
+            }
+            let by_uid = state.by_set.entry(target.set().name().to_owned()).or_default();
+            let is_due = |pod: &&PodName| by_uid.get(&pod.uid).is_none_or(|asked| asked.at + AGAIN <= now);
             let due: Vec<&PodName> = pods.iter().filter(is_due).take(PODS).collect();
             for pod in &due {
-                state.by_uid.insert(pod.uid.clone(), Asked { at: now, view: None });
+                by_uid.insert(pod.uid.clone(), Asked { at: now, view: None });
             }
             due
         };
@@ -84,7 +90,8 @@ impl Explanations {
                 Ok(events) => {
                     let view = view_of(pod).and_then(|view| target.explained(&view, &events));
                     is_news |= view.is_some();
-                    state.by_uid.insert(pod.uid.clone(), Asked { at: now, view });
+                    let by_uid = state.by_set.entry(target.set().name().to_owned()).or_default();
+                    by_uid.insert(pod.uid.clone(), Asked { at: now, view });
                 }
                 Err(kube::Error::Api(answer)) if answer.code == 403 => {
                     tracing::info!(

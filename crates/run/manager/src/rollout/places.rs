@@ -13,7 +13,7 @@ use pillion_api::sidecarset::{InjectRevisionPolicy, SidecarSet};
 use pillion_informer::Change;
 use pillion_rollout::{Limit, Observed, Places, PodView, Target, Text, Texts};
 
-use super::{PAUSE, RETRY, Rollout};
+use super::{PAUSE, RETRY, Rollout, lock};
 use crate::error::Error;
 use crate::places::PlacesObject;
 use crate::pods::{self, CachedPod};
@@ -48,8 +48,9 @@ impl Rollout<'_> {
     pub(super) async fn count_places(&self, target: &Target) -> Result<Option<Duration>, Error> {
         let set = target.set();
         if !has_places(set) {
-            return Ok(None);
+            return self.stop_counting(set).await;
         }
+        lock(&self.uncounted).remove(set.name());
         let view = self.inner.views.borrow().clone();
         // The revision may not be in the view yet.
         let Some(revision) = view.snapshot.catalog.pinned_revision(set.name()) else { return Ok(Some(RETRY)) };
@@ -81,6 +82,25 @@ impl Rollout<'_> {
         let next = places.next_expiry().into_iter().chain(places.next_forgotten()).min();
         let left = next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
         Ok(left.map(|left| left + SLACK))
+    }
+
+    /// Makes sure once that no place is granted by an old count when the set has `policy: Quota` again: until then pods come without a place.
+    async fn stop_counting(&self, set: &SidecarSet) -> Result<Option<Duration>, Error> {
+        if set.spec.pinned_revision().is_none() || lock(&self.uncounted).contains(set.name()) {
+            return Ok(None);
+        }
+        let object = PlacesObject::new(&self.inner.config, set);
+        let what = || format!("end the count of SidecarSet {:?} in ConfigMap {:?}", set.name(), object.name());
+        if let Some(stored) = object.read().await.map_err(Error::api(what()))? {
+            let places = stored.places.uncounted();
+            let is_swapped = stored.places.is_same(&places)
+                || object.swap(Some(&stored), places).await.map_err(Error::api(what()))?.is_some();
+            if !is_swapped {
+                return Ok(Some(PAUSE));
+            }
+        }
+        lock(&self.uncounted).insert(set.name().to_owned());
+        Ok(None)
     }
 
     /// The places of a set as they are stored, whether its partition still counts them or not.

@@ -9,12 +9,14 @@ use serde::Deserialize;
 use crate::budget::Refused;
 use crate::places::Arrival;
 use crate::question::Question;
-use crate::review::Answer;
+use crate::review::{Answer, check_version};
 use crate::state::Inner;
 
 /// What is read of the question: of the pod no more than two annotations.
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Review {
+    api_version: Option<String>,
     request: Request,
 }
 
@@ -48,7 +50,7 @@ struct Annotations {
 
 /// Answers for a pod that has an id of places.
 pub(super) async fn confirm(inner: &Inner, question: Question) -> Result<(String, Answer), Refused> {
-    let Review { request } = read(question.text()).map_err(Refused::Malformed)?;
+    let Review { request, .. } = read(question.text()).map_err(Refused::Malformed)?;
     let annotations = request.object.and_then(|pod| pod.metadata.annotations).unwrap_or_default();
     let answer = match annotations {
         // A dry run has taken no place.
@@ -61,7 +63,10 @@ pub(super) async fn confirm(inner: &Inner, question: Question) -> Result<(String
 }
 
 fn read(text: &Bytes) -> Result<Review, String> {
-    serde_json::from_slice(text).map_err(|error| format!("the body is not an AdmissionReview about a pod: {error}"))
+    let review: Review = serde_json::from_slice(text)
+        .map_err(|error| format!("the body is not an AdmissionReview about a pod: {error}"))?;
+    check_version(review.api_version.as_deref())?;
+    Ok(review)
 }
 
 /// Confirms the places that the pod may have in the SidecarSets that were injected, whatever this replica knows of their pins: another one may have
@@ -116,5 +121,11 @@ mod tests {
         let read = read(&Bytes::from(review.to_string())).unwrap().request;
         let annotations = read.object.unwrap().metadata.annotations.unwrap();
         assert_eq!((annotations.place.as_deref(), annotations.records.as_deref()), (Some("id"), Some("{}")));
+    }
+
+    #[test]
+    fn a_question_of_another_version_is_refused() {
+        let review = json!({"apiVersion": "admission.k8s.io/v1beta1", "request": {"uid": "1"}});
+        assert!(read(&Bytes::from(review.to_string())).unwrap_err().contains("admissionReviewVersions"));
     }
 }

@@ -237,11 +237,11 @@ async fn nothing_is_evicted_before_the_api_server_can_call_the_webhooks() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_evicted_where_no_program_has_registered_the_webhooks() {
     let cluster = Cluster::new().await;
+    let repair = Manager::new(Config { parts: vec![Part::Repair], ..cluster.config() });
+    repair.start().await.unwrap();
     cluster.create(PODS, owned("web-0")).await.object();
     let strategy = json!({"injectionStrategy": {"repair": {"policy": "Evict", "includeOlder": true}}});
     cluster.create(SIDECARSETS, sidecarset("mesh", strategy)).await.object();
-    let repair = Manager::new(Config { parts: vec![Part::Repair], ..cluster.config() });
-    repair.start().await.unwrap();
     tokio::spawn(async move { repair.run().await });
     sleep(Duration::from_mins(2)).await;
     assert_eq!(cluster.get(MESH).await["status"]["missedPods"], 1);

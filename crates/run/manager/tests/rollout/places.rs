@@ -409,6 +409,25 @@ async fn a_place_is_free_again_when_its_pod_is_gone_and_a_lower_partition_pins_n
     managers.into_iter().for_each(Running::kill);
 }
 
+/// Pods that come with the pinned revision in the meantime take no places: by the old count there would be too many of them.
+#[tokio::test(start_paused = true)]
+async fn an_old_count_grants_nothing_when_the_policy_was_another_one_in_between() {
+    let cluster = Cluster::start().await;
+    let managers = three_managers(&cluster, None).await;
+    let policy = async |policy: &str| {
+        let change = json!({"spec": {"injectionStrategy": {"revision": {"policy": policy}}}});
+        cluster.patch_set("mesh", change).await;
+    };
+    policy("Always").await;
+    cluster.until("no count", async || places(&cluster).await.unwrap()["pods"].is_null()).await;
+    create(&cluster, 0..15, false).await;
+    assert_eq!(cluster.with_image("envoy:1").await, 15);
+    assert!(places(&cluster).await.unwrap()["pods"].is_null());
+    policy("Quota").await;
+    cluster.until("the pods are counted", async || places(&cluster).await.unwrap()["pods"] == 15).await;
+    managers.into_iter().for_each(Running::kill);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_store_that_does_not_answer_gives_the_latest_revision_and_a_warning() {
     let cluster = Cluster::start().await;

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::shared;
 
-/// An autoscaler, without what nobody reads.
+/// An autoscaler, without what nobody reads. It keeps its `resourceVersion`, for writes that must not undo another one.
 #[derive(Debug)]
 pub struct AutoscalerView(pub Arc<VerticalPodAutoscaler>);
 
@@ -30,7 +30,6 @@ impl pillion_informer::View for AutoscalerView {
             .inspect_err(|error| tracing::warn!(autoscaler = name, %error, "a VerticalPodAutoscaler cannot be used"))
             .ok()?;
         keep_recommenders(&mut autoscaler.metadata);
-        autoscaler.metadata.resource_version = None;
         Some(AutoscalerView(Arc::new(autoscaler)))
     }
 

@@ -70,7 +70,8 @@ pub(crate) fn status(
     }
 }
 
-/// Writes a status. Returns the autoscaler as it is now.
+/// Writes a status. Returns the autoscaler as it is now. If the conditions change and somebody has written the autoscaler since it was read,
+/// the answer is a conflict.
 pub(crate) async fn write(
     client: &Client,
     field_manager: String,
@@ -78,12 +79,44 @@ pub(crate) async fn write(
     status: &VerticalPodAutoscalerStatus,
 ) -> Result<DynamicObject, kube::Error> {
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), autoscaler.namespace(), &autoscalers());
-    // Lists are replaced as a whole, and what is left out stays.
+    let patch = Patch::Merge(patch(autoscaler, status));
+    let parameters = PatchParams { field_manager: Some(field_manager), ..PatchParams::default() };
+    api.patch_status(autoscaler.name(), &parameters, &patch).await
+}
+
+/// Lists are replaced as a whole, and what is left out stays. The updater writes the same list of conditions: they are left out if they are as
+/// they were, and otherwise written only over those that they were computed from.
+fn patch(autoscaler: &VerticalPodAutoscaler, status: &VerticalPodAutoscalerStatus) -> Value {
     let mut patch = json!({"status": status});
     if status.recommendation.is_none() {
         patch["status"]["recommendation"] = Value::Null;
     }
-    let patch = Patch::Merge(patch);
-    let parameters = PatchParams { field_manager: Some(field_manager), ..PatchParams::default() };
-    api.patch_status(autoscaler.name(), &parameters, &patch).await
+    if status.conditions != autoscaler.status.conditions {
+        patch["metadata"] = json!({"resourceVersion": autoscaler.metadata.resource_version});
+    } else if let Some(fields) = patch["status"].as_object_mut() {
+        fields.remove("conditions");
+    }
+    patch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_written_only_if_they_change_and_then_with_the_version_that_they_come_from() {
+        let condition = json!({"type": "EvictionsStopped", "status": "True", "reason": "NoSuccessor", "message": ""});
+        let autoscaler = pillion_api::vpa::decode(json!({
+            "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+            "metadata": {"name": "web", "resourceVersion": "7"}, "status": {"conditions": [condition]}
+        }))
+        .unwrap();
+        let same = patch(&autoscaler, &autoscaler.status);
+        assert_eq!(same, json!({"status": {"recommendation": null}}));
+        let now = Timestamp::UNIX_EPOCH;
+        let other = status(&autoscaler, RecommendedPodResources::default(), true, None, now);
+        let other = patch(&autoscaler, &other);
+        assert_eq!(other["metadata"], json!({"resourceVersion": "7"}));
+        assert_eq!(other["status"]["conditions"].as_array().map(Vec::len), Some(2), "{other}");
+    }
 }

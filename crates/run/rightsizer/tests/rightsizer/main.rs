@@ -266,8 +266,33 @@ impl Rig {
     }
 
     async fn merge(&self, path: &str, patch: Value) {
-        let request = Request::patch(path).header("content-type", "application/merge-patch+json");
-        let request = request.body(serde_json::to_vec(&patch).unwrap()).unwrap();
-        let _: Value = self.client.request(request).await.unwrap();
+        merge(&self.client, path, patch).await;
     }
+
+    /// A quota of the CPU that pods request, of which so much is used. Nothing counts it here.
+    async fn quota(&self, hard: &str, used: &str) {
+        let quotas = "/api/v1/namespaces/default/resourcequotas";
+        let amounts = |amount: &str| json!({"requests.cpu": amount});
+        self.create(quotas, json!({"metadata": {"name": "team"}, "spec": {"hard": amounts(hard)}})).await;
+        let status = json!({"status": {"hard": amounts(hard), "used": amounts(used)}});
+        self.merge(&format!("{quotas}/team/status"), status).await;
+    }
+
+    /// The successor of a pod of a StatefulSet without a controller, with half a core for each container. It runs.
+    async fn successor(&self, set: &str, name: &str) {
+        let found = self.get(&format!("/apis/apps/v1/namespaces/default/statefulsets/{set}")).await;
+        let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": set, "uid": found["metadata"]["uid"], "controller": true});
+        let container = |name: &str| json!({"name": name, "image": "x", "resources": {"requests": {"cpu": "500m", "memory": "100Mi"}}});
+        let metadata = json!({"name": name, "labels": {"app": set}, "ownerReferences": [owner]});
+        let spec = json!({"nodeName": "node", "containers": [container("a"), container("b")]});
+        self.create(PODS, json!({"metadata": metadata, "spec": spec})).await;
+        let started = json!({"status": {"phase": "Running", "startTime": self.server.clock().now()}});
+        self.merge(&format!("{PODS}/{name}/status"), started).await;
+    }
+}
+
+async fn merge(client: &Client, path: &str, patch: Value) {
+    let request = Request::patch(path).header("content-type", "application/merge-patch+json");
+    let request = request.body(serde_json::to_vec(&patch).unwrap()).unwrap();
+    let _: Value = client.request(request).await.unwrap();
 }

@@ -1,7 +1,11 @@
 //! What stays in a status, and what does not.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use axum::Router;
+use axum::routing::get;
 use pillion_quantity::Quantity;
 use serde_json::{Value, json};
 
@@ -79,6 +83,48 @@ async fn a_restart_takes_nothing_away_while_history_is_read() {
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(shown(&rig).await, status("a b", "True"));
     }
+}
+
+async fn conditions(rig: &Rig) -> (Option<String>, Option<String>) {
+    (rig.condition("web", "EvictionsStopped").await, rig.condition("web", "RecommendationProvided").await)
+}
+
+/// The updater stops evictions while the recommender reads usage.
+#[tokio::test(start_paused = true)]
+async fn a_condition_that_was_written_during_a_pass_stays() {
+    let rig = Rig::start().await;
+    rig.workload("web").await;
+    rig.autoscaler("web").await;
+    let (client, has_written) = (rig.client.clone(), Arc::new(AtomicBool::new(false)));
+    let usage = move || {
+        let (client, is_first) = (client.clone(), !has_written.swap(true, Ordering::Relaxed));
+        async move {
+            if is_first {
+                let stopped = json!({
+                    "type": "EvictionsStopped", "status": "True", "reason": "NoSuccessor", "message": "no pod came",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"
+                });
+                crate::merge(
+                    &client,
+                    &format!("{AUTOSCALERS}/web/status"),
+                    json!({"status": {"conditions": [stopped]}}),
+                )
+                .await;
+            }
+            json!({"kind": "PodMetricsList", "apiVersion": "metrics.k8s.io/v1beta1", "metadata": {}, "items": []})
+                .to_string()
+        }
+    };
+    rig.server.register_metrics(Router::new().route("/apis/metrics.k8s.io/v1beta1/pods", get(usage)));
+    rig.recommend(rig.config());
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(conditions(&rig).await, (Some("True".to_owned()), None), "the first write was a conflict");
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(
+        conditions(&rig).await,
+        (Some("True".to_owned()), Some("False".to_owned())),
+        "the next pass has written it"
+    );
 }
 
 /// The upper bound of CPU of a container.

@@ -239,20 +239,46 @@ async fn the_other_pods_follow_in_the_same_pass_once_the_successor_of_the_first_
     let evicted: Vec<&str> =
         written.iter().filter_map(|(_, path)| path.strip_suffix("/eviction")?.rsplit('/').next()).collect();
     assert_eq!(evicted.len(), 1, "{evicted:?}");
-    let old = rig.get("/api/v1/namespaces/default/pods").await["items"][0].clone();
-    let containers = |cpu: &str| {
-        let container = |name: &str| json!({"name": name, "image": "x", "resources": {"requests": {"cpu": cpu, "memory": "100Mi"}}});
-        json!([container("a"), container("b")])
-    };
-    let metadata =
-        json!({"name": "web-8", "labels": {"app": "web"}, "ownerReferences": old["metadata"]["ownerReferences"]});
-    let spec = json!({"nodeName": "node", "containers": containers("500m")});
-    rig.create("/api/v1/namespaces/default/pods", json!({"metadata": metadata, "spec": spec})).await;
-    let started = json!({"status": {"phase": "Running", "startTime": rig.server.clock().now()}});
-    rig.merge("/api/v1/namespaces/default/pods/web-8/status", started).await;
+    rig.successor("web", "web-8").await;
     rig.take_written();
     tokio::time::sleep(Duration::from_secs(20)).await;
     assert_eq!(rig.take_evictions(), 3, "four of eight may be disrupted in one pass");
+}
+
+/// Each successor requests 800m more. The quota has room for one of them.
+#[tokio::test(start_paused = true)]
+async fn the_successors_of_one_pass_have_to_fit_into_a_quota_together() {
+    // The first successor counts, or it does not count yet.
+    for used in ["2400m", "1600m"] {
+        let rig = Rig::start().await;
+        rig.quota("3", "1600m").await;
+        rig.workload_of("web", 8).await;
+        rig.autoscaler("web").await;
+        rig.recommended("web", "Recreate", 8).await;
+        rig.update(Config { needs_admission: false, ..rig.config() });
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(rig.take_evictions(), 1);
+        let status = json!({"status": {"used": {"requests.cpu": used}}});
+        rig.merge("/api/v1/namespaces/default/resourcequotas/team/status", status).await;
+        rig.successor("web", "web-8").await;
+        rig.take_written();
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        assert_eq!(rig.take_evictions(), 0, "{used}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_autoscalers_of_a_namespace_share_a_quota_in_one_pass() {
+    let rig = Rig::start().await;
+    rig.quota("3", "1600m").await;
+    for name in ["a", "b"] {
+        rig.workload_of(name, 4).await;
+        rig.autoscaler(name).await;
+        rig.recommended(name, "Recreate", 4).await;
+    }
+    rig.update(Config { needs_admission: false, ..rig.config() });
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(rig.take_evictions(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -122,3 +122,52 @@ fn a_condition_says_so_and_survives_a_restart() {
     autoscaler.status.conditions = after;
     assert_eq!(stopped(&autoscaler), None);
 }
+
+#[test]
+fn a_successor_that_is_not_ready_may_be_replaced_by_one_that_requests_something_else() {
+    let mut brake = evicting();
+    let unready = |name: &str, cpu: &str| PodView { ready_since: None, ..pod(name, cpu) };
+    let (old, successor) = (pod("b", "1"), unready("c", "2"));
+    look(&mut brake, &[old.clone(), successor.clone()], 11);
+    assert!(brake.may_retry(&successor, &target("3")));
+    assert!(!brake.may_retry(&successor, &target("2")), "the next one would be the same");
+    assert!(!brake.may_retry(&pod("c", "2"), &target("3")), "it serves");
+    assert!(!brake.may_retry(&PodView { ready_since: None, ..old.clone() }, &target("3")), "it was there before");
+
+    brake.evicted(&old, &target("3"), &[old.clone(), successor.clone()], at(12));
+    assert!(brake.may_retry(&successor, &target("3")), "any other pod changes nothing");
+    brake.evicted(&successor, &target("3"), &[old.clone(), successor.clone()], at(12));
+    assert!(!brake.may_retry(&successor, &target("4")), "it has been evicted");
+    assert_eq!(look(&mut brake, &[old.clone(), unready("d", "3")], 13), None);
+    assert!(brake.is_awaited(&web()), "the first pod of all was Ready: a successor that only runs is not enough");
+    assert_eq!(look(&mut brake, &[old.clone(), unready("d", "3")], 21), None, "it has ten minutes of its own");
+    look(&mut brake, &[old, pod("d", "3")], 21);
+    assert!(brake.is_proven(&web(), &target("3")));
+}
+
+#[test]
+fn evictions_stay_stopped_until_some_successor_is_ready() {
+    let mut brake = evicting();
+    let unready = |name: &str, cpu: &str| PodView { ready_since: None, ..pod(name, cpu) };
+    let (old, successor) = (pod("b", "1"), unready("c", "2"));
+    assert_eq!(look(&mut brake, &[old.clone(), successor.clone()], 20), Some(StopCause::NotReady));
+    brake.evicted(&successor, &target("3"), &[old.clone(), successor.clone()], at(21));
+    for pods in [vec![old.clone()], vec![old.clone(), unready("d", "3")]] {
+        assert_eq!(look(&mut brake, &pods, 22), Some(StopCause::NotReady));
+    }
+    brake.evicted(&unready("d", "3"), &target("4"), &[old.clone(), unready("d", "3")], at(23));
+    assert_eq!(look(&mut brake, &[old.clone(), unready("e", "4")], 24), Some(StopCause::NotReady));
+    assert_eq!(look(&mut brake, &[old, pod("e", "4")], 25), None);
+}
+
+#[test]
+fn conditions_in_another_order_say_the_same() {
+    let condition = |kind: &str| -> Condition {
+        let of_kind = json!({"type": kind, "status": "False", "reason": "", "message": ""});
+        serde_json::from_value(of_kind).unwrap()
+    };
+    let unsorted = [condition("RecommendationProvided"), condition("EvictionsStopped"), condition("LowConfidence")];
+    assert_eq!(stop_conditions(&unsorted, None, at(1)), None);
+    assert_eq!(stop_conditions(&unsorted[..1], None, at(1)), None);
+    assert!(stop_conditions(&unsorted, Some(StopCause::NotReady), at(1)).is_some());
+}

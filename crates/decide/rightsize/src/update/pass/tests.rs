@@ -423,7 +423,142 @@ fn a_successor_that_still_starts_holds_its_group_back() {
     assert_eq!(with(PodView { start_time: None, ..successor() }), 0);
     assert_eq!(with(ready(successor())), 1);
     assert_eq!(with(PodView { start_time: Some(now() - SignedDuration::from_hours(2)), ..successor() }), 1);
+    let created = |hours: i64| Some(now() - SignedDuration::from_hours(hours));
+    assert_eq!(with(PodView { start_time: None, created: created(0), ..successor() }), 0);
+    assert_eq!(with(PodView { start_time: None, created: created(2), ..successor() }), 1, "no node has room for it");
     assert_eq!(with(PodView { start_time: None, ..pod("other", json!([container("app", "1")]), json!([])) }), 1);
+}
+
+/// What was recommended is too little: the successor is OOM killed before it is Ready. By now more is recommended.
+#[test]
+fn a_successor_that_is_not_ready_is_evicted_for_another_recommendation_and_the_others_wait() {
+    let app = |name: &str, cpu: &str| pod(name, json!([container("app", cpu)]), json!([]));
+    let old: Vec<PodView> = pods(4).into_iter().map(|pod| PodView { ready_since: Some(now()), ..pod }).collect();
+    for is_pending in [false, true] {
+        for (minutes, expected) in
+            [(1, SkipReason::AwaitsSuccessor), (10, SkipReason::Stopped(super::super::StopCause::NotReady))]
+        {
+            let mut world = World { brake: Brake::default(), ..World::new("Recreate", old.clone()) };
+            let before = now() - SignedDuration::from_mins(minutes);
+            let few = ContainerTarget {
+                container: "app".into(),
+                requests: crate::pod::Amounts::of(&json!({"cpu": "500m"})),
+                ..ContainerTarget::default()
+            };
+            world.brake.evicted(&old[0], std::slice::from_ref(&few), &old, before);
+            world.pods[0] = PodView { is_pending, ..app("successor", "500m") };
+            world.brake.look(&world.pods, &world.replicas, now());
+            assert_eq!(world.steps().iter().map(|step| step.pod).collect::<Vec<_>>(), [0], "{minutes} {is_pending}");
+            assert_eq!(world.skipped(), vec![expected.clone(); 3]);
+            // A second pod that came meanwhile is as good a successor; one goes all the same, unless nothing is stopped and it is pending.
+            let mut two =
+                World { replicas: replicas(5), brake: world.brake.clone(), ..World::new("Recreate", old.clone()) };
+            two.pods[0] = world.pods[0].clone();
+            two.pods.push(PodView { is_pending, ..app("scaled-up", "500m") });
+            if minutes == 10 || !is_pending {
+                assert_eq!(two.steps().len(), 1, "{minutes} {is_pending}");
+            }
+
+            let targets = running_targets(&world.autoscaler, &world.pods[0], &world.ranges, ALL);
+            world.brake.evicted(&world.pods[0], &targets, &world.pods, now());
+            world.pods[0] = app("next", "2");
+            world.brake.look(&world.pods, &world.replicas, now());
+            assert_eq!((world.steps(), world.skipped().contains(&expected)), (vec![], true), "it is the canary now");
+            world.pods[0].ready_since = Some(now());
+            world.brake.look(&world.pods, &world.replicas, now());
+            assert_eq!(world.steps().len(), 2);
+        }
+    }
+}
+
+/// The template has the proportion of limit and request exactly; the pod has both rounded.
+fn comes_back_the_same(kind: &str, resource: &str, (request, limit, max): (&str, &str, &str)) -> Result<(), String> {
+    let list = |amount: String| json!({resource: amount});
+    let app = |request: String, limit: String| {
+        let resources = json!({"requests": list(request), "limits": list(limit)});
+        pod("web", json!([{"name": "app", "resources": resources}]), json!([]))
+    };
+    let mut autoscaler = autoscaler("Recreate");
+    let more = if resource == "cpu" { "20" } else { "100Gi" };
+    let (target, upper) = (list(more.to_owned()), list("1000Gi".to_owned()));
+    let recommended = json!([{"containerName": "app", "target": target, "lowerBound": target, "upperBound": upper}]);
+    autoscaler.status.recommendation.as_mut().unwrap().container_recommendations =
+        serde_json::from_value(recommended).unwrap();
+    let ranges = LimitRanges::merge([&json!({"spec": {"limits": [{"type": kind, "max": {resource: max}}]}})]);
+    let created = |pod: &PodView| {
+        let targets = crate::target::container_targets(&autoscaler, pod, &ranges, ALL);
+        let text = |amounts: crate::pod::Amounts| match resource {
+            "cpu" => amounts.cpu.map(|it| it.to_string()).unwrap_or_default(),
+            _ => amounts.memory.map(|it| it.to_string()).unwrap_or_default(),
+        };
+        app(text(targets[0].requests), text(targets[0].limits))
+    };
+    let running = created(&app(request.to_owned(), limit.to_owned()));
+    let mut world = World::new("Recreate", vec![running.clone(), running]);
+    (world.autoscaler, world.ranges) = (autoscaler.clone(), ranges);
+    let steps = world.steps();
+    if steps.is_empty() {
+        return Ok(());
+    }
+    let (is, would_be) = (&world.pods[0].containers[0], &running_targets(&autoscaler, &world.pods[0], &ranges, ALL)[0]);
+    Err(format!("{kind} {request}/{limit} max {max}: {:?} {:?} and then {would_be:?}", is.requests, is.limits))
+}
+
+#[test]
+fn pods_that_a_limit_range_bounds_are_settled_in_spite_of_rounding() {
+    for (kind, resource, amounts) in [
+        ("Container", "memory", ("128Mi", "200Mi", "512Mi")),
+        ("Container", "cpu", ("400m", "700m", "2")),
+        ("Pod", "cpu", ("250m", "700m", "2500m")),
+        ("Pod", "memory", ("128Mi", "200Mi", "512Mi")),
+    ] {
+        assert_eq!(comes_back_the_same(kind, resource, amounts), Ok(()));
+    }
+    // A pod that would get more than rounding explains is not settled.
+    let item = json!({"spec": {"limits": [{"type": "Container", "max": {"cpu": "2"}}]}});
+    for (cpu, evicted) in [("1999m", 0), ("1998m", 1)] {
+        let limited = json!([{"name": "app", "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}}]);
+        let running = pod("web", limited, json!([]));
+        let world = World {
+            ranges: LimitRanges::merge([&item]),
+            brake: Brake::default(),
+            ..World::new("Recreate", vec![running.clone(), running])
+        };
+        assert_eq!(world.steps().len(), evicted, "{cpu}");
+    }
+}
+
+proptest::proptest! {
+    /// Limits from the request itself to ten times as much, and maximums that leave at least some millicores.
+    #[test]
+    fn a_pod_that_a_limit_range_bounds_is_settled_for_every_ratio(
+        request in 10_u32..2000,
+        tenths in 10_u32..100,
+        more in 0_u32..10,
+        max in 200_u32..4000,
+        is_pod in proptest::bool::ANY,
+    ) {
+        let limit = request * tenths / 10 + more;
+        let kind = if is_pod { "Pod" } else { "Container" };
+        let (request, limit, max) = (format!("{request}m"), format!("{limit}m"), format!("{max}m"));
+        let outcome = comes_back_the_same(kind, "cpu", (&request, &limit, &max));
+        proptest::prop_assert_eq!(outcome, Ok(()));
+    }
+}
+
+#[test]
+fn a_pending_pod_that_cannot_be_evicted_does_not_let_another_one_go() {
+    let mut world = World { brake: Brake::default(), ..World::new("Recreate", pods(6)) };
+    world.pods[1].is_pending = true;
+    world.replicas = replicas(5);
+    world.run(|pass| {
+        assert_eq!(pass.next_step().unwrap().pod, 0);
+        let pending = pass.next_step().unwrap();
+        assert_eq!(pending.pod, 1);
+        pass.failed(&pending);
+        assert_eq!(pass.next_step(), None, "the successor of the first one is awaited");
+        assert_eq!(pass.skipped().iter().filter(|(_, it)| *it == SkipReason::AwaitsSuccessor).count(), 4);
+    });
 }
 
 #[test]

@@ -261,7 +261,28 @@ fn negative_bounds_and_boosts_are_refused_but_do_not_lock_an_object_that_was_sto
     assert_eq!(errors(with_policy(json!({"minAllowed": {"cpu": "0"}, "maxAllowed": {"cpu": "0"}})), ALL), [""; 0]);
     let boost = json!({"startupBoost": {"cpu": {"type": "Quantity", "quantity": "-1"}}});
     let error = "spec.startupBoost.cpu.quantity: Invalid value: \"-1\": must be greater than or equal to 0";
-    assert_error(boost, ALL, error);
+    assert_error(boost.clone(), ALL, error);
+    let stored = autoscaler(boost.clone());
+    assert_eq!(validate(&autoscaler(boost), Some(&stored), ALL).errors, []);
+}
+
+#[test]
+fn each_bound_that_was_stored_stands_by_itself() {
+    let spec = |min: &str, max: &str| with_policy(json!({"minAllowed": {"cpu": min}, "maxAllowed": {"cpu": max}}));
+    let rows = [
+        // One of two is put right.
+        (("-1", "-1"), ("-1", "2"), 0),
+        (("-1", "-1"), ("0", "-1"), 0),
+        (("-1", "-2"), ("-1", "-2"), 0),
+        (("2", "1"), ("2", "1"), 0),
+        (("2", "1"), ("3", "1"), 1),
+        (("1", "2"), ("-1", "2"), 1),
+    ];
+    for (before, after, expected) in rows {
+        let (stored, updated) = (autoscaler(spec(before.0, before.1)), autoscaler(spec(after.0, after.1)));
+        let found = validate(&updated, Some(&stored), ALL);
+        assert_eq!(found.errors.len(), expected, "{before:?} {after:?}: {:?}", found.errors);
+    }
 }
 
 #[test]
