@@ -835,7 +835,8 @@ mod tests {
         };
         let of = |annotations: Value, labels: Value, status: &str| {
             let condition = json!({"type": "x/y", "status": status, "reason": "Other", "message": ""});
-            json!({"metadata": {"annotations": annotations, "labels": labels}, "status": {"conditions": [condition]}})
+            let metadata = json!({"name": "web-1", "annotations": annotations, "labels": labels});
+            json!({"metadata": metadata, "status": {"conditions": [condition]}})
         };
         ledger.set("probe", two);
         answer(&mut ledger, &json!({}), &json!({}), at(0));
