@@ -17,6 +17,7 @@ pub mod convert;
 pub mod crd;
 mod decode;
 mod defaults;
+mod enumerations;
 mod field_ref;
 mod go_json;
 mod hash;

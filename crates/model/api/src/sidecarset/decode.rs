@@ -87,7 +87,7 @@ mod tests {
                 spec.updateStrategy.paused: Invalid value: "yes": must be true or false
                 spec.updateStrategy.partition: Invalid value: 1.5: must be an integer of 32 bits or a string
                 spec.updateStrategy.priorityStrategy.weightPriority[0].weight: Invalid value: 10000000000.0: must be an integer of 32 bits
-                spec.containers[1].podInjectPolicy: Invalid value: 5: must be a string
+                spec.containers[1].podInjectPolicy: Invalid value: 5: must be one of "BeforeAppContainer", "AfterAppContainer"
                 spec.containers[1].transferEnv[0].envNames: Invalid value: "A": must be a list
                 spec.containers[1].transferEnv[1]: Invalid value: null: must be an object
                 spec.containers[1].env[0].value: Invalid value: true: must be a string
@@ -95,7 +95,7 @@ mod tests {
                 spec.containers[1].resources.limits[memory]: Invalid value: null: must be a quantity, such as "500m" or "1Gi"
                 spec.containers[1].resources.requests: Invalid value: []: must be a map
                 spec.containers[1].ports[0].containerPort: Invalid value: "80": must be an integer of 32 bits
-                spec.containers[1].resourcesPolicy.targetContainersMode: Invalid value: ["sum"]: must be a string
+                spec.containers[1].resourcesPolicy.targetContainersMode: Invalid value: ["sum"]: must be one of "sum", "max"
                 spec.volumes[0].emptyDir: Invalid value: "memory": must be an object
                 "#
         );

@@ -160,7 +160,7 @@ fn field_value<M: Made>(field: &Field, value: Option<&Value>) -> Option<M> {
 /// What Go writes for a value that was never given.
 fn zero<M: Made>(kind: &Kind) -> M {
     let zero: Value = match kind {
-        Kind::String => "".into(),
+        Kind::String | Kind::Name(_) => "".into(),
         Kind::Bool => false.into(),
         Kind::Int32 | Kind::Int64 | Kind::IntOrString => 0.into(),
         Kind::Quantity => "0".into(),

@@ -9,6 +9,8 @@
 //!
 //! A field that no table knows belongs to a newer Kubernetes or is a mistake: it is kept, and reported when asked.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use pillion_quantity::Quantity;
 use serde_json::{Map, Value};
@@ -43,6 +45,8 @@ pub(super) struct Field {
 /// What a value is.
 pub(super) enum Kind {
     String,
+    /// A string that is one of these. Another string may be of a newer version: validation says what becomes of it.
+    Name(&'static [&'static str]),
     Bool,
     Int32,
     Int64,
@@ -176,7 +180,7 @@ impl Kind {
 
     fn admits(&self, value: &Value) -> bool {
         match self {
-            Kind::String => value.is_string(),
+            Kind::String | Kind::Name(_) => value.is_string(),
             Kind::Bool => value.is_boolean(),
             Kind::Int32 => integer(value).is_some_and(|number| i32::try_from(number).is_ok()),
             Kind::Int64 => integer(value).is_some(),
@@ -187,9 +191,13 @@ impl Kind {
         }
     }
 
-    fn in_words(&self) -> &'static str {
-        match self {
+    fn in_words(&self) -> Cow<'static, str> {
+        let words = match self {
             Kind::String => "a string",
+            Kind::Name(names) => {
+                let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+                return format!("one of {}", names.join(", ")).into();
+            }
             Kind::Bool => "true or false",
             Kind::Int32 => "an integer of 32 bits",
             Kind::Int64 => "an integer",
@@ -200,7 +208,8 @@ impl Kind {
             Kind::Object(_) => "an object",
             Kind::List(_) => "a list",
             Kind::Map(_) => "a map",
-        }
+        };
+        words.into()
     }
 
     fn normalise(&self, value: &mut Value) {

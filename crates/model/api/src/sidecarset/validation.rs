@@ -106,9 +106,10 @@ fn validate_spec(set: &SidecarSet, old: Option<&SidecarSetSpec>, context: &Conte
 
 /// Refuses a value that an enumeration of ours does not know.
 macro_rules! refuse_unknown {
-    ($errors:expr, $path:expr, $value:expr, $type:ident, [$($supported:literal),+]) => {
+    ($errors:expr, $path:expr, $value:expr, $type:ident) => {
         if let Some($crate::sidecarset::$type::Unknown(text)) = $value {
-            $errors.push($crate::field::Error::not_supported(&$path, text.as_str(), &[$($supported),+]));
+            let names = $crate::sidecarset::$type::NAMES;
+            $errors.push($crate::field::Error::not_supported(&$path, text.as_str(), names));
         }
     };
 }

@@ -1,6 +1,10 @@
 //! The SidecarSet around its containers and volumes.
 
-use super::Kind::{Bool, Int32, Int64, IntOrString, List, Object, String, Time};
+use super::super::{
+    FailurePolicy, InjectRevisionPolicy, OnMissing, PatchPolicy, PodInjectPolicy, RepairPolicy, ServiceAccountPolicy,
+    SharePolicy, SidecarMode, TargetContainersMode, UpdateStrategyType, UpgradeType,
+};
+use super::Kind::{Bool, Int32, Int64, IntOrString, List, Name, Object, String, Time};
 use super::container::{CONTAINER, FIELD_REF};
 use super::meta::{LABEL_SELECTOR, OBJECT_META};
 use super::volume::{LOCAL_OBJECT_REFERENCE, VOLUME};
@@ -42,22 +46,22 @@ pub(in super::super) static SPEC: Shape = Shape::new(&[
 pub(in super::super) static SIDECAR_CONTAINER: Shape = Shape::over(
     &CONTAINER,
     &[
-        unless_empty("podInjectPolicy", String),
+        unless_empty("podInjectPolicy", Name(PodInjectPolicy::NAMES)),
         always("upgradeStrategy", Object(&UPGRADE_STRATEGY)),
         always("shareVolumePolicy", Object(&SHARE_VOLUME_POLICY)),
         if_set("shareVolumeDevicePolicy", Object(&SHARE_VOLUME_POLICY)),
         unless_empty("transferEnv", List(&Object(&TRANSFER_ENV))),
         if_set("resourcesPolicy", Object(&RESOURCES_POLICY)),
         later("sidecar", Bool),
-        later("sidecarMode", String),
+        later("sidecarMode", Name(SidecarMode::NAMES)),
         later("failPodOnSidecarError", Bool),
     ],
 );
 
 static UPGRADE_STRATEGY: Shape =
-    Shape::new(&[unless_empty("upgradeType", String), unless_empty("hotUpgradeEmptyImage", String)]);
+    Shape::new(&[unless_empty("upgradeType", Name(UpgradeType::NAMES)), unless_empty("hotUpgradeEmptyImage", String)]);
 
-static SHARE_VOLUME_POLICY: Shape = Shape::new(&[unless_empty("type", String)]);
+static SHARE_VOLUME_POLICY: Shape = Shape::new(&[unless_empty("type", Name(SharePolicy::NAMES))]);
 
 static TRANSFER_ENV: Shape = Shape::new(&[
     unless_empty("sourceContainerName", String),
@@ -69,10 +73,10 @@ static TRANSFER_ENV: Shape = Shape::new(&[
 static SOURCE_CONTAINER_NAME_FROM: Shape = Shape::new(&[if_set("fieldRef", Object(&FIELD_REF))]);
 
 static RESOURCES_POLICY: Shape = Shape::new(&[
-    always("targetContainersMode", String),
+    always("targetContainersMode", Name(TargetContainersMode::NAMES)),
     unless_empty("targetContainersNameRegex", String),
     always("resourcesExpr", Object(&RESOURCES_EXPR)),
-    later("targetContainerMode", String),
+    later("targetContainerMode", Name(TargetContainersMode::NAMES)),
     later("resourceExpr", Object(&RESOURCES_EXPR)),
 ]);
 
@@ -82,7 +86,7 @@ static RESOURCES_EXPR: Shape =
 static EXPRESSIONS: Shape = Shape::new(&[unless_empty("cpu", String), unless_empty("memory", String)]);
 
 static UPDATE_STRATEGY: Shape = Shape::new(&[
-    unless_empty("type", String),
+    unless_empty("type", Name(UpdateStrategyType::NAMES)),
     unless_empty("paused", Bool),
     if_set("selector", Object(&LABEL_SELECTOR)),
     if_set("partition", IntOrString),
@@ -108,27 +112,34 @@ static SCATTER_TERM: Shape = Shape::new(&[always("key", String), always("value",
 static INJECTION_STRATEGY: Shape = Shape::new(&[
     unless_empty("paused", Bool),
     if_set("revision", Object(&INJECT_REVISION)),
-    later("failurePolicy", String),
+    later("failurePolicy", Name(FailurePolicy::NAMES)),
     later("repair", Object(&REPAIR)),
 ]);
 
 static INJECT_REVISION: Shape = Shape::new(&[
     if_set("customVersion", String),
     if_set("revisionName", String),
-    unless_empty("policy", String),
-    later("onMissing", String),
+    unless_empty("policy", Name(InjectRevisionPolicy::NAMES)),
+    later("onMissing", Name(OnMissing::NAMES)),
 ]);
 
-static REPAIR: Shape =
-    Shape::new(&[unless_empty("policy", String), if_set("maxPerMinute", Int32), if_set("includeOlder", Bool)]);
+static REPAIR: Shape = Shape::new(&[
+    unless_empty("policy", Name(RepairPolicy::NAMES)),
+    if_set("maxPerMinute", Int32),
+    if_set("includeOlder", Bool),
+]);
 
-static INJECT_STRATEGY: Shape =
-    Shape::new(&[if_set("controllerRevision", String), if_set("revision", String), unless_empty("policy", String)]);
+static INJECT_STRATEGY: Shape = Shape::new(&[
+    if_set("controllerRevision", String),
+    if_set("revision", String),
+    unless_empty("policy", Name(InjectRevisionPolicy::NAMES)),
+]);
 
 static PATCH_POD_METADATA: Shape =
-    Shape::new(&[unless_empty("annotations", STRING_MAP), unless_empty("patchPolicy", String)]);
+    Shape::new(&[unless_empty("annotations", STRING_MAP), unless_empty("patchPolicy", Name(PatchPolicy::NAMES))]);
 
-static SERVICE_ACCOUNT: Shape = Shape::new(&[always("name", String), unless_empty("policy", String)]);
+static SERVICE_ACCOUNT: Shape =
+    Shape::new(&[always("name", String), unless_empty("policy", Name(ServiceAccountPolicy::NAMES))]);
 
 pub(super) static STATUS: Shape = Shape::new(&[
     unless_empty("observedGeneration", Int64),

@@ -57,22 +57,22 @@ fn validate_policies(container: &SidecarContainer, role: Role, path: &Path, erro
     let inject = path.child("podInjectPolicy");
     match &container.pod_inject_policy {
         None => errors.push(Error::required(&inject, "")),
-        policy => refuse_unknown!(errors, inject, policy, PodInjectPolicy, ["BeforeAppContainer", "AfterAppContainer"]),
+        policy => refuse_unknown!(errors, inject, policy, PodInjectPolicy),
     }
     let share = path.child("shareVolumePolicy").child("type");
     match &container.share_volume_policy.policy {
         None => errors.push(Error::required(&share, "")),
-        policy => refuse_unknown!(errors, share, policy, SharePolicy, ["enabled", "disabled"]),
+        policy => refuse_unknown!(errors, share, policy, SharePolicy),
     }
     if let Some(policy) = &container.share_volume_device_policy {
         let share = path.child("shareVolumeDevicePolicy").child("type");
-        refuse_unknown!(errors, share, &policy.policy, SharePolicy, ["enabled", "disabled"]);
+        refuse_unknown!(errors, share, &policy.policy, SharePolicy);
     }
 
     let upgrade = path.child("upgradeStrategy");
     let strategy = &container.upgrade_strategy;
     let upgrade_type = &strategy.upgrade_type;
-    refuse_unknown!(errors, upgrade.child("upgradeType"), upgrade_type, UpgradeType, ["ColdUpgrade", "HotUpgrade"]);
+    refuse_unknown!(errors, upgrade.child("upgradeType"), upgrade_type, UpgradeType);
     if container.is_hot_upgrade() && role != Role::Init {
         if strategy.hot_upgrade_empty_image.as_deref().unwrap_or_default().is_empty() {
             let detail = "HotUpgrade needs an image for the container that waits";
@@ -90,7 +90,7 @@ fn validate_policies(container: &SidecarContainer, role: Role, path: &Path, erro
         let detail = "may not be set for init containers: use restartPolicy: Always";
         errors.push(Error::forbidden(&path.child("sidecar"), detail));
     }
-    refuse_unknown!(errors, path.child("sidecarMode"), &container.sidecar_mode, SidecarMode, ["Native", "Strict"]);
+    refuse_unknown!(errors, path.child("sidecarMode"), &container.sidecar_mode, SidecarMode);
     if container.sidecar_mode.is_some() && !is_sidecar {
         errors.push(Error::forbidden(&path.child("sidecarMode"), "may only be set with `sidecar: true`"));
     }

@@ -17,13 +17,7 @@ pub(super) fn validate(set: &SidecarSet, whitelist: Option<&Whitelist>, path: &P
     let mut seen = BTreeSet::new();
     for (i, patch) in set.spec.patch_pod_metadata.iter().enumerate() {
         let path = path.index(i);
-        refuse_unknown!(
-            errors,
-            path.child("patchPolicy"),
-            &patch.patch_policy,
-            PatchPolicy,
-            ["Retain", "Overwrite", "MergePatchJson"]
-        );
+        refuse_unknown!(errors, path.child("patchPolicy"), &patch.patch_policy, PatchPolicy);
         let annotations = path.child("annotations");
         if patch.annotations.is_empty() {
             errors.push(Error::required(&annotations, "no annotations defined for SidecarSet"));

@@ -66,7 +66,7 @@ fn validate_mode(policy: &ResourcesPolicy, path: &Path, errors: &mut Vec<Error>)
         errors,
     ) {
         None => errors.push(Error::required(&canonical, "must be sum or max")),
-        Some((mode, path)) => refuse_unknown!(errors, path, Some(mode), TargetContainersMode, ["sum", "max"]),
+        Some((mode, path)) => refuse_unknown!(errors, path, Some(mode), TargetContainersMode),
     }
 }
 

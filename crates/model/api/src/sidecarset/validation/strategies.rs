@@ -45,10 +45,10 @@ fn validate_injection(
     path: &Path,
     errors: &mut Vec<Error>,
 ) {
-    refuse_unknown!(errors, path.child("failurePolicy"), &strategy.failure_policy, FailurePolicy, ["Ignore", "Fail"]);
+    refuse_unknown!(errors, path.child("failurePolicy"), &strategy.failure_policy, FailurePolicy);
     if let Some(repair) = &strategy.repair {
         let path = path.child("repair");
-        refuse_unknown!(errors, path.child("policy"), &repair.policy, RepairPolicy, ["Report", "Evict"]);
+        refuse_unknown!(errors, path.child("policy"), &repair.policy, RepairPolicy);
     }
     if let Some(revision) = &strategy.revision {
         validate_revision(revision, revisions, &path.child("revision"), errors);
@@ -56,7 +56,7 @@ fn validate_injection(
 }
 
 fn refuse_unknown_policy(policy: Option<&InjectRevisionPolicy>, path: &Path, errors: &mut Vec<Error>) {
-    refuse_unknown!(errors, path.child("policy"), policy, InjectRevisionPolicy, ["Always", "Partial", "Quota"]);
+    refuse_unknown!(errors, path.child("policy"), policy, InjectRevisionPolicy);
 }
 
 fn validate_revision(
@@ -66,7 +66,7 @@ fn validate_revision(
     errors: &mut Vec<Error>,
 ) {
     refuse_unknown_policy(revision.policy.as_ref(), path, errors);
-    refuse_unknown!(errors, path.child("onMissing"), &revision.on_missing, OnMissing, ["Refuse", "Latest"]);
+    refuse_unknown!(errors, path.child("onMissing"), &revision.on_missing, OnMissing);
     // A set with this value may be created before its revision, and may outlive it.
     let revisions = revisions.filter(|_| revision.on_missing != Some(OnMissing::Latest));
     match (&revision.revision_name, &revision.custom_version) {
@@ -143,7 +143,7 @@ fn validate_update(
     path: &Path,
     errors: &mut Vec<Error>,
 ) {
-    refuse_unknown!(errors, path.child("type"), &strategy.strategy, UpdateStrategyType, ["RollingUpdate", "NotUpdate"]);
+    refuse_unknown!(errors, path.child("type"), &strategy.strategy, UpdateStrategyType);
     // Under `NotUpdate` both together say which new pods get an older revision.
     let rolling = strategy.strategy != Some(UpdateStrategyType::NotUpdate);
     let is_partitioned = strategy.partition.as_ref().is_some_and(|partition| *partition != IntOrString::Int(0));
@@ -217,7 +217,7 @@ fn validate_service_account(account: &ServiceAccount, path: &Path, errors: &mut 
     } else {
         format::check(dns_subdomain(&account.name), &account.name, &name, errors);
     }
-    refuse_unknown!(errors, path.child("policy"), &account.policy, ServiceAccountPolicy, ["IfDefault", "Required"]);
+    refuse_unknown!(errors, path.child("policy"), &account.policy, ServiceAccountPolicy);
 }
 
 #[cfg(test)]
