@@ -44,6 +44,7 @@ macro_rules! scenarios {
             jobs::an_indexed_job_completes_every_index,
             marked_sidecars::a_job_with_one_annotation_completes,
             marked_sidecars::a_pod_deleted_in_mid_termination_gets_no_second_grace_period,
+            marked_sidecars::an_error_in_the_second_in_which_the_work_ends_counts,
             marked_sidecars::jobs_complete_in_every_way,
             marked_sidecars::native_marks_end_every_case_as_the_table_says,
             marked_sidecars::native_marks_fail_the_pod_where_asked_for,

@@ -18,6 +18,7 @@ use pillion_manager::{Config, Part};
 use serde_json::{Value, json};
 
 use super::managed::managed_with;
+use super::volumes::mounts;
 use super::{A_WHILE, UNTIL_TERM, hungry, job_is, phase, shell, status_of, with};
 use crate::{Namespace, wait};
 use cases::ended_at;
@@ -116,6 +117,32 @@ pub async fn native_marks_fail_the_pod_where_asked_for(namespace: &Namespace) ->
             phase(pod) == "Failed" && main.is_some()
         };
         namespace.wait_for_pod("app", "failed by its sidecar", has_ended).await.map(drop)
+    })
+    .await
+}
+
+/// A sidecar fails, and the work ends because of it at once: mostly in the same second, which is all that a kubelet tells of either. The error came
+/// first, and the pod has failed.
+pub async fn an_error_in_the_second_in_which_the_work_ends_counts(namespace: &Namespace) -> anyhow::Result<()> {
+    const PODS: usize = 12;
+    with_marks(namespace, None, async |namespace| {
+        let annotations = json!({"pillion.dev/sidecars": "side", "pillion.dev/sidecar-mode": "Strict"});
+        let shared = mounts(&[("shared", "/shared")]);
+        let main = with(shell("main", "until [ -e /shared/failed ]; do sleep 0.1; done"), shared.clone());
+        let side = with(shell("side", "sleep 1; : > /shared/failed; exit 1"), shared);
+        let mut pod = pod_template("Never", annotations, json!([main, side]));
+        pod["spec"]["volumes"] = json!([{"name": "shared", "emptyDir": {}}]);
+        for i in 0..PODS {
+            pod["metadata"]["name"] = json!(format!("app-{i}"));
+            namespace.create::<Pod>(pod.clone()).await?;
+        }
+        for i in 0..PODS {
+            let is_over = |pod: &Pod| matches!(phase(pod), "Succeeded" | "Failed");
+            let pod = namespace.wait_for_pod(&format!("app-{i}"), "over", is_over).await?;
+            let ends = [ended_at(&pod, "main"), ended_at(&pod, "side")];
+            ensure!(phase(&pod) == "Failed", "app-{i} has {}; work and sidecar ended at {ends:?}", phase(&pod));
+        }
+        Ok(())
     })
     .await
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{app, phase, shell, with};
 use crate::Namespace;
 
-fn mounts(mounts: &[(&str, &str)]) -> Value {
+pub(super) fn mounts(mounts: &[(&str, &str)]) -> Value {
     json!({"volumeMounts": mounts.iter().map(|(name, path)| json!({"name": name, "mountPath": path})).collect::<Vec<_>>()})
 }
 
