@@ -228,3 +228,27 @@ impl Plugin for External {
         self.said().message.clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin::testing::{Empty, host, is_pending};
+
+    #[tokio::test]
+    async fn it_is_ready_once_it_has_said_hello() {
+        let mut plugin = External::new("own", PluginProcess::Socket(String::new()));
+        plugin.init(&Value::Null, host("own", Empty)).unwrap();
+        let (agent, mut other) = tokio::io::duplex(1 << 10);
+        let (input, output) = tokio::io::split(agent);
+        let (mut talking, mut ready) = (Box::pin(plugin.talk(input, output)), plugin.ready());
+        assert!(is_pending(&mut talking).await);
+        // It may say something else first.
+        other.write_all(b"{\"type\": \"status\", \"message\": \"loading\"}\n").await.unwrap();
+        assert!(is_pending(&mut talking).await);
+        assert_eq!(plugin.status(), "loading");
+        assert!(is_pending(&mut ready).await, "it was started, and has not said hello");
+        other.write_all(b"{\"type\": \"hello\", \"version\": \"v1\"}\n").await.unwrap();
+        assert!(is_pending(&mut talking).await);
+        assert!(!is_pending(&mut ready).await);
+    }
+}

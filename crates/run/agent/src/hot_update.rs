@@ -191,3 +191,49 @@ impl Plugin for HotUpdate {
         "{fileDir, loadPatchType, signal, request, command, verify, storageConfig}"
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pillion_assist::{Config, Kind};
+
+    use super::*;
+    use crate::api::{Api, Request, Response};
+    use crate::plugin::testing::{Empty, host, is_pending};
+
+    /// An API server that cannot be reached.
+    struct Unreachable;
+
+    impl Api for Unreachable {
+        fn send(&self, _request: Request) -> BoxFuture<'_, Result<Response, String>> {
+            Box::pin(async { Err("connection refused".to_owned()) })
+        }
+
+        fn watch(&self, _path: String) -> BoxFuture<'_, Result<mpsc::Receiver<Value>, String>> {
+            Box::pin(async { Err("connection refused".to_owned()) })
+        }
+    }
+
+    #[tokio::test]
+    async fn it_is_ready_once_it_has_tried_to_recover() {
+        for host in [host("hot_update", Empty), host("hot_update", Unreachable)] {
+            let folder = tempfile::tempdir().unwrap();
+            let directory = folder.path().display();
+            let text = format!(
+                "allowedHosts: [example.com]\nplugins:\n- name: hot_update\n  config: {{fileDir: {directory}, loadPatchType: none}}\n"
+            );
+            let config = Config::parse(&text, None).unwrap();
+            let Kind::HotUpdate(config) = &config.plugins[0].kind else { panic!("{text}") };
+            let busy = Arc::<tokio::sync::Mutex<()>>::default();
+            let mut plugin = HotUpdate::new(Updater::new((**config).clone(), Arc::clone(&busy)));
+            plugin.init(&Value::Null, host).unwrap();
+            let update = busy.lock().await;
+            let (mut running, mut ready) = (plugin.start(), plugin.ready());
+            assert!(is_pending(&mut running).await && is_pending(&mut ready).await, "an update is under way");
+            drop(update);
+            tokio::select! {
+                ended = &mut running => panic!("{ended:?}"),
+                () = &mut ready => {}
+            }
+        }
+    }
+}

@@ -495,39 +495,17 @@ fn storages(endpoints: &[Endpoint]) -> Vec<&Storage> {
 
 #[cfg(test)]
 mod tests {
-    use std::task::Poll;
-
-    use pillion_assist::{Fields, Trigger};
+    use pillion_assist::Trigger;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
-    use tokio::sync::mpsc;
 
     use super::*;
-    use crate::api::{BoxFuture, Request, Response};
+    use crate::plugin::testing::{Empty, is_pending, pod};
     use crate::prober::Network;
-
-    /// An API server that has nothing.
-    struct Empty;
-
-    impl Api for Empty {
-        fn send(&self, _request: Request) -> BoxFuture<'_, Result<Response, String>> {
-            Box::pin(async { Ok(Response { status: 404, body: "{}".into() }) })
-        }
-
-        fn watch(&self, _path: String) -> BoxFuture<'_, Result<mpsc::Receiver<Value>, String>> {
-            Box::pin(async { Err("there are no watches here".to_owned()) })
-        }
-    }
-
-    async fn is_pending(future: impl Future + Unpin) -> bool {
-        let mut future = future;
-        std::future::poll_fn(|context| Poll::Ready(std::pin::Pin::new(&mut future).poll(context).is_pending())).await
-    }
 
     #[tokio::test]
     async fn an_update_goes_on_when_its_plugin_is_replaced_and_the_new_one_waits_for_it() {
-        let fields = Fields::from([("POD_NAME".into(), "web-0".into()), ("POD_NAMESPACE".into(), "default".into())]);
-        let pod = Pod::from_fields(fields).unwrap();
+        let pod = pod();
         let manager = Manager::new(World {
             api: Arc::new(Empty),
             prober: Arc::new(Network),

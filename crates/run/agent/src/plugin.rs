@@ -149,3 +149,57 @@ pub struct PluginStatus {
     /// How often it was restarted.
     pub restarts: u32,
 }
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! What plugins get in tests.
+
+    use std::task::Poll;
+
+    use pillion_assist::Fields;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::api::{Request, Response};
+    use crate::prober::Network;
+
+    /// An API server that has nothing.
+    pub(crate) struct Empty;
+
+    impl Api for Empty {
+        fn send(&self, _request: Request) -> BoxFuture<'_, Result<Response, String>> {
+            Box::pin(async { Ok(Response { status: 404, body: "{}".into() }) })
+        }
+
+        fn watch(&self, _path: String) -> BoxFuture<'_, Result<mpsc::Receiver<Value>, String>> {
+            Box::pin(async { Err("there are no watches here".to_owned()) })
+        }
+    }
+
+    /// The pod of tests.
+    pub(crate) fn pod() -> Pod {
+        let fields = Fields::from([("POD_NAME".into(), "web-0".into()), ("POD_NAMESPACE".into(), "default".into())]);
+        Pod::from_fields(fields).unwrap()
+    }
+
+    /// What a plugin gets of an agent that runs nothing else.
+    pub(crate) fn host(plugin: &str, api: impl Api) -> Host {
+        let publisher = Publisher::new(pod().name, Arc::new(|| jiff::Timestamp::UNIX_EPOCH));
+        Host {
+            plugin: plugin.to_owned(),
+            pod: Arc::new(pod()),
+            api: Arc::new(api),
+            prober: Arc::new(Network),
+            store: Arc::new(publisher.clone()),
+            publisher,
+            storage: Storage::default(),
+            secrets: CurrentSecrets::default(),
+            security: Arc::new(Security::default()),
+        }
+    }
+
+    /// Whether a future has to wait, after one look.
+    pub(crate) async fn is_pending(mut future: impl Future + Unpin) -> bool {
+        std::future::poll_fn(|context| Poll::Ready(std::pin::Pin::new(&mut future).poll(context).is_pending())).await
+    }
+}

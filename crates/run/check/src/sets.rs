@@ -127,6 +127,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
+    use pillion_rollout::PINNED_REVISION;
     use pillion_testkit::mk_set;
     use serde_json::{Value, json};
 
@@ -187,6 +188,18 @@ mod tests {
         error    SidecarSet "mesh" has the condition FailurePolicyEnforced=False: there are too many; set failurePolicy to Ignore on SidecarSets that do not need Fail
         error    12 pods lack the sidecars of SidecarSet "mesh": shop/web-0, shop/web-1, shop/web-2, shop/web-3, shop/web-4, shop/web-5, shop/web-6, shop/web-7, shop/web-8, shop/web-9, and 2 more; recreate the pods, or set spec.injectionStrategy.repair.policy to Evict
         "#);
+    }
+
+    #[test]
+    fn a_pinned_revision_that_is_missing_is_an_error() {
+        let missing = condition(PINNED_REVISION, "False", "ControllerRevision \"v1\" does not exist");
+        insta::assert_snapshot!(text(&of(reporting(json!({}), &[missing]), &[])), @r#"
+        error    SidecarSet "mesh" has the condition PinnedRevisionFound=False: ControllerRevision "v1" does not exist; pin one of the revisions that `pillion rollout history mesh` lists, or remove the pin
+        ok       no pod lacks its sidecars; checked: 100
+        "#);
+        let found = condition(PINNED_REVISION, "True", "the pinned revision exists");
+        let said = text(&of(reporting(json!({}), &[found]), &[]));
+        assert!(said.starts_with("ok       SidecarSets report no problem"), "{said}");
     }
 
     #[test]

@@ -772,6 +772,25 @@ mod tests {
     }
 
     #[test]
+    fn a_bound_of_recommendations_is_not_negative() {
+        for flag in [
+            "max-allowed-cpu-boost",
+            "container-recommendation-max-allowed-cpu",
+            "container-recommendation-max-allowed-memory",
+        ] {
+            let parse = |value: &str| {
+                let arguments = ["pillion", "manager", &format!("--{flag}"), value];
+                command(None).try_get_matches_from(arguments).map_err(|error| error.to_string())
+            };
+            assert!(parse("2").is_ok(), "{flag}");
+            assert!(
+                parse("-1").is_err_and(|error| error.contains(flag) && error.contains("must not be negative")),
+                "{flag}"
+            );
+        }
+    }
+
+    #[test]
     fn a_picture_is_known_by_the_end_of_its_name() {
         assert_eq!(parse_picture("a/b.SVG").map(|picture| picture.format), Ok(PictureFormat::Svg));
         assert_eq!(parse_picture("b.png").map(|picture| picture.format), Ok(PictureFormat::Png));

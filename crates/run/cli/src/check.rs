@@ -237,6 +237,9 @@ async fn sidecar_sets(reader: &Reader, revisions_namespace: &str, snapshot: &mut
 
 #[cfg(test)]
 mod tests {
+    use axum::extract::Request;
+    use axum::http::StatusCode;
+    use axum::response::IntoResponse as _;
 
     use super::*;
     use crate::cluster::testing::{SIDECARSETS, TestCluster, pod, proxy, sidecarset};
@@ -258,6 +261,44 @@ mod tests {
             assert_eq!(expiry(value), None, "{value}");
         }
         assert_eq!(certificate_expiry(""), None);
+    }
+
+    /// The API server is on a network of its own: it asks no pod, and says so in a Status. What a replica says itself has any status.
+    #[tokio::test]
+    async fn a_replica_that_the_api_server_cannot_ask_is_told_from_one_that_answers() {
+        let replica = |(name, ready): (&str, &str)| json!({"metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": ready}]}});
+        let pods = [("asked", "True"), ("ill", "False"), ("hidden", "True"), ("hidden-ill", "False")].map(replica);
+        let answer = move |request: Request| async move {
+            let path = request.uri().path();
+            if path.ends_with("/pods") {
+                let list = json!({"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": pods});
+                return axum::Json(list).into_response();
+            }
+            let refusal = json!({
+                "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure", "reason": "BadRequest", "code": 400,
+                "message": "address not allowed",
+            });
+            match path {
+                _ if path.contains("/hidden") => (StatusCode::BAD_REQUEST, axum::Json(refusal)).into_response(),
+                _ if path.contains("/ill:") => {
+                    (StatusCode::SERVICE_UNAVAILABLE, "the caches are not synced\n").into_response()
+                }
+                _ => "ok".into_response(),
+            }
+        };
+        let client = Client::new(axum::Router::new().fallback(answer), "default");
+        let snapshot = Snapshot {
+            deployment: Ok(Some(Value::Null)),
+            replicas: replicas(&client, "pillion-system").await,
+            ..Snapshot::empty(Timestamp::UNIX_EPOCH)
+        };
+        let found: Vec<Finding> = findings(&snapshot).into_iter().filter(|finding| finding.check == "caches").collect();
+        insta::assert_snapshot!(text(&found), @"
+        ok       the caches of replica asked are synced
+        warning  replica ill: the caches are not synced; see `kubectl --namespace=pillion-system logs ill`
+        ok       the caches of replica hidden are synced: it is Ready (the API server cannot ask it for details: address not allowed)
+        warning  replica hidden-ill is not Ready, and the API server cannot ask it why: address not allowed; see `kubectl --namespace=pillion-system logs hidden-ill`
+        ");
     }
 
     #[tokio::test(start_paused = true)]

@@ -521,6 +521,20 @@ mod tests {
     }
 
     #[test]
+    fn no_pod_without_an_id_of_places_waits_for_a_confirmation() {
+        let entry = places(&address(), "pillion-system", "PEM");
+        assert_eq!((&entry["failurePolicy"], &entry["rules"][0]["resources"]), (&json!("Fail"), &json!(["pods"])));
+        insta::assert_json_snapshot!(entry["matchConditions"], @r#"
+        [
+          {
+            "name": "has-a-place",
+            "expression": "has(object.metadata.annotations) && 'pillion.dev/quota-place' in object.metadata.annotations"
+          }
+        ]
+        "#);
+    }
+
+    #[test]
     fn places_are_confirmed_only_by_an_entry_that_misses_no_pod_and_lets_none_through() {
         let namespaces = |live: &Value| {
             let found = confirming_by(live, &places(&address(), "pillion-system", ""))?;

@@ -58,6 +58,25 @@ fn a_factor_multiplies_and_a_quantity_is_added() {
     assert_eq!(boosted_cpu(base, &boost(json!({"type": "Quantity"})), None), Err(BoostError::NoQuantity));
 }
 
+/// Upstream's admission controller accepts a negative quantity, so that it may be stored.
+#[test]
+fn a_negative_boost_that_is_stored_is_ignored() {
+    let plain = pod(json!({"cpu": "100m"}), json!({"cpu": "200m"}));
+    for (cpu, error) in [
+        (json!({"type": "Quantity", "quantity": "-50m"}), BoostError::Negative),
+        (json!({"type": "Quantity", "quantity": "-1"}), BoostError::Negative),
+        (json!({"type": "Factor", "factor": -2}), BoostError::Factor),
+    ] {
+        assert_eq!(boosted_cpu(quantity("100m"), &boost(cpu.clone()), None), Err(error), "{cpu}");
+        let of_pod = json!({"startupBoost": {"cpu": cpu}});
+        let policy = json!({"containerName": "c1", "startupBoost": {"cpu": cpu}});
+        let of_container = json!({"resourcePolicy": {"containerPolicies": [policy]}});
+        for spec in [of_pod, of_container] {
+            assert_eq!(boosted(spec, Some("150m"), &plain, None), ("150m".into(), "300m".into(), None), "{cpu}");
+        }
+    }
+}
+
 #[test]
 fn requests_and_limits_are_boosted_together() {
     let factor = |factor: i32| json!({"startupBoost": {"cpu": {"type": "Factor", "factor": factor}}});

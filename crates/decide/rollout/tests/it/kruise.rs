@@ -133,6 +133,17 @@ fn weights_add_up_and_the_heaviest_goes_first() {
     assert_eq!(order(&[("", ""), ("tier", "a"), ("tier", "b"), ("tier", "c")], strategy), ["2", "1", "0", "3"]);
 }
 
+/// It may stay where it is stored: pods with it do not go last, and it takes nothing from another weight.
+#[test]
+fn a_weight_that_was_stored_below_zero_counts_as_zero() {
+    let term = |weight: i32, tier: &str| json!({"weight": weight, "matchSelector": {"matchLabels": {"tier": tier}}});
+    let strategy = json!({"priorityStrategy": {"weightPriority": [
+        term(-50, "a"), term(20, "b"), term(-15, "b"), term(10, "c"),
+    ]}});
+    let labels = [("tier", "a"), ("", ""), ("tier", "c"), ("tier", "b")];
+    assert_eq!(order(&labels, strategy), ["3", "2", "0", "1"]);
+}
+
 #[test]
 fn ordered_labels_go_by_the_number_at_the_end_and_pods_without_any_first() {
     let strategy = json!({"priorityStrategy": {"orderPriority": [{"orderedKey": "a"}, {"orderedKey": "b"}]}});

@@ -347,6 +347,9 @@ mod tests {
     use std::os::unix::ffi::OsStrExt as _;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
+    use rustix::process::{Uid, geteuid};
+    use rustix::thread::set_thread_res_uid;
+
     use super::*;
 
     /// Nests directories in each other, each with a file.
@@ -377,6 +380,64 @@ mod tests {
         directory.create_folder("staged").unwrap();
         assert_eq!(names(&File::open(&staged).unwrap().into()).unwrap(), Vec::<CString>::new());
         assert_eq!(std::fs::read_to_string(precious.join("file")).unwrap(), "precious");
+    }
+
+    /// Does something as a user whom modes bind: root may remove everything.
+    fn as_a_user(work: impl FnOnce() + Send) {
+        std::thread::scope(|scope| {
+            let user = || {
+                if geteuid().is_root() {
+                    // Of this thread alone.
+                    let nobody = Uid::from_raw(65_534);
+                    set_thread_res_uid(nobody, nobody, nobody).unwrap();
+                }
+                work();
+            };
+            scope.spawn(user).join().unwrap();
+        });
+    }
+
+    /// The app may have put a directory there that the agent may not write to.
+    #[test]
+    fn what_cannot_be_removed_is_set_aside_until_it_can_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let allow = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        allow(folder.path(), 0o777);
+        as_a_user(|| {
+            let directory = Directory::open(folder.path(), 0o644).unwrap();
+            let own = folder.path().join(OWN);
+            let there = |name: &str| {
+                let names = names(&File::open(own.join(name)).unwrap().into()).unwrap();
+                names.into_iter().map(|name| name.into_string().unwrap()).collect::<Vec<_>>()
+            };
+            let put = |name: &str| {
+                std::fs::create_dir(own.join(name)).unwrap();
+                std::fs::write(own.join(name).join("file"), "").unwrap();
+                allow(&own.join(name), 0o500);
+            };
+            put("staged");
+            directory.create_folder("staged").unwrap();
+            put("incoming");
+            directory.create("incoming").unwrap();
+            assert_eq!(there(""), ["incoming", "left-0", "left-1", "staged"]);
+            assert_eq!((there("staged"), there("left-0")), (vec![], vec!["file".to_owned()]));
+            directory.sweep(&["incoming", "staged"]);
+            assert_eq!(there(""), ["left-0", "left-1"], "it still cannot be removed");
+            // There is room for so many.
+            for _ in 2..SET_ASIDE {
+                put("staged");
+                directory.create_folder("staged").unwrap();
+                directory.discard("staged");
+            }
+            put("staged");
+            let error = directory.create_folder("staged").unwrap_err().to_string();
+            assert!(error.contains(".pillion-agent/staged in `fileDir` cannot be removed"), "{error}");
+            for name in there("") {
+                allow(&own.join(name), 0o700);
+            }
+            directory.sweep(&["staged"]);
+            assert_eq!(there(""), [""; 0]);
+        });
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Unpacks archives without trusting them: everything is bounded before it is written, and lands in a directory that can always be removed.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::fs::File;
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 use std::io::{self, Read, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path};
@@ -73,9 +75,9 @@ impl Folder {
     fn extract_zip(&self, file: &mut File) -> Result<(), String> {
         let entries = zip::entries(file, ENTRIES)?;
         // The list of files says everything but the contents: it is checked before anything is written.
-        let mut bytes = 0u64;
+        let (mut made, mut bytes) = (Made::default(), 0u64);
         for entry in &entries {
-            names(Path::new(&entry.name))?;
+            made.add(&names(Path::new(&entry.name))?)?;
             // What does not have the size that it says is refused when it is read.
             bytes = bytes.saturating_add(entry.size);
         }
@@ -123,7 +125,7 @@ impl Folder {
         let mut archive = tar::Archive::new(Bounded { reader, left: Rc::clone(&unread) });
         let damaged = |error: io::Error| format!("the archive cannot be read: {error}");
         let mut entries = archive.entries().map_err(damaged)?;
-        let (mut count, mut bytes) = (0, 0u64);
+        let (mut made, mut count, mut bytes) = (Made::default(), 0, 0u64);
         loop {
             unread.set(HEADERS);
             let Some(entry) = entries.next() else { return Ok(()) };
@@ -134,7 +136,11 @@ impl Folder {
             }
             let path = entry.path().map_err(|error| error.to_string())?.into_owned();
             let names = names(&path)?;
-            match entry.header().entry_type() {
+            let kind = entry.header().entry_type();
+            if pass == Pass::Check && !matches!(kind, tar::EntryType::XGlobalHeader | tar::EntryType::XHeader) {
+                made.add(&names)?;
+            }
+            match kind {
                 tar::EntryType::Directory if pass == Pass::Check => {}
                 tar::EntryType::Directory => drop(self.enter(&names)?),
                 tar::EntryType::Regular | tar::EntryType::Continuous => {
@@ -191,6 +197,27 @@ enum Pass {
     /// Whether it is within its bounds.
     Check,
     Write,
+}
+
+/// The files and directories that an archive would make, those among them that only paths name: hashes of their paths.
+#[derive(Default)]
+struct Made {
+    paths: HashSet<u64>,
+    hashing: RandomState,
+}
+
+impl Made {
+    fn add(&mut self, names: &[&str]) -> Result<(), String> {
+        let mut path = self.hashing.build_hasher();
+        for name in names {
+            name.hash(&mut path);
+            self.paths.insert(path.finish());
+            if self.paths.len() > ENTRIES {
+                return Err(too_many());
+            }
+        }
+        Ok(())
+    }
 }
 
 fn too_many() -> String {
@@ -265,45 +292,96 @@ mod tests {
         assert!(error.contains("more than 10000 files and directories"), "{error}");
     }
 
-    /// A tar archive of empty files, also of those that a file system would not take.
-    fn archive(files: &[String]) -> Vec<u8> {
+    /// A tar archive of files of these names and sizes, also of names that a file system would not take.
+    fn tarred(files: &[(String, usize)]) -> Vec<u8> {
         let mut builder = tar::Builder::new(Vec::new());
-        for name in files {
+        for (name, size) in files {
             let mut header = tar::Header::new_gnu();
             header.set_mode(0o644);
-            header.set_size(0);
-            builder.append_data(&mut header, name, io::empty()).unwrap();
+            header.set_size(*size as u64);
+            builder.append_data(&mut header, name, vec![0; *size].as_slice()).unwrap();
         }
         builder.into_inner().unwrap()
     }
 
+    /// The same as a zip archive, in which nothing is compressed.
+    fn zipped(files: &[(String, usize)]) -> Vec<u8> {
+        let word = |number: usize| u32::try_from(number).unwrap().to_le_bytes();
+        let (mut bytes, mut central) = (Vec::new(), Vec::new());
+        for (name, size) in files {
+            let data = vec![0; *size];
+            let mut crc = flate2::Crc::new();
+            crc.update(&data);
+            // From the version to the lengths, which both headers have.
+            let mut common = vec![20, 0, 0, 8, 0, 0, 0, 0, 0, 0];
+            common.extend(crc.sum().to_le_bytes());
+            common.extend([word(*size), word(*size), word(name.len())].concat());
+            let at = word(bytes.len());
+            for part in [b"PK\x03\x04".as_slice(), &common, name.as_bytes(), &data] {
+                bytes.extend(part);
+            }
+            for part in [b"PK\x01\x02\x14\x03".as_slice(), &common, &[0; 10], &at, name.as_bytes()] {
+                central.extend(part);
+            }
+        }
+        let start = word(bytes.len());
+        let count = u16::try_from(files.len()).unwrap().to_le_bytes();
+        for part in [central.as_slice(), b"PK\x05\x06\0\0\0\0", &count, &count, &word(central.len()), &start, &[0; 2]] {
+            bytes.extend(part);
+        }
+        bytes
+    }
+
+    /// Unpacks an archive. Of one that is refused nothing may have been written by then.
     fn unpacked(bytes: &[u8]) -> Result<(), String> {
         let folder = tempfile::tempdir().unwrap();
         let directory = Directory::open(folder.path(), 0o644).unwrap();
         directory.create("incoming").unwrap().write_all(bytes).unwrap();
         let result = unpack(&directory, "incoming", "staged", 1000);
+        let made = || folder.path().join(".pillion-agent/staged").read_dir().unwrap().count();
+        assert_eq!(made() == 0, result.is_err(), "{result:?}");
         // Everything that was unpacked can be removed, and the next archive takes its place.
         directory.create_folder("staged").unwrap();
-        let left = folder.path().join(".pillion-agent/staged").read_dir().unwrap().count();
-        assert_eq!(left, 0);
+        assert_eq!(made(), 0);
         result
     }
 
     #[test]
+    fn nothing_is_written_of_an_archive_that_breaks_a_bound() {
+        let table = [
+            (vec![], ""),
+            (vec![(format!("{}file", "d/".repeat(64)), 1)], "more than 64 directories inside each other"),
+            (vec![(format!("{}file", "name/".repeat(300)), 1)], "a path of more than 1024 bytes"),
+            (vec![("n".repeat(256), 1)], "a name of more than 255 bytes"),
+            ((0..ENTRIES).map(|number| (format!("f{number}"), 0)).collect(), "more than 10000 files and directories"),
+            ((0..5000).map(|number| (format!("d{number}/f"), 0)).collect(), "more than 10000 files and directories"),
+            (vec![("second".to_owned(), 500), ("third".to_owned(), 500)], "more than 1000 bytes"),
+        ];
+        for (mut files, expected) in table {
+            // What is wrong comes after something that is right.
+            files.insert(0, ("first".to_owned(), 1));
+            for (what, result) in [("tar", unpacked(&tarred(&files))), ("zip", unpacked(&zipped(&files)))] {
+                let error = result.err().unwrap_or_default();
+                assert!(error.contains(expected) && error.is_empty() == expected.is_empty(), "{what}: {error}");
+            }
+        }
+    }
+
+    #[test]
     fn archives_are_bounded_in_depth_and_names() {
-        let nested = |depth: usize| vec![format!("{}file", "d/".repeat(depth))];
+        let nested = |depth: usize| vec![(format!("{}file", "d/".repeat(depth)), 0)];
         let table = [
             (nested(63), ""),
             (nested(64), "more than 64 directories inside each other"),
             (nested(500), "more than 64 directories inside each other"),
             (nested(5000), "a path of more than 1024 bytes"),
             (nested(100_000), "longer than 65536 bytes"),
-            (vec!["n".repeat(255)], ""),
-            (vec!["n".repeat(256)], "a name of more than 255 bytes"),
+            (vec![("n".repeat(255), 0)], ""),
+            (vec![("n".repeat(256), 0)], "a name of more than 255 bytes"),
         ];
         for (files, expected) in table {
-            let what = files[0].chars().take(20).collect::<String>();
-            match unpacked(&archive(&files)) {
+            let what = files[0].0.chars().take(20).collect::<String>();
+            match unpacked(&tarred(&files)) {
                 Ok(()) => assert_eq!(expected, "", "{what}"),
                 Err(error) => assert!(!expected.is_empty() && error.contains(expected), "{what}: {error}"),
             }

@@ -9,6 +9,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use jiff::SignedDuration;
 use pillion_quantity::Quantity;
 
+use super::parse_bound;
 use super::prometheus::PrometheusArgs;
 
 /// The recommender and the updater of `pillion manager`.
@@ -39,7 +40,7 @@ pub struct ScopeArgs {
     #[arg(long, value_name = "NAMESPACE,…", value_delimiter = ',')]
     pub ignored_vpa_object_namespaces: Vec<String>,
     /// The most CPU that a container gets while it is boosted
-    #[arg(long, value_name = "QUANTITY")]
+    #[arg(long, value_name = "QUANTITY", value_parser = parse_bound, allow_hyphen_values = true)]
     pub max_allowed_cpu_boost: Option<Quantity>,
     /// The Lease that says that new pods are sized; other names than the default need rights of their own
     #[arg(long, value_name = "NAME", default_value = pillion_api::names::VPA_ADMISSION_LEASE)]
@@ -126,10 +127,10 @@ pub struct RecommenderArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 250.0)]
     pub pod_recommendation_min_memory_mb: f64,
     /// The most CPU that is recommended for a container whose policy has no maximum
-    #[arg(long, value_name = "QUANTITY")]
+    #[arg(long, value_name = "QUANTITY", value_parser = parse_bound, allow_hyphen_values = true)]
     pub container_recommendation_max_allowed_cpu: Option<Quantity>,
     /// The most memory that is recommended for a container whose policy has no maximum
-    #[arg(long, value_name = "QUANTITY")]
+    #[arg(long, value_name = "QUANTITY", value_parser = parse_bound, allow_hyphen_values = true)]
     pub container_recommendation_max_allowed_memory: Option<Quantity>,
     /// By how much memory grows at least after an OOM kill, as a factor
     #[arg(long, value_name = "FACTOR", default_value_t = 1.2)]

@@ -250,6 +250,37 @@ fn everything_that_is_wrong_is_reported_with_its_place() {
 }
 
 #[test]
+fn fields_that_sidecar_sets_do_not_have_are_errors_unless_a_flag_makes_them_warnings() {
+    let with = |line: &str| SET.replace("    image: envoy:1.30\n", &format!("    image: envoy:1.30\n    {line}\n"));
+    let folder = Folder::with(&[
+        ("newer.yaml", &with("brandNew: {}")),
+        ("misspelt.yaml", &with("imagePulPolicy: Always")),
+        ("pod.yaml", &pod("a", "web", "600m")),
+    ]);
+    let rows = [
+        (
+            "newer.yaml",
+            r#"newer.yaml:11:15: unknown field "spec.containers[0].brandNew""#,
+            "; --allow-unknown-fields accepts fields of newer versions",
+        ),
+        (
+            "misspelt.yaml",
+            r#"misspelt.yaml:11:21: unknown field "spec.containers[0].imagePulPolicy": did you mean "imagePullPolicy"?"#,
+            "",
+        ),
+    ];
+    let commands: [&[&str]; 3] = [&["inject"], &["why"], &["preview", "--offline"]];
+    for (command, (file, said, hint)) in commands.iter().flat_map(|command| rows.map(|row| (command, row))) {
+        let arguments = [command, &["-f", file, "pod.yaml"][..]].concat();
+        assert_eq!(folder.run(&arguments), format!("exit 1\n--- stderr\nerror: {said}{hint}\n"), "{arguments:?}");
+        let shown = folder.run(&[&arguments[..], &["--allow-unknown-fields"]].concat());
+        let (stdout, stderr) = shown.split_once("--- stderr\n").unwrap_or_else(|| panic!("{arguments:?}: {shown}"));
+        assert!(stdout.starts_with("exit 0\n") && stdout.contains("proxy"), "{arguments:?}: {shown}");
+        assert_eq!(stderr, format!("Warning: {said}\n"), "{arguments:?}");
+    }
+}
+
+#[test]
 fn broken_documents_are_shown_and_nothing_is_printed() {
     let folder = Folder::with(&[
         ("a.yaml", "kind: Pod\nmetadata:\n\tname: a\n---\nkind: Pod\nspec: [\n"),

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod agent;
+mod cluster;
 mod examples;
 mod expr;
 mod inject;

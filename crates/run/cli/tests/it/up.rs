@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, LogParams, PostParams};
@@ -499,6 +500,31 @@ fn after_kill_nine_nothing_runs_on_and_the_same_data_goes_on() {
     up.signal(Signal::SIGTERM);
     up.end();
     place.nothing_is_left("killed");
+}
+
+/// Nothing runs in it: the manifests are one event.
+#[test]
+fn warnings_of_an_earlier_run_with_the_same_data_are_not_printed_again() {
+    let place = Place::new();
+    let run = |words: &str| {
+        let event = format!(
+            "{{apiVersion: v1, kind: Event, metadata: {{generateName: web-, namespace: default}}, type: Warning, reason: Failed, \
+             message: {words}, involvedObject: {{kind: Pod, namespace: default, name: web}}}}"
+        );
+        place.write("event.yaml", &event);
+        let mut up = place.up(&["event.yaml", "--data", "data"]);
+        up.line_with(words);
+        up.signal(Signal::SIGINT);
+        let (status, stdout, stderr) = up.end();
+        assert_eq!(status, Some(0), "{stdout}\n{stderr}");
+        stdout
+    };
+    run("no paper");
+    // Events are exact to the second.
+    let ended = Timestamp::now().as_second();
+    until("the next second", || (Timestamp::now().as_second() > ended).then_some(()));
+    let stdout = run("no ink");
+    assert!(!stdout.contains("no paper"), "{stdout}");
 }
 
 #[test]

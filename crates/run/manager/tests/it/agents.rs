@@ -134,6 +134,37 @@ async fn a_key_stays_allowed_until_no_pod_with_an_agent_has_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_condition_stays_allowed_only_as_long_as_an_agent_reports_it() {
+    let (cluster, _manager) = managed().await;
+    agent_pod(&cluster, "games", "game-0").await;
+    let report = async |reason: &str| {
+        let conditions = json!([
+            {"type": "game.io/idle", "status": "True", "reason": reason},
+            {"type": "game.io/given-up", "status": "Unknown", "reason": "PluginRemoved"},
+            // What an agent reports has a reason.
+            {"type": "game.io/of-others", "status": "True"},
+        ]);
+        let pod = "/api/v1/namespaces/games/pods/game-0/status";
+        cluster.merge(pod, json!({"status": {"conditions": conditions}})).await.object();
+        settled().await;
+    };
+    report("ProbeSucceeded").await;
+    let config = map("sidecar-config", json!({"pillion.dev/agent": "config"}), json!({"config.yaml": CONFIG}));
+    cluster.create(&maps("games"), config).await.object();
+    let before = json!({"conditions": "game.io/given-up,game.io/idle,game.io/of-others,pillion.dev/Agent"});
+    let parameters = map("pillion-agent", json!({"pillion.dev/agent": "parameters"}), before);
+    cluster.create(&maps("games"), parameters).await.object();
+    settled().await;
+    let allowed = async || {
+        let parameters = cluster.get(&format!("{}/pillion-agent", maps("games"))).await;
+        parameters["data"]["conditions"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(allowed().await, "game.io/idle,pillion.dev/Agent");
+    report("PluginRemoved").await;
+    assert_eq!(allowed().await, "pillion.dev/Agent");
+}
+
+#[tokio::test(start_paused = true)]
 async fn results_of_pods_that_are_gone_are_pruned() {
     let (cluster, _manager) = managed().await;
     agent_pod(&cluster, "games", "game-0").await;

@@ -94,18 +94,26 @@ fn counting(cluster: &Cluster) -> (Client, Requests) {
 
 /// A replica of an installation with every controller; its requests are counted.
 async fn replica(cluster: &Cluster, identity: &str) -> (Manager, Requests) {
+    replica_of(cluster, identity, Part::ALL.to_vec()).await
+}
+
+/// The same with some of the controllers.
+async fn replica_of(cluster: &Cluster, identity: &str, parts: Vec<Part>) -> (Manager, Requests) {
+    let serves = parts.contains(&Part::Webhook);
     let (client, requests) = counting(cluster);
     let config = cluster.config();
     let rightsizing = pillion_rightsizer::Config::new(client.clone(), config.now.clone());
     let manager = Manager::new(Config {
         client,
         rightsizing,
-        parts: Part::ALL.to_vec(),
+        parts,
         identity: Some(identity.to_owned()),
         installs_definition: false,
         ..config
     });
-    cluster.server.register_webhook(URL, manager.webhooks());
+    if serves {
+        cluster.server.register_webhook(URL, manager.webhooks());
+    }
     manager.start().await.unwrap();
     let running = manager.clone();
     tokio::spawn(async move { running.run().await });
@@ -164,6 +172,39 @@ async fn a_controller_that_a_replica_of_an_older_version_leads_is_not_led_before
     // An older replica sees a holder that has not expired.
     let held = cluster.get(&format!("{leases}/pillion-rollout")).await["spec"].clone();
     assert_eq!((&held["holderIdentity"], &held["leaseDurationSeconds"]), (&json!("a@pillion-webhook"), &json!(180)));
+}
+
+/// As `pillion install --separate` has it.
+#[tokio::test(start_paused = true)]
+async fn controllers_in_processes_of_their_own_hold_a_lease_each() {
+    let cluster = installed().await;
+    let mut managers = Vec::new();
+    for part in Part::ALL {
+        managers.push(replica_of(&cluster, part.name(), vec![part]).await.0);
+    }
+    let (other, _) = replica_of(&cluster, "other", vec![Part::Rollout]).await;
+    sleep(Duration::from_mins(1)).await;
+    let held = async || {
+        let leases = cluster.get("/apis/coordination.k8s.io/v1/namespaces/pillion-system/leases").await;
+        let of = |lease: &serde_json::Value| {
+            let text = |pointer: &str| lease.pointer(pointer).unwrap().as_str().unwrap().to_owned();
+            let holder = text("/spec/holderIdentity");
+            (text("/metadata/name"), (holder, lease["spec"]["leaseDurationSeconds"].as_u64().unwrap()))
+        };
+        leases["items"].as_array().unwrap().iter().map(of).collect::<BTreeMap<_, _>>()
+    };
+    let mut expected: BTreeMap<_, _> =
+        Part::ALL.map(|part| (part.lease().to_owned(), (part.name().to_owned(), 15))).into();
+    assert_eq!(held().await, expected);
+    for (part, manager) in Part::ALL.iter().zip(&managers) {
+        assert_eq!(leads(manager).await, [part.name()]);
+    }
+    // One that ends is followed, and the others go on.
+    managers[Part::ALL.iter().position(|part| *part == Part::Rollout).unwrap()].stop();
+    sleep(Duration::from_secs(10)).await;
+    expected.insert(Part::Rollout.lease().to_owned(), ("other".to_owned(), 15));
+    assert_eq!(held().await, expected);
+    assert_eq!(leads(&other).await, [Part::Rollout.name()]);
 }
 
 #[tokio::test(start_paused = true)]

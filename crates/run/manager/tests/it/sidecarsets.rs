@@ -124,6 +124,31 @@ async fn two_sets_that_would_meet_in_a_pod_must_agree() {
     cluster.create(SIDECARSETS, sidecarset("three", elsewhere)).await.object();
 }
 
+/// A set is copied to another cluster, say, whose revisions have other names.
+#[tokio::test(start_paused = true)]
+async fn a_set_may_come_before_its_pinned_revision_only_where_new_pods_get_the_latest_one_meanwhile() {
+    let (cluster, _manager) = Cluster::managed().await;
+    for (app, pin) in [("web", json!({"customVersion": "v1"})), ("db", json!({"revisionName": "mesh-5d8c"}))] {
+        let set = |on_missing: Value| {
+            let mut pin = pin.clone();
+            pin["onMissing"] = on_missing;
+            let selector = json!({"matchLabels": {"app": app}});
+            sidecarset(app, json!({"selector": selector, "injectionStrategy": {"revision": pin}}))
+        };
+        for on_missing in [Value::Null, json!("Refuse")] {
+            let reply = cluster.create(SIDECARSETS, set(on_missing)).await;
+            let message = reply.body["message"].as_str().unwrap();
+            assert_eq!(reply.status.as_u16(), 422, "{message}");
+            assert!(message.contains("err: the set has no such revision"), "{message}");
+        }
+        cluster.create(SIDECARSETS, set(json!("Latest"))).await.object();
+        let mut pod = crate::pod(app);
+        pod["metadata"]["labels"]["app"] = json!(app);
+        let pod = cluster.create(crate::PODS, pod).await.object();
+        assert_eq!(crate::names(&pod), ["proxy", "app"]);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn annotations_are_patched_only_as_the_whitelist_says() {
     let (cluster, _manager) = Cluster::managed().await;

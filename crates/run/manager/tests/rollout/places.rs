@@ -340,6 +340,52 @@ async fn a_pod_whose_place_went_to_another_one_meanwhile_is_refused() {
     managers.into_iter().for_each(Running::kill);
 }
 
+/// The value of a counter, of all its series together.
+async fn counted(running: &Running, name: &str, labels: &str) -> u64 {
+    let metrics = running.metrics().await;
+    let lines = metrics.lines().filter(|line| line.starts_with(&format!("{name}{{")) && line.contains(labels));
+    lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
+}
+
+#[tokio::test(start_paused = true)]
+async fn api_servers_ask_only_about_pods_that_have_an_id_of_places() {
+    let (cluster, running) = Cluster::managed().await;
+    minutes(1).await;
+    pin(&cluster, json!(1)).await;
+    let asked = async || counted(&running, "pillion_admission_reviews_total", "/confirm-place").await;
+    let mut others = [pod(0), pod(1)];
+    for other in &mut others {
+        other["metadata"]["labels"]["app"] = json!("db");
+    }
+    others[1]["metadata"]["annotations"] = json!({"team": "db"});
+    let answers = try_create(&cluster, others.into_iter(), false).await;
+    assert!(answers.iter().all(|answer| answer.status == StatusCode::CREATED));
+    let reviewed = counted(&running, "pillion_admission_reviews_total", "/mutate-pod").await;
+    assert_eq!((reviewed, asked().await), (2, 0));
+    assert_eq!(create(&cluster, 2..3, false).await[0].image("proxy"), "envoy:1");
+    assert_eq!(asked().await, 1);
+    running.kill();
+}
+
+#[tokio::test(start_paused = true)]
+async fn places_that_are_withdrawn_are_counted() {
+    let (cluster, running) = Cluster::managed().await;
+    minutes(1).await;
+    // A quarter of them is given on trust.
+    pin(&cluster, json!(8)).await;
+    cluster.refuse("CREATE", "object.metadata.name == 'web-2'").await;
+    let withdrawn = async || counted(&running, "pillion_places_withdrawn_total", "{sidecarset=\"mesh\"}").await;
+    let refused = try_create(&cluster, (0..2).map(pod), false).await;
+    assert!(refused.iter().all(|answer| answer.status.is_client_error()));
+    assert_eq!(places(&cluster).await.unwrap()["granted"].as_object().unwrap().len(), 2);
+    assert_eq!(withdrawn().await, 0, "they may still be confirmed");
+    // They are withdrawn when somebody asks after that.
+    sleep(Duration::from_secs(6)).await;
+    assert_eq!(create(&cluster, 2..3, false).await[0].image("proxy"), "envoy:1");
+    assert_eq!(withdrawn().await, 2);
+    running.kill();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_the_webhook_itself_refuses_gives_its_place_back_at_once() {
     let cluster = Cluster::start().await;

@@ -278,6 +278,15 @@ impl Rig {
         self.merge(&format!("{quotas}/team/status"), status).await;
     }
 
+    /// A budget of the pods of a StatefulSet that allows no eviction. Nothing counts the pods here.
+    async fn exhausted_budget(&self, name: &str) {
+        let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+        let spec = json!({"minAvailable": 2, "selector": {"matchLabels": {"app": name}}});
+        self.create(budgets, json!({"metadata": {"name": name}, "spec": spec})).await;
+        let status = json!({"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 2, "expectedPods": 2});
+        self.merge(&format!("{budgets}/{name}/status"), json!({"status": status})).await;
+    }
+
     /// The successor of a pod of a StatefulSet without a controller, with half a core for each container. It runs.
     async fn successor(&self, set: &str, name: &str) {
         let found = self.get(&format!("/apis/apps/v1/namespaces/default/statefulsets/{set}")).await;

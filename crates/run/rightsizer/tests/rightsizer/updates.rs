@@ -296,6 +296,27 @@ async fn why_a_pod_is_not_updated_is_one_event() {
     assert!(text.contains("and 1 more: its controller has fewer pods than minReplicas"), "{text}");
 }
 
+/// The API server answers 429 to each eviction.
+#[tokio::test(start_paused = true)]
+async fn a_budget_that_forbids_the_eviction_of_pods_is_one_event_about_the_autoscaler() {
+    let rig = Rig::start().await;
+    rig.workload_of("web", 2).await;
+    rig.autoscaler("web").await;
+    rig.recommended("web", "Recreate", 2).await;
+    rig.exhausted_budget("web").await;
+    rig.update(Config { needs_admission: false, ..rig.config() });
+    tokio::time::sleep(Duration::from_hours(3)).await;
+    assert!(rig.take_evictions() > 2, "they are tried again in each pass");
+    let events = rig.get("/api/v1/namespaces/default/events").await;
+    let [event] = events["items"].as_array().unwrap().as_slice() else { panic!("{events}") };
+    let about = &event["involvedObject"];
+    assert_eq!((&event["reason"], &about["kind"]), (&json!("NotUpdatedByVPA"), &json!("VerticalPodAutoscaler")));
+    assert_eq!(about["name"], "web");
+    let text = event["message"].as_str().unwrap();
+    let answer = "The disruption budget web needs 2 healthy pods and has 1 currently";
+    assert!(text.ends_with(&format!(" and 1 more: a PodDisruptionBudget forbids its eviction: {answer}")), "{text}");
+}
+
 /// Upstream's admission controller and ours before accepted them.
 #[tokio::test(start_paused = true)]
 async fn a_negative_bound_that_is_stored_is_ignored_with_a_condition() {

@@ -167,3 +167,71 @@ pub(super) async fn merge(server: &ApiServer, path: &str, patch: &Value) -> anyh
     anyhow::ensure!(status.is_success(), "{path}: {status}");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of two workloads.
+    const ALL: usize = 2 * PODS;
+    /// A recommender reads so many samples before and in the measured passes.
+    const SAMPLES: u64 = 8;
+
+    fn answer(fleet: Fleet, number: u64) -> String {
+        fleet.answer(ALL, Timestamp::UNIX_EPOCH, number)
+    }
+
+    /// What each container uses in a sample, in millicores and kibibytes.
+    fn usage(fleet: Fleet, number: u64) -> Vec<(u32, u32)> {
+        let list: Value = serde_json::from_str(&answer(fleet, number)).unwrap();
+        let amount = |value: &Value, unit: &str| value.as_str().unwrap().strip_suffix(unit).unwrap().parse().unwrap();
+        let of = |usage: &Value| (amount(&usage["cpu"], "m"), amount(&usage["memory"], "Ki"));
+        let containers = list["items"].as_array().unwrap().iter().flat_map(|pod| pod["containers"].as_array().unwrap());
+        containers.map(|container| of(&container["usage"])).collect()
+    }
+
+    #[test]
+    fn noisy_usage_moves_far_in_every_container_and_from_each_pass_to_the_next() {
+        let passes: Vec<Vec<(u32, u32)>> = (1..=SAMPLES).map(|number| usage(Fleet::Noisy, number)).collect();
+        for container in 0..ALL * CONTAINERS {
+            let used: Vec<(u32, u32)> = passes.iter().map(|pass| pass[container]).collect();
+            let moved = used.windows(2).all(|two| two[0].0 != two[1].0 && two[0].1 != two[1].1);
+            let is_spread = |of: fn(&(u32, u32)) -> u32| {
+                let (least, most) = (used.iter().map(of).min().unwrap(), used.iter().map(of).max().unwrap());
+                most > least + least / 2
+            };
+            assert!(moved && is_spread(|it| it.0) && is_spread(|it| it.1), "container {container}: {used:?}");
+        }
+        assert!(
+            (1..=SAMPLES).all(|number| usage(Fleet::Flat, number) == usage(Fleet::Flat, 1)),
+            "flat usage does not move"
+        );
+    }
+
+    #[test]
+    fn no_two_containers_of_a_noisy_fleet_use_the_same_in_a_pass_and_those_of_a_pod_do_not_move_together() {
+        let passes: Vec<Vec<(u32, u32)>> = (1..=SAMPLES).map(|number| usage(Fleet::Noisy, number)).collect();
+        for pod in 0..ALL {
+            let rises = |container: usize| -> Vec<bool> {
+                passes.windows(2).map(|two| two[0][container].0 < two[1][container].0).collect()
+            };
+            assert_ne!(rises(pod * CONTAINERS), rises(pod * CONTAINERS + 1), "pod {pod}");
+        }
+        for (number, mut used) in (1..=SAMPLES).zip(passes) {
+            used.sort_unstable();
+            used.dedup();
+            assert_eq!(used.len(), ALL * CONTAINERS, "sample {number}");
+        }
+    }
+
+    /// Each recommender has a fleet of its own, and both ask in the same order.
+    #[test]
+    fn both_recommenders_read_the_same_noise_and_the_same_history() {
+        let read = || -> (Vec<String>, Vec<Value>) {
+            let start = Timestamp::UNIX_EPOCH;
+            let stored = ["app", "mesh"].map(|name| noise::checkpoint(1, name, start));
+            ((1..=SAMPLES).map(|number| answer(Fleet::Noisy, number)).collect(), stored.into())
+        };
+        assert_eq!(read(), read());
+    }
+}

@@ -411,6 +411,61 @@ async fn a_cluster_without_sidecarsets_says_so() {
     assert_eq!(warnings[0], "this cluster does not serve SidecarSets: their CustomResourceDefinition is not installed");
 }
 
+/// A StatefulSet with so many pods, which request 100m each and have run for a month, and an autoscaler that recommends 500m.
+async fn sized(replicas: u64) -> TestCluster {
+    let cluster = TestCluster::managed().await;
+    let resources = json!({"requests": {"cpu": "100m"}, "limits": {"cpu": "300m"}});
+    let mut web = workload("web", replicas);
+    web["spec"]["serviceName"] = json!("web");
+    web["spec"]["template"]["spec"]["containers"][0]["resources"] = resources.clone();
+    let web = cluster.create("/apis/apps/v1/namespaces/default/statefulsets", web).await;
+    for name in (0..replicas).map(|i| format!("web-{i}")) {
+        let mut pod = pod_of(&name, &web);
+        pod["spec"]["nodeName"] = json!("node");
+        pod["spec"]["containers"][0]["resources"] = resources.clone();
+        cluster.create(PODS, pod).await;
+        let status = json!({"phase": "Running", "startTime": "2026-01-01T00:00:00Z"});
+        cluster.merge(&format!("{PODS}/{name}/status"), json!({"status": status})).await;
+    }
+    let autoscalers = "/apis/autoscaling.k8s.io/v1/namespaces/default/verticalpodautoscalers";
+    let reference = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web"});
+    let spec = json!({"targetRef": reference, "updatePolicy": {"updateMode": "Recreate"}});
+    let autoscaler = json!({"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler", "metadata": {"name": "web"}, "spec": spec});
+    cluster.create(autoscalers, autoscaler).await;
+    let amount = json!({"cpu": "500m"});
+    let recommended = json!({"containerName": "app", "target": amount, "lowerBound": amount, "upperBound": amount});
+    let status = json!({"recommendation": {"containerRecommendations": [recommended]}});
+    cluster.merge(&format!("{autoscalers}/web/status"), json!({"status": status})).await;
+    cluster
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_holds_a_running_pod_back_is_read_from_the_cluster() {
+    let updates = async |cluster: &TestCluster, target: &str| {
+        explain(cluster, "default", &[target]).await.ok().unwrap().updates.join("\n")
+    };
+    let shown = shown(&sized(1).await, &["web-0"]).await;
+    let few = "web: pod web-0: is not updated: its controller has fewer pods than minReplicas";
+    assert!(shown.contains(&format!("\n  UPDATES OF RUNNING PODS\n  {few}")), "{shown}");
+
+    // The other pods of its controller count, and nothing is said of them.
+    let cluster = sized(2).await;
+    let next = updates(&cluster, "web-0").await;
+    assert!(next.starts_with("web: pod web-0: is evicted in one of the next passes"), "{next}");
+    let budget = json!({"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}});
+    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    cluster.create(budgets, json!({"metadata": {"name": "strict"}, "spec": budget})).await;
+    let forbidden = "is not updated: a PodDisruptionBudget forbids its eviction: strict";
+    assert_eq!(updates(&cluster, "web-1").await, format!("web: pod web-1: {forbidden}"));
+    assert_eq!(updates(&cluster, "statefulset/web").await, format!("web: pod web-0 and 1 more: {forbidden}"));
+    let range = json!({"limits": [{"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}}]});
+    let ranges = "/api/v1/namespaces/default/limitranges";
+    cluster.create(ranges, json!({"metadata": {"name": "narrow"}, "spec": range})).await;
+    let refused = updates(&cluster, "web-1").await;
+    let said = "web: pod web-1: is not updated: the API server would refuse its successor: ";
+    assert!(refused.starts_with(said) && refused.contains("provided ratio is 3"), "{refused}");
+}
+
 fn on() -> pillion_gates::Gates {
     pillion_gates::Gates::default().with(&"SidecarField=true".parse().unwrap())
 }
