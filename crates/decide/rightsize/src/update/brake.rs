@@ -54,13 +54,30 @@ struct Canary {
     was_ready: bool,
     /// Whether evictions were stopped because the evicted pod, itself a successor, was not Ready. They stay stopped until a successor is.
     holds_stop: bool,
-    /// Whether some successor came back with what is wanted.
-    is_proven: bool,
-    /// Whether the successor of the pod that was evicted last came back.
-    is_back: bool,
+    successor: Successor,
+}
+
+/// How far the successor of the pod is that was evicted last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Successor {
+    /// No pod of the group has come back with what is wanted yet.
+    Unproven,
+    /// Another pod has.
+    Awaited,
+    /// It has itself.
+    Back,
 }
 
 impl Canary {
+    fn is_back(&self) -> bool {
+        self.successor == Successor::Back
+    }
+
+    /// Whether some pod has come back with what is wanted.
+    fn is_proven(&self) -> bool {
+        self.successor >= Successor::Awaited
+    }
+
     fn is_satisfied_by(&self, successor: &PodView) -> bool {
         if self.was_ready {
             successor.ready_since.is_some()
@@ -87,17 +104,18 @@ impl Brake {
         let wanted = wanted(targets);
         let last = self.canaries.get(owner);
         let is_retry = self.may_retry(pod, targets);
-        if last.is_some_and(|canary| !canary.is_back) && !is_retry {
+        if last.is_some_and(|canary| !canary.is_back()) && !is_retry {
             return;
         }
-        let is_proven = last.is_some_and(|canary| canary.is_proven && canary.wanted == wanted);
+        let is_proven = last.is_some_and(|canary| canary.is_proven() && canary.wanted == wanted);
         let of_group = pods.iter().filter(|other| other.owner.as_ref() == Some(owner));
         let known = of_group.chain([pod]).map(|pod| pod.uid.clone()).collect();
         // A container that crashes again and again runs as well. The group has lost a Ready pod, and gets one back before the next one goes.
         let was_ready = pod.ready_since.is_some() || (is_retry && last.is_some_and(|canary| canary.was_ready));
         let holds_stop = is_retry && self.cause() == Some(StopCause::NotReady);
         let (evicted, before) = (now, resources(pod));
-        let canary = Canary { evicted, before, wanted, known, was_ready, holds_stop, is_proven, is_back: false };
+        let successor = if is_proven { Successor::Awaited } else { Successor::Unproven };
+        let canary = Canary { evicted, before, wanted, known, was_ready, holds_stop, successor };
         self.canaries.insert(owner.clone(), canary);
     }
 
@@ -108,17 +126,17 @@ impl Brake {
 
     /// The controllers whose evicted pods are not back yet.
     pub fn awaited(&self) -> impl Iterator<Item = &Owner> {
-        self.canaries.iter().filter(|(_, canary)| !canary.is_back).map(|(owner, _)| owner)
+        self.canaries.iter().filter(|(_, canary)| !canary.is_back()).map(|(owner, _)| owner)
     }
 
     /// Whether a pod of the group may be evicted without waiting for a canary.
     pub(super) fn is_proven(&self, owner: &Owner, targets: &[ContainerTarget]) -> bool {
-        self.canaries.get(owner).is_some_and(|canary| canary.is_proven && canary.wanted == wanted(targets))
+        self.canaries.get(owner).is_some_and(|canary| canary.is_proven() && canary.wanted == wanted(targets))
     }
 
     /// Whether the successor of a canary of the group is awaited.
     pub(super) fn is_awaited(&self, owner: &Owner) -> bool {
-        self.canaries.get(owner).is_some_and(|canary| !canary.is_proven && !canary.is_back)
+        self.canaries.get(owner).is_some_and(|canary| canary.successor == Successor::Unproven)
     }
 
     /// Whether a pod is the successor of a canary, is not Ready, and would be replaced by one that requests something else than it should.
@@ -126,7 +144,7 @@ impl Brake {
     pub(super) fn may_retry(&self, pod: &PodView, targets: &[ContainerTarget]) -> bool {
         let canary = pod.owner.as_ref().and_then(|owner| self.canaries.get(owner));
         canary.is_some_and(|canary| {
-            !canary.is_back
+            !canary.is_back()
                 && pod.ready_since.is_none()
                 && !canary.known.contains(&pod.uid)
                 && canary.wanted != wanted(targets)
@@ -138,7 +156,7 @@ impl Brake {
         let mut late = None;
         self.canaries.retain(|owner, canary| {
             let of_group = || pods.iter().filter(|pod| pod.owner.as_ref() == Some(owner));
-            if canary.is_back {
+            if canary.is_back() {
                 // Forgotten with its pods.
                 return of_group().next().is_some();
             }
@@ -148,9 +166,8 @@ impl Brake {
                 self.stopped = Some(Stop { cause: StopCause::Unchanged, since: now });
                 return false;
             }
-            canary.is_back = successors.iter().any(|pod| canary.is_satisfied_by(pod));
-            if canary.is_back {
-                canary.is_proven = true;
+            if successors.iter().any(|pod| canary.is_satisfied_by(pod)) {
+                canary.successor = Successor::Back;
                 return true;
             }
             if canary.holds_stop && !is_late {
