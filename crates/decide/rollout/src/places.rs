@@ -230,7 +230,8 @@ impl Places {
         Places { granted, before, unconfirmed: self.unconfirmed.repinned(), ..Places::new(revision) }
     }
 
-    /// The same when nobody counts the pods any more: others come and go without a place. None is granted until they are counted again.
+    /// Returns the same places for the time when no pods are counted. Other pods come and go without a place, so none is granted until pods are
+    /// counted again.
     #[must_use]
     pub fn uncounted(&self) -> Places {
         Places { pods: None, origins: BTreeMap::new(), matched: None, ..self.clone() }
@@ -414,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_counts_grants_nothing_and_keeps_what_is_on_its_way() {
+    fn places_that_are_not_counted_are_not_granted_and_keep_what_is_on_its_way() {
         let mut places = Places::new("mesh-1");
         places.observe(&counted(0, &[], 1, 0));
         places.grant("a", None, &Limit::Number(2), at(0));

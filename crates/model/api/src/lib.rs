@@ -36,6 +36,7 @@ pub mod digest;
 mod field_path;
 pub mod names;
 mod of_kubernetes;
+mod one_of;
 pub mod pod;
 pub mod probe_marker;
 pub mod record;

@@ -82,7 +82,7 @@ struct Rollout<'a> {
     refusals: Mutex<HashMap<String, Refusals>>,
     /// By SidecarSet, what has the name that one of its revisions should have.
     collisions: Mutex<Collisions>,
-    /// The SidecarSets with a pin whose places nobody counts, and of which no count is stored.
+    /// The SidecarSets with a pin whose places are not counted, and of which no count is stored.
     uncounted: Mutex<HashSet<String>>,
     explanations: Explanations,
 }

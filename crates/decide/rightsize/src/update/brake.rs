@@ -140,7 +140,7 @@ impl Brake {
     }
 
     /// Whether a pod is the successor of a canary, is not Ready, and would be replaced by one that requests something else than it should.
-    /// It serves nobody, so that its eviction puts no further pod at risk, and it may need the new amounts to become Ready at all.
+    /// It serves no requests, so that its eviction puts no further pod at risk, and it may need the new amounts to become Ready at all.
     pub(super) fn may_retry(&self, pod: &PodView, targets: &[ContainerTarget]) -> bool {
         let canary = pod.owner.as_ref().and_then(|owner| self.canaries.get(owner));
         canary.is_some_and(|canary| {
@@ -204,7 +204,7 @@ impl Brake {
     }
 }
 
-/// What the conditions of an autoscaler should be: `None` if they say already whether evictions are stopped, in whatever order they are.
+/// What the conditions of an autoscaler should be: `None` if they already say whether evictions are stopped. Their order does not matter.
 pub fn stop_conditions(before: &[Condition], cause: Option<StopCause>, now: Timestamp) -> Option<Vec<Condition>> {
     let message = cause.map(|cause| cause.to_string()).unwrap_or_default();
     let words = (cause.map_or("", StopCause::reason), message.as_str());

@@ -16,6 +16,7 @@ use pillion_quantity::Quantity;
 use serde_json::{Map, Value};
 
 use crate::field::{Error, Path};
+use crate::one_of::one_of;
 
 mod container;
 mod meta;
@@ -194,10 +195,7 @@ impl Kind {
     fn in_words(&self) -> Cow<'static, str> {
         let words = match self {
             Kind::String => "a string",
-            Kind::Name(names) => {
-                let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
-                return format!("one of {}", names.join(", ")).into();
-            }
+            Kind::Name(names) => return one_of(names).into(),
             Kind::Bool => "true or false",
             Kind::Int32 => "an integer of 32 bits",
             Kind::Int64 => "an integer",

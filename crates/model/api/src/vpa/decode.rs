@@ -7,6 +7,7 @@ use super::{UpdateMode, VerticalPodAutoscaler, VerticalPodAutoscalerCheckpoint};
 use crate::field::{self, Segment};
 use crate::field_path::field_path;
 use crate::names;
+use crate::one_of::one_of;
 
 /// Why JSON is not an object of this API.
 #[derive(Debug, thiserror::Error)]
@@ -75,12 +76,11 @@ fn not_a_name(object: &Value, path: &field::Path) -> Option<field::Error> {
     })?;
     let Some(Segment::Field(field)) = path.segments().last().filter(|_| !value.is_string()) else { return None };
     let (_, names) = ENUMERATIONS.iter().find(|(name, _)| name == field)?;
-    let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
     let hint = match value {
         Value::Bool(false) => "; YAML reads Off without quotes as false: write \"Off\" with quotes",
         _ => "",
     };
-    Some(field::Error::invalid(path, value.clone(), format!("must be one of {}{hint}", names.join(", "))))
+    Some(field::Error::invalid(path, value.clone(), format!("must be {}{hint}", one_of(names))))
 }
 
 fn remove_nulls(value: &mut Value) {

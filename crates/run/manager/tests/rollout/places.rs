@@ -379,7 +379,7 @@ async fn places_that_are_withdrawn_are_counted() {
     assert!(refused.iter().all(|answer| answer.status.is_client_error()));
     assert_eq!(places(&cluster).await.unwrap()["granted"].as_object().unwrap().len(), 2);
     assert_eq!(withdrawn().await, 0, "they may still be confirmed");
-    // They are withdrawn when somebody asks after that.
+    // They are withdrawn when the next pod asks after that.
     sleep(Duration::from_secs(6)).await;
     assert_eq!(create(&cluster, 2..3, false).await[0].image("proxy"), "envoy:1");
     assert_eq!(withdrawn().await, 2);

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::shared;
 
-/// An autoscaler, without what nobody reads. It keeps its `resourceVersion`, for writes that must not undo another one.
+/// An autoscaler, without the fields that are not used. It keeps its `resourceVersion`, for writes that must not undo another one.
 #[derive(Debug)]
 pub struct AutoscalerView(pub Arc<VerticalPodAutoscaler>);
 

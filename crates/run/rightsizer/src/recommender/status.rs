@@ -70,8 +70,8 @@ pub(crate) fn status(
     }
 }
 
-/// Writes a status. Returns the autoscaler as it is now. If the conditions change and somebody has written the autoscaler since it was read,
-/// the answer is a conflict.
+/// Writes a status. Returns the autoscaler as it is now. If the conditions change and another client has written the autoscaler since it
+/// was read, the answer is a conflict.
 pub(crate) async fn write(
     client: &Client,
     field_manager: String,

@@ -139,7 +139,7 @@ impl Recommender<'_> {
                 }
                 // It was deleted meanwhile.
                 Err(kube::Error::Api(error)) if error.is_not_found() => {}
-                // Somebody has written it meanwhile. The status is as due in the next pass, which sees what was written.
+                // Another client has written it meanwhile. The status is written in the next pass, which sees that change.
                 Err(kube::Error::Api(error)) if error.is_conflict() => {
                     let (name, namespace) = (autoscaler.name(), autoscaler.namespace());
                     tracing::debug!(autoscaler = name, namespace, "a recommendation waits for the next pass: conflict");

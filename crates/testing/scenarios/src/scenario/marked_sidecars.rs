@@ -121,8 +121,8 @@ pub async fn native_marks_fail_the_pod_where_asked_for(namespace: &Namespace) ->
     .await
 }
 
-/// A sidecar fails, and the work ends because of it at once: mostly in the same second, which is all that a kubelet tells of either. The error came
-/// first, and the pod has failed.
+/// A sidecar fails, and the work ends because of it at once, mostly in the same second. A kubelet reports both times in whole seconds. The error came
+/// first, so the pod has failed.
 pub async fn an_error_in_the_second_in_which_the_work_ends_counts(namespace: &Namespace) -> anyhow::Result<()> {
     const PODS: usize = 12;
     with_marks(namespace, None, async |namespace| {

@@ -23,7 +23,7 @@ fn of_image(image: &str) -> Value {
 }
 
 const BAD: &str = "pillion.invalid/bad:1";
-/// Nobody listens there.
+/// A registry at which nothing listens.
 const NOWHERE: &str = "127.0.0.1:1/nothing:1";
 
 /// An image that is not there stops the rollout by itself, which says so; the image before undoes it.
@@ -42,7 +42,7 @@ pub async fn a_bad_image_pauses_the_rollout_and_is_undone(namespace: &Namespace)
     .await
 }
 
-/// The kubelet goes on reporting the end of the old process, with code 0, of a native sidecar whose new image cannot be pulled: only events
+/// The kubelet keeps reporting the end of the old process, with code 0, of a native sidecar whose new image cannot be pulled: only events
 /// name the image. The rollout stops nevertheless, and the image before undoes it.
 pub async fn a_native_sidecar_that_cannot_be_pulled_pauses_the_rollout(namespace: &Namespace) -> anyhow::Result<()> {
     let native = |image: &str| {
