@@ -320,7 +320,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Pending pods may always be evicted: they serve nobody, and do not count against the budget.
+    /// Pending pods serve no requests, so they need no budget.
     fn check_eviction(&mut self, index: usize) -> Result<(), SkipReason> {
         let pod = &self.snapshot.pods[index];
         // Its successor would request the same.
@@ -351,10 +351,13 @@ impl<'a> Pass<'a> {
             if !group.is_disruptable() {
                 return Err(SkipReason::Budget);
             }
+        }
+        // A pending pod may go beside a canary, but not while evictions are stopped.
+        if !pod.is_pending || brake.cause().is_some() {
             self.check_canary(index, &targets)?;
+        }
+        if !pod.is_pending {
             self.groups.change(pod, Group::disrupt);
-        } else if brake.cause().is_some() {
-            self.check_canary(index, &targets)?;
         }
         self.planned.add(&Planned::of(pod, &targets), 1);
         Ok(())
