@@ -50,7 +50,7 @@ use jiff::Timestamp;
 use json_patch::Patch;
 use pillion_api::pod::Pod;
 use pillion_gates::Gates;
-use pillion_inject::{Accounts, Catalog, Context, Namespace};
+use pillion_inject::{Accounts, Catalog, Context, Namespace, Selection};
 use pillion_lifecycle::marks::{self, Mark, Means, Source};
 use pillion_note::{Denied, Draft, Draw, Note};
 
@@ -80,6 +80,11 @@ impl Snapshot {
     pub fn namespace(&self, name: &str) -> Cow<'_, Namespace> {
         self.namespaces.get(name).map_or_else(|| Cow::Owned(Namespace::named(name)), Cow::Borrowed)
     }
+
+    /// The SidecarSets that a new pod gets.
+    pub fn selection(&self, pod: &Pod) -> Selection {
+        Selection::of(pod, &self.namespace(pod.namespace()), &self.catalog)
+    }
 }
 
 /// What was decided about a new pod.
@@ -93,16 +98,30 @@ pub struct Decision {
 
 /// Decides about a new pod. `now` is the time of admission; the template of a workload has none.
 pub fn admit(pod: &Pod, snapshot: &Snapshot, gates: Gates, draw: &Draw, now: Option<Timestamp>) -> Decision {
-    conclude(Draft::new(pod), snapshot, gates, draw, now)
+    conclude(Draft::new(pod), &snapshot.selection(pod), snapshot, gates, draw, now)
 }
 
-/// As [`admit`], without the notes on how each value was reached: for those who have no place to print them.
-pub fn admit_tersely(pod: &Pod, snapshot: &Snapshot, gates: Gates, draw: &Draw, now: Option<Timestamp>) -> Decision {
-    conclude(Draft::new(pod).without_details(), snapshot, gates, draw, now)
+/// As [`admit`] with [`Snapshot::selection`], without the notes on how each value was reached: for those who have no place to print them.
+pub fn admit_tersely(
+    pod: &Pod,
+    selection: &Selection,
+    snapshot: &Snapshot,
+    gates: Gates,
+    draw: &Draw,
+    now: Option<Timestamp>,
+) -> Decision {
+    conclude(Draft::new(pod).without_details(), selection, snapshot, gates, draw, now)
 }
 
-fn conclude(mut draft: Draft<'_>, snapshot: &Snapshot, gates: Gates, draw: &Draw, now: Option<Timestamp>) -> Decision {
-    match decide(&mut draft, snapshot, gates, draw, now) {
+fn conclude(
+    mut draft: Draft<'_>,
+    selection: &Selection,
+    snapshot: &Snapshot,
+    gates: Gates,
+    draw: &Draw,
+    now: Option<Timestamp>,
+) -> Decision {
+    match decide(&mut draft, selection, snapshot, gates, draw, now) {
         Ok(()) => {
             let (patch, notes) = draft.finish();
             Decision { outcome: Ok(patch), notes }
@@ -114,14 +133,13 @@ fn conclude(mut draft: Draft<'_>, snapshot: &Snapshot, gates: Gates, draw: &Draw
 /// The steps, in the one order that there is.
 fn decide(
     draft: &mut Draft<'_>,
+    selection: &Selection,
     snapshot: &Snapshot,
     gates: Gates,
     draw: &Draw,
     now: Option<Timestamp>,
 ) -> Result<(), Denied> {
-    let namespace = snapshot.namespace(draft.pod().namespace());
-    let Snapshot { catalog, accounts, .. } = snapshot;
-    let context = Context { namespace: &namespace, catalog, accounts, draw, gates, now };
+    let context = Context { selection, accounts: &snapshot.accounts, draw, gates, now };
     let mut injected = pillion_inject::inject(draft, &context)?;
     apply_marks(draft, &mut injected, gates, &snapshot.sidecar_means)?;
     let mut rightsizing = Rightsizing::new(draft, &snapshot.autoscalers, &injected, draw, gates.into());
@@ -194,8 +212,8 @@ mod tests {
             let pod = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [app]}});
             let pod = Pod::new(pod).unwrap();
             let (gates, draw) = (Gates::default(), Draw::default());
-            let (long, terse) =
-                (admit(&pod, &snapshot, gates, &draw, None), admit_tersely(&pod, &snapshot, gates, &draw, None));
+            let long = admit(&pod, &snapshot, gates, &draw, None);
+            let terse = admit_tersely(&pod, &snapshot.selection(&pod), &snapshot, gates, &draw, None);
             assert_eq!(format!("{:?}", terse.outcome), format!("{:?}", long.outcome));
             let said =
                 long.notes.iter().filter(|note| note.severity == Severity::Warning || note.reason != Reason::Sized);

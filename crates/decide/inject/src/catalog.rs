@@ -188,41 +188,47 @@ impl Catalog {
 
     /// The sets whose selectors match a pod with these labels in this namespace, by name: paused sets, canaries and the sets
     /// that they stand in for included. The cost does not grow with the number of sets that cannot match.
-    pub fn matching<'c>(&'c self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<&'c Summary> {
-        self.matching_entries(namespace, labels).into_iter().map(|entry| &entry.summary).collect()
-    }
-
-    /// The sets that a pod with these labels gets in this namespace, by name: those that match, without paused ones, and with a
-    /// canary in the place of its set.
-    pub fn injected_into<'c>(&'c self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<&'c Summary> {
-        self.injected_entries(namespace, labels).into_iter().map(|entry| &entry.summary).collect()
-    }
-
-    /// The same, compiled.
-    pub(crate) fn compiled_for(&self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<Arc<Compiled>> {
-        let entries = self.injected_entries(namespace, labels).into_iter();
-        // What is in the catalog was compiled before, so that it compiles.
-        entries.filter_map(|entry| self.kept.get_or_compile(entry, || entry.compile())).collect()
-    }
-
-    fn injected_entries(&self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<&Arc<Entry>> {
-        let mut matching = self.matching_entries(namespace, labels);
-        matching.retain(|entry| !entry.summary.is_paused);
-        let replaced: Vec<&str> = matching.iter().filter_map(|entry| entry.summary.canary_base.as_deref()).collect();
-        if !replaced.is_empty() {
-            matching.retain(|entry| !replaced.contains(&entry.name()));
-        }
-        matching
-    }
-
-    fn matching_entries(&self, namespace: &Namespace, labels: &[(&str, &str)]) -> Vec<&Arc<Entry>> {
+    pub fn matching(&self, namespace: &Namespace, labels: &[(&str, &str)]) -> Matching<'_> {
         let of_namespace: Vec<(&str, &str)> = namespace.labels().collect();
         let label = |key: &str| labels.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
         let found = self.index.find(&of_namespace, labels).into_iter();
         let entries = found.filter_map(|name| self.sets.get(name));
-        entries
-            .filter(|entry| entry.unfiled.as_ref().is_none_or(|selectors| selectors.match_pod(namespace, label)))
-            .collect()
+        let matches =
+            |entry: &&Arc<Entry>| entry.unfiled.as_ref().is_none_or(|selectors| selectors.match_pod(namespace, label));
+        Matching(entries.filter(matches).collect())
+    }
+
+    /// The same sets, compiled.
+    pub(crate) fn compile(&self, sets: Matching<'_>) -> Vec<Arc<Compiled>> {
+        // What is in the catalog was compiled before, so that it compiles.
+        sets.0.into_iter().filter_map(|entry| self.kept.get_or_compile(entry, || entry.compile())).collect()
+    }
+}
+
+/// The sets whose selectors match a pod, by name.
+#[derive(Debug)]
+pub struct Matching<'c>(Vec<&'c Arc<Entry>>);
+
+impl<'c> Matching<'c> {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Those that the pod gets: without paused ones, and with a canary in the place of its set.
+    #[must_use]
+    pub fn injected(mut self) -> Matching<'c> {
+        self.0.retain(|entry| !entry.summary.is_paused);
+        let replaced: Vec<&str> = self.0.iter().filter_map(|entry| entry.summary.canary_base.as_deref()).collect();
+        if !replaced.is_empty() {
+            self.0.retain(|entry| !replaced.contains(&entry.name()));
+        }
+        self
+    }
+
+    /// What is known of them without reading them.
+    pub fn summaries(&self) -> Vec<&'c Summary> {
+        self.0.iter().map(|entry| &entry.summary).collect()
     }
 }
 

@@ -3,7 +3,7 @@
 //! ```
 //! use pillion_api::{pod::Pod, sidecarset};
 //! use pillion_gates::Gates;
-//! use pillion_inject::{Accounts, Catalog, Context, Namespace};
+//! use pillion_inject::{Accounts, Catalog, Context, Namespace, Selection};
 //! use pillion_note::{Draft, Draw};
 //! use serde_json::json;
 //!
@@ -15,9 +15,9 @@
 //! let pod = Pod::new(json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "app"}]}}))?;
 //!
 //! let mut draft = Draft::new(&pod);
-//! let (namespace, draw, now) = (Namespace::named("default"), Draw::default(), Some("2026-01-01T00:00:00Z".parse()?));
-//! let accounts = Accounts::default();
-//! let context = Context { namespace: &namespace, catalog: &catalog, accounts: &accounts, draw: &draw, gates: Gates::default(), now };
+//! let (draw, now) = (Draw::default(), Some("2026-01-01T00:00:00Z".parse()?));
+//! let (selection, accounts) = (Selection::of(&pod, &Namespace::named("default"), &catalog), Accounts::default());
+//! let context = Context { selection: &selection, accounts: &accounts, draw: &draw, gates: Gates::default(), now };
 //! pillion_inject::inject(&mut draft, &context)?;
 //! assert_eq!(draft.to_value()["spec"]["containers"][1]["name"], "proxy");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -63,14 +63,14 @@ mod structure;
 
 pub use accounts::Accounts;
 pub use body::{CompileError, CompileReason};
-pub use catalog::{Catalog, Summary};
+pub use catalog::{Catalog, Matching, Summary};
 pub use injected::{Injected, SetMark};
 pub use metadata::patch_pod_metadata;
 pub use namespace::Namespace;
 pub use policy::PolicyError;
 pub use resources::size;
-pub use revision::{Quota, quotas};
+pub use revision::Quota;
 pub use revisions::Revisions;
 pub use running::{has_policy, injected_before};
-pub use selection::{MatchReason, Verdict, explain, selected};
+pub use selection::{MatchReason, Selection, Verdict, explain};
 pub use structure::{Context, inject};

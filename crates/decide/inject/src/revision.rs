@@ -9,11 +9,9 @@ use pillion_api::sidecarset::{InjectRevisionPolicy, SidecarSet};
 use pillion_note::{Denied, Draft, Draw, Note, Reason, Subject};
 
 use crate::body::Body;
-use crate::catalog::Catalog;
 use crate::compiled::Compiled;
-use crate::namespace::Namespace;
 use crate::pin::Pin;
-use crate::selection;
+use crate::selection::Selection;
 
 /// The revision of `entry` that the pod gets.
 pub(crate) fn choose<'c>(entry: &'c Compiled, draft: &mut Draft<'_>, draw: &Draw) -> Result<&'c Body, Denied> {
@@ -49,16 +47,17 @@ pub struct Quota {
     pub revision: String,
 }
 
-/// The sets in which a new pod asks for a place. `Draw` carries the answers.
-pub fn quotas(pod: &Pod, namespace: &Namespace, catalog: &Catalog) -> Vec<Quota> {
-    let entries = selection::select(pod, namespace, catalog).into_iter();
-    let asking = entries.filter_map(|entry| {
-        let (pin, set) = (entry.pin.as_ref()?, &entry.latest.set);
-        let is_asked = pin.policy == InjectRevisionPolicy::Quota && pinned_anyway(pin, set, pod).is_none();
-        let revision = pin.body.as_ref().ok()?.revision();
-        is_asked.then(|| Quota { set: Arc::clone(set), revision: revision.to_owned() })
-    });
-    asking.collect()
+impl Selection {
+    /// The sets in which the new pod asks for a place. `Draw` carries the answers.
+    pub fn quotas(&self, pod: &Pod) -> Vec<Quota> {
+        let asking = self.sets.iter().filter_map(|entry| {
+            let (pin, set) = (entry.pin.as_ref()?, &entry.latest.set);
+            let is_asked = pin.policy == InjectRevisionPolicy::Quota && pinned_anyway(pin, set, pod).is_none();
+            let revision = pin.body.as_ref().ok()?.revision();
+            is_asked.then(|| Quota { set: Arc::clone(set), revision: revision.to_owned() })
+        });
+        asking.collect()
+    }
 }
 
 /// Why a pod gets the pinned revision, whatever the partition says.

@@ -9,7 +9,7 @@ use pillion_api::pod::Pod;
 use pillion_api::sidecarset::SidecarSet;
 use serde::Serialize;
 
-use crate::catalog::{Catalog, Entry, Summary};
+use crate::catalog::{Catalog, Entry, Matching, Summary};
 use crate::compiled::Compiled;
 use crate::namespace::Namespace;
 use crate::selectors::Selectors;
@@ -67,17 +67,30 @@ pub fn explain(pod: &Pod, namespace: &Namespace, catalog: &Catalog) -> Vec<Verdi
 }
 
 /// The sets that a new pod gets, in order of their names.
-pub fn selected(pod: &Pod, namespace: &Namespace, catalog: &Catalog) -> Vec<Arc<SidecarSet>> {
-    select(pod, namespace, catalog).into_iter().map(|entry| Arc::clone(&entry.latest.set)).collect()
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    pub(crate) sets: Vec<Arc<Compiled>>,
 }
 
-/// The same, compiled.
-pub(crate) fn select(pod: &Pod, namespace: &Namespace, catalog: &Catalog) -> Vec<Arc<Compiled>> {
-    if is_opted_out(pod) || pod.is_inactive() {
-        return Vec::new();
+impl Selection {
+    /// Finds them.
+    pub fn of(pod: &Pod, namespace: &Namespace, catalog: &Catalog) -> Selection {
+        let labels: Vec<(&str, &str)> = pod.labels().collect();
+        Selection::among(catalog.matching(namespace, &labels), pod, catalog)
     }
-    let labels: Vec<(&str, &str)> = pod.labels().collect();
-    catalog.compiled_for(namespace, &labels)
+
+    /// Chooses them among those whose selectors match the pod.
+    pub fn among(matching: Matching<'_>, pod: &Pod, catalog: &Catalog) -> Selection {
+        if matching.is_empty() || is_opted_out(pod) || pod.is_inactive() {
+            return Selection::default();
+        }
+        Selection { sets: catalog.compile(matching.injected()) }
+    }
+
+    /// The sets.
+    pub fn sets(&self) -> impl Iterator<Item = &Arc<SidecarSet>> {
+        self.sets.iter().map(|set| &set.latest.set)
+    }
 }
 
 /// What is known of them without compiling them.
@@ -86,7 +99,7 @@ fn summaries<'c>(pod: &Pod, namespace: &Namespace, catalog: &'c Catalog) -> Vec<
         return Vec::new();
     }
     let labels: Vec<(&str, &str)> = pod.labels().collect();
-    catalog.injected_into(namespace, &labels)
+    catalog.matching(namespace, &labels).injected().summaries()
 }
 
 fn is_opted_out(pod: &Pod) -> bool {

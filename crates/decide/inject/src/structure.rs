@@ -12,20 +12,17 @@ use serde_json::Value;
 
 use crate::accounts::Accounts;
 use crate::body::Body;
-use crate::catalog::Catalog;
 use crate::injected::{Injected, SetMark, Sidecar};
-use crate::namespace::Namespace;
 use crate::policy::Policy;
+use crate::selection::Selection;
 use crate::share::App;
-use crate::{accounts, build, hot_upgrade, metadata, pod_fields, record, revision, selection};
+use crate::{accounts, build, hot_upgrade, metadata, pod_fields, record, revision};
 
 /// What injection is decided by.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// The pod's namespace.
-    pub namespace: &'a Namespace,
-    /// The SidecarSets.
-    pub catalog: &'a Catalog,
+    /// The SidecarSets that the pod gets.
+    pub selection: &'a Selection,
     /// The service accounts that may be injected.
     pub accounts: &'a Accounts,
     /// The random number and the quota grants.
@@ -41,9 +38,8 @@ pub struct Context<'a> {
 /// # Errors
 /// A pinned revision is missing, an annotation of the pod cannot be read or merged, or the pod cannot get what a set requires of it.
 pub fn inject(draft: &mut Draft<'_>, context: &Context<'_>) -> Result<Injected, Denied> {
-    let entries = selection::select(draft.pod(), context.namespace, context.catalog);
     let mut bodies = Vec::new();
-    for entry in &entries {
+    for entry in &context.selection.sets {
         bodies.push(revision::choose(entry, draft, context.draw)?);
     }
     for body in &bodies {

@@ -141,10 +141,9 @@ pub fn drift(pod: &Value, offline: &Offline, now: Timestamp) -> Result<Drift, Of
     }
     let today = Pod::new(today)?;
     let would = records(&today);
-    let namespace = offline.snapshot.namespace(asked.namespace());
-    let selected = pillion_inject::selected(&asked, &namespace, &offline.snapshot.catalog);
-    let plain: Vec<(&str, &str)> = selected
-        .iter()
+    let selection = offline.snapshot.selection(&asked);
+    let plain: Vec<(&str, &str)> = selection
+        .sets()
         .flat_map(|set| set.spec.init_containers.iter().map(|container| (container.name(), set.name())))
         .collect();
     let owner = |container: &str| {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pillion_admission::Offline;
 use pillion_api::pod::{Pod, name_of};
 use pillion_api::workload::pod_template;
-use pillion_inject::{Catalog, selected};
+use pillion_inject::{Catalog, Selection};
 use pillion_note::{Note, Severity};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -228,7 +228,7 @@ impl<'a> Previewer<'a> {
             labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect();
         let namespace = self.then.snapshot.namespace(self.namespace_of(workload));
         let is_matched = |catalog: &Catalog| {
-            let matching = catalog.matching(&namespace, &labels);
+            let matching = catalog.matching(&namespace, &labels).summaries();
             matching.into_iter().any(|set| self.sets.contains_key(&*set.name))
         };
         is_matched(&self.then.snapshot.catalog) || is_matched(&self.now.snapshot.catalog)
@@ -286,8 +286,7 @@ struct Admitted {
 fn admitted(pod: &Pod, offline: &Offline) -> Admitted {
     let decision = offline.decide(pod, None);
     let is_excluded = offline.excluded_namespaces.contains(pod.namespace());
-    let namespace = offline.snapshot.namespace(pod.namespace());
-    let sets = if is_excluded { Vec::new() } else { selected(pod, &namespace, &offline.snapshot.catalog) };
+    let selection = if is_excluded { Selection::default() } else { offline.snapshot.selection(pod) };
     let mut after = pod.as_value().clone();
     let refused = match decision.outcome {
         Ok(patch) => offline.apply(&mut after, &patch).err().map(|error| error.to_string()),
@@ -297,7 +296,7 @@ fn admitted(pod: &Pod, offline: &Offline) -> Admitted {
     Admitted {
         resources: PodResources::of(&after),
         pod: after,
-        sets: sets.into_iter().map(|set| set.name().to_owned()).collect(),
+        sets: selection.sets().map(|set| set.name().to_owned()).collect(),
         notes: decision.notes,
         refused,
     }

@@ -93,7 +93,7 @@ pub(crate) fn updates(pods: &[RunningPod], then: &Offline, applied: &BTreeSet<St
         let namespace = then.snapshot.namespace(&pod.namespace);
         let labels: Vec<(&str, &str)> = pod.labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         let matching: BTreeSet<&str> =
-            then.snapshot.catalog.matching(&namespace, &labels).into_iter().map(|set| &*set.name).collect();
+            then.snapshot.catalog.matching(&namespace, &labels).summaries().into_iter().map(|set| &*set.name).collect();
         let (mut is_up_to_date, mut in_place, mut recreate) = (false, Vec::new(), Vec::new());
         for (set, hashes) in &sets {
             match stand(pod, set, hashes, matching.contains(set.name())) {

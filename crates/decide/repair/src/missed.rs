@@ -14,7 +14,7 @@ pub fn missed_by<'c>(pod: &PodView, namespace: &Namespace, catalog: &'c Catalog)
         return Vec::new();
     }
     let labels: Vec<(&str, &str)> = pod.labels.iter().map(|(key, value)| (&**key, &**value)).collect();
-    let mut sets = catalog.injected_into(namespace, &labels);
+    let mut sets = catalog.matching(namespace, &labels).injected().summaries();
     sets.retain(|set| set.has_containers && counts(pod, set) && lacks(pod, set));
     sets
 }

@@ -29,7 +29,7 @@ pub mod fuzz;
 use pillion_api::pod::{Container, Pod};
 use pillion_api::sidecarset::{self, SidecarSet};
 use pillion_gates::Gates;
-use pillion_inject::{Accounts, Catalog, Context, Namespace};
+use pillion_inject::{Accounts, Catalog, Context, Namespace, Selection};
 use pillion_note::{Draft, Draw};
 use serde_json::{Value, json};
 
@@ -78,17 +78,11 @@ pub fn mk_injected_pod(
 ) -> Pod {
     let pod = mk_pod(name, labels, containers);
     let catalog = Catalog::new(sets.iter().copied().cloned(), &[]).expect("valid sets");
-    let (namespace, draw) = (Namespace::named("default"), Draw::default());
+    let draw = Draw::default();
+    let selection = Selection::of(&pod, &Namespace::named("default"), &catalog);
     let now = Some(jiff::Timestamp::UNIX_EPOCH);
     let accounts = Accounts::default();
-    let context = Context {
-        namespace: &namespace,
-        catalog: &catalog,
-        accounts: &accounts,
-        draw: &draw,
-        gates: Gates::default(),
-        now,
-    };
+    let context = Context { selection: &selection, accounts: &accounts, draw: &draw, gates: Gates::default(), now };
     let mut draft = Draft::new(&pod);
     pillion_inject::inject(&mut draft, &context).expect("a pod that is not refused");
     let mut object = draft.to_value();

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::SidecarSet;
 use pillion_gates::Gates;
-use pillion_inject::{Accounts, Catalog, Context, Namespace};
+use pillion_inject::{Accounts, Catalog, Context, Namespace, Selection};
 use pillion_note::{Denied, Draft, Draw, Note};
 use serde_json::{Value, json};
 
@@ -46,7 +46,8 @@ fn inject_at(now: &str, pod: &Pod, catalog: &Catalog, draw: &Draw, gates: Gates)
     let now = Some(now.parse().expect("a time"));
     let mut accounts = Accounts::default();
     accounts.insert(pod.namespace(), "agent");
-    let context = Context { namespace: &namespace, catalog, accounts: &accounts, draw, gates, now };
+    let selection = Selection::of(pod, &namespace, catalog);
+    let context = Context { selection: &selection, accounts: &accounts, draw, gates, now };
     let injected = pillion_inject::inject(&mut draft, &context)?;
     pillion_inject::size(&mut draft, &injected)?;
     let mut after = pod.as_value().clone();

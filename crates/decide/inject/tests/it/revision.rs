@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use pillion_api::names;
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::{SidecarSet, revision};
-use pillion_inject::{Catalog, Namespace};
+use pillion_inject::{Catalog, Namespace, Selection};
 use pillion_note::Draw;
 use pillion_testkit::{mk_container, mk_pod, mk_set};
 use serde_json::{Value, json};
@@ -149,7 +149,7 @@ fn a_pod_that_gets_the_pinned_revision_anyway_asks_for_no_place() {
         let (set, stored) = rolling(json!({"injectStrategy": {"revision": "REVISION"}, "updateStrategy": strategy}));
         let catalog = Catalog::new([set], &[stored]).unwrap();
         let pod = mk_pod("p", json!({"app": "a"}), [mk_container("app")]);
-        let quotas = pillion_inject::quotas(&pod, &Namespace::new("default", BTreeMap::new()), &catalog);
-        assert_eq!(!quotas.is_empty(), asks, "{strategy}");
+        let selection = Selection::of(&pod, &Namespace::new("default", BTreeMap::new()), &catalog);
+        assert_eq!(!selection.quotas(&pod).is_empty(), asks, "{strategy}");
     }
 }

@@ -34,10 +34,14 @@ impl Request {
         let has_expressions = Cell::new(false);
         let is_wanted = |name: &str| READ_VARIABLES.contains(&name) || transferred.contains(name);
         let pod = PartialPod::new(&is_wanted).watching_for_expressions(&has_expressions);
-        let mut json = serde_json::Deserializer::from_slice(body);
-        let request = json.deserialize_map(ReviewOf(pod)).and_then(|request| json.end().map(|()| request));
+        // Whether it is text is looked at once, and not again for each variable.
+        let request = std::str::from_utf8(body).ok().and_then(|text| {
+            let mut json = serde_json::Deserializer::from_str(text);
+            let request = json.deserialize_map(ReviewOf(pod)).ok()?;
+            json.end().ok().and(request)
+        });
         // The whole question has the better error.
-        let Ok(Some(mut request)) = request else { return Request::read(body) };
+        let Some(mut request) = request else { return Request::read(body) };
         let has_expressions = has_expressions.get();
         request.left_out = Some(LeftOut { body: body.clone(), kept: Arc::clone(transferred), has_expressions });
         Ok(request)

@@ -13,7 +13,7 @@ use pillion_admission::{Decision, Snapshot, admit_tersely};
 use pillion_api::field::{Error, Path};
 use pillion_api::pod::Pod;
 use pillion_gates::Gates;
-use pillion_inject::Catalog;
+use pillion_inject::{Catalog, Matching, Selection};
 use pillion_lifecycle::marks::has_own_marks;
 use pillion_note::{Denied, Draw, Note, Reason, Severity};
 use serde_json::Value;
@@ -72,20 +72,21 @@ async fn admit(inner: &Inner, request: Request, namespace: &str, mut view: Arc<V
     };
     let autoscalers = inner.rightsizing.of_pod(namespace, &request.object).await;
     let (id, is_dry_run) = (request.uid.clone(), request.is_dry_run());
-    let pod = match read(request, &view, autoscalers.as_ref().is_some_and(|(_, workload)| workload.is_some())) {
-        Ok(Some(pod)) => pod,
+    let is_sized = autoscalers.as_ref().is_some_and(|(_, workload)| workload.is_some());
+    let (pod, selection) = match read(request, &view.snapshot, is_sized) {
+        Ok(Some(read)) => read,
         Ok(None) => return Answer::default(),
         Err(answer) => return answer,
     };
-    let places = places::ask(inner, &view.snapshot, &pod, &id, is_dry_run).await;
+    let places = places::ask(inner, &view.snapshot, (&pod, &selection), &id, is_dry_run).await;
     let (random, quota, place) = (fastrand::u64(..), places.granted.clone(), places.id.clone());
     let (gates, now) = (inner.config.gates, (inner.config.now)());
     let mut answer = match autoscalers {
-        None => decide(&pod, &view.snapshot, gates, &Draw { random, quota, place, workload: None }, now),
+        None => decide((&pod, &selection), &view.snapshot, gates, &Draw { random, quota, place, workload: None }, now),
         Some((autoscalers, workload)) => {
             let draw = Draw { random, quota, place, workload };
             let snapshot = Snapshot { autoscalers, ..view.snapshot.clone() };
-            decide(&pod, &snapshot, gates, &draw, now)
+            decide((&pod, &selection), &snapshot, gates, &draw, now)
         }
     };
     if answer.is_allowed() {
@@ -96,17 +97,27 @@ async fn admit(inner: &Inner, request: Request, namespace: &str, mut view: Arc<V
     answer
 }
 
-/// The pod of a request; `None` if there is nothing to decide about it.
-fn read(request: Request, view: &View, is_sized: bool) -> Result<Option<Pod>, Answer> {
+/// The pod of a request with the SidecarSets that it gets; `None` if there is nothing to decide about it. A pod that nothing matches is
+/// admitted whatever else is in it: refusing what is malformed is the API server's part.
+fn read(request: Request, snapshot: &Snapshot, is_sized: bool) -> Result<Option<(Pod, Selection)>, Answer> {
     let object = in_its_namespace(request.object, request.namespace.as_deref());
-    if !is_sized && !is_matched(&object, view) && !has_own_marks(&object) {
+    let matching = matching(&object, snapshot);
+    if !is_sized && matching.is_empty() && !has_own_marks(&object) {
         return Ok(None);
     }
-    Pod::new(object).map(Some).map_err(|error| Answer::bad_request(format!("this is not a Pod: {error}")))
+    let pod = Pod::new(object).map_err(|error| Answer::bad_request(format!("this is not a Pod: {error}")))?;
+    let selection = Selection::among(matching, &pod, &snapshot.catalog);
+    Ok(Some((pod, selection)))
 }
 
-fn decide(pod: &Pod, snapshot: &Snapshot, gates: Gates, draw: &Draw, now: Timestamp) -> Answer {
-    let Decision { outcome, notes } = admit_tersely(pod, snapshot, gates, draw, Some(now));
+fn decide(
+    (pod, selection): (&Pod, &Selection),
+    snapshot: &Snapshot,
+    gates: Gates,
+    draw: &Draw,
+    now: Timestamp,
+) -> Answer {
+    let Decision { outcome, notes } = admit_tersely(pod, selection, snapshot, gates, draw, Some(now));
     match outcome {
         Ok(patch) => {
             Answer { patch, warnings: warnings(&notes), audit_annotations: audit_annotations(&notes), refusal: None }
@@ -115,14 +126,13 @@ fn decide(pod: &Pod, snapshot: &Snapshot, gates: Gates, draw: &Draw, now: Timest
     }
 }
 
-/// Whether any SidecarSet matches the pod. One that matches nothing is admitted whatever else is in it: refusing what is
-/// malformed is the API server's part.
-fn is_matched(pod: &Value, view: &View) -> bool {
+/// The SidecarSets that match what may be a pod.
+fn matching<'s>(pod: &Value, snapshot: &'s Snapshot) -> Matching<'s> {
     let metadata = &pod["metadata"];
     let labels = metadata["labels"].as_object().into_iter().flatten();
     let labels: Vec<(&str, &str)> = labels.filter_map(|(key, value)| Some((key.as_str(), value.as_str()?))).collect();
     let namespace = metadata["namespace"].as_str().filter(|name| !name.is_empty()).unwrap_or("default");
-    !view.snapshot.catalog.matching(&view.snapshot.namespace(namespace), &labels).is_empty()
+    snapshot.catalog.matching(&snapshot.namespace(namespace), &labels)
 }
 
 /// The namespace of the request is that of the pod, whether the pod says it or not.

@@ -7,7 +7,7 @@ use pillion_admission::Snapshot;
 use pillion_api::names;
 use pillion_api::pod::Pod;
 use pillion_api::record::Records;
-use pillion_inject::quotas;
+use pillion_inject::Selection;
 use pillion_rollout::{Applicant, Creator, Grant, Limit, Origin, PodView, Texts};
 
 use crate::places::Ask;
@@ -28,12 +28,22 @@ pub(super) struct Places {
 
 /// Asks for a place in each SidecarSet that counts them, in all of them at the same time: the API server does not wait for one after the
 /// other, and would then create the pod without any sidecar.
-pub(super) async fn ask(inner: &Inner, snapshot: &Snapshot, pod: &Pod, id: &str, is_dry_run: bool) -> Places {
+pub(super) async fn ask(
+    inner: &Inner,
+    snapshot: &Snapshot,
+    (pod, selection): (&Pod, &Selection),
+    id: &str,
+    is_dry_run: bool,
+) -> Places {
+    let quotas = selection.quotas(pod);
+    if quotas.is_empty() {
+        return Places::default();
+    }
     let namespace = snapshot.namespace(pod.namespace());
     let mut places = Places::default();
     let mut asks = Vec::new();
     let records = || Records::parse(pod.annotation(names::HASH).unwrap_or_default()).unwrap_or_default();
-    for asked in quotas(pod, &namespace, &snapshot.catalog) {
+    for asked in quotas {
         let name = asked.set.name().to_owned();
         // Another entry of the webhook has injected the pod already.
         if let Some(record) = records().get(&name) {
