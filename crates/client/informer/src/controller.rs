@@ -1,22 +1,17 @@
-//! The controller loop: what changes is queued, and reconciled until that succeeds.
+//! The controller of a kind: what changes in a cache is reconciled.
 
-use std::panic::AssertUnwindSafe;
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use futures::stream::{BoxStream, SelectAll};
 use futures::{FutureExt as _, Stream, StreamExt as _};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use crate::cache::Cache;
 use crate::name::NamespacedName;
-use crate::queue::Queue;
+use crate::reconciler::{Outcome, Reconciler};
 use crate::view::View;
-
-/// Everything that happens to an object within this time is one reconciliation. Unlike a debounce, the wait is not prolonged by new events.
-const SETTLE: Duration = Duration::from_millis(5);
 
 /// Reconciles the objects of a cache: each one when it changes, when a trigger names it, and again after errors.
 ///
@@ -24,26 +19,26 @@ const SETTLE: Duration = Duration::from_millis(5);
 #[must_use = "a controller does nothing until it runs"]
 pub struct Controller<V> {
     cache: Cache<V>,
-    names: SelectAll<BoxStream<'static, NamespacedName>>,
-    concurrency: usize,
+    reconciler: Reconciler<'static, NamespacedName>,
 }
 
 impl<V: View> Controller<V> {
     /// A controller of the objects of a cache.
     pub fn new(cache: &Cache<V>) -> Controller<V> {
         let exists = cache.changes().filter_map(async |change| change.new.map(|_| change.name));
-        Controller { cache: cache.clone(), names: SelectAll::from_iter([exists.boxed()]), concurrency: usize::MAX }
+        let reconciler = Reconciler::new(std::any::type_name::<V>()).quiet().on(exists);
+        Controller { cache: cache.clone(), reconciler }
     }
 
     /// Also reconciles the objects that this stream names.
     pub fn reconcile_on(mut self, triggers: impl Stream<Item = NamespacedName> + Send + 'static) -> Controller<V> {
-        self.names.push(triggers.boxed());
+        self.reconciler = self.reconciler.on(triggers);
         self
     }
 
     /// At most this many objects are reconciled at the same time; without it there is no limit.
     pub fn concurrency(mut self, limit: usize) -> Controller<V> {
-        self.concurrency = limit.max(1);
+        self.reconciler = self.reconciler.concurrency(limit);
         self
     }
 
@@ -54,90 +49,34 @@ impl<V: View> Controller<V> {
     pub async fn run<F, E>(self, reconcile: impl Fn(Arc<V>) -> F + Send + Sync + 'static)
     where
         F: Future<Output = Result<Option<Duration>, E>> + Send + 'static,
-        E: std::error::Error + 'static,
+        E: Error + 'static,
     {
         let (cache, reconcile) = (self.cache, Arc::new(reconcile));
-        let start = move |name: NamespacedName| {
-            let (cache, reconcile) = (cache.clone(), Arc::clone(&reconcile));
-            let attempt = async move {
-                let Some(object) = cache.get(&name.namespace, &name.name) else { return (name, Outcome::Done(None)) };
-                let outcome = match AssertUnwindSafe(reconcile(object)).catch_unwind().await {
-                    Ok(Ok(again)) => Outcome::Done(again),
-                    Ok(Err(error)) => Outcome::Failed(messages(&error)),
-                    Err(_) => Outcome::Panicked,
-                };
-                (name, outcome)
+        // Boxed, so that the loop is compiled once for all kinds.
+        let start: Box<Start> = Box::new(move |name| {
+            let Some(object) = cache.get(&name.namespace, &name.name) else {
+                return std::future::ready(Outcome::Done(None)).boxed();
             };
-            attempt.boxed()
-        };
-        work(self.names, self.concurrency, Box::new(start), std::any::type_name::<V>()).await;
-    }
-}
-
-enum Outcome {
-    /// To be called again after this time.
-    Done(Option<Duration>),
-    /// What the error and its causes say.
-    Failed(String),
-    Panicked,
-}
-
-type Start = dyn Fn(NamespacedName) -> BoxFuture<'static, (NamespacedName, Outcome)> + Send + Sync;
-
-/// The loop itself. It knows nothing of the kind, so that it is compiled once.
-async fn work(
-    mut names: SelectAll<BoxStream<'static, NamespacedName>>,
-    concurrency: usize,
-    start: Box<Start>,
-    view: &'static str,
-) {
-    let mut queue = Queue::default();
-    let mut running = JoinSet::new();
-    loop {
-        let now = Instant::now();
-        while running.len() < concurrency
-            && let Some(name) = queue.pop(now)
-        {
-            running.spawn(start(name));
-        }
-        let due = queue.next_due().filter(|_| running.len() < concurrency);
-        tokio::select! {
-            biased;
-            Some(done) = running.join_next() => {
-                // Panics are caught inside, and nobody else aborts the tasks.
-                let Ok((name, outcome)) = done else { continue };
-                finish(&mut queue, name, outcome, view);
+            let reconcile = Arc::clone(&reconcile);
+            let reconciling =
+                async move { reconcile(object).await.map_or_else(|error| Outcome::failed(&error), Outcome::Done) };
+            // A task of its own, so that all processors are used; it ends with the set that holds it.
+            let mut task = JoinSet::new();
+            task.spawn(reconciling);
+            async move {
+                match task.join_next().await {
+                    Some(Ok(outcome)) => outcome,
+                    Some(Err(error)) => Outcome::failed(&error),
+                    None => Outcome::Done(None),
+                }
             }
-            Some(name) = names.next() => queue.add(name, Instant::now() + SETTLE),
-            () = tokio::time::sleep_until(due.unwrap_or(now)), if due.is_some() => {}
-            // No task, no event to come, and nothing that waits.
-            else => return,
-        }
+            .boxed()
+        });
+        self.reconciler.run(start).await;
     }
 }
 
-fn finish(queue: &mut Queue, name: NamespacedName, outcome: Outcome, view: &str) {
-    let now = Instant::now();
-    match outcome {
-        // A wait without end is a wait for a change.
-        Outcome::Done(again) => queue.succeeded(name, again.and_then(|wait| now.checked_add(wait.max(SETTLE)))),
-        Outcome::Failed(error) => {
-            let wait = queue.failed(name.clone(), now);
-            tracing::debug!(view, object = %name, error, ?wait, "a reconciliation failed");
-        }
-        Outcome::Panicked => {
-            let wait = queue.failed(name.clone(), now);
-            // The message of the panic is on standard error already.
-            tracing::error!(view, object = %name, ?wait, "a reconciliation panicked");
-        }
-    }
-}
-
-/// An error with its causes.
-fn messages(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
-}
+type Start = dyn Fn(NamespacedName) -> BoxFuture<'static, Outcome> + Send + Sync;
 
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,7 @@
 //!  pods whose own containers were resized ─▶ admission::follow (the policies of their SidecarSets) ─▶ one patch of pods/resize, one event
 //! ```
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -13,12 +14,18 @@ use pillion_admission::follow;
 use pillion_api::pod::Pod;
 use pillion_events::Recorder;
 use pillion_gates::Gate;
+use pillion_informer::{Backoff, NamespacedName, Outcome, Reconciler};
 use pillion_inject::has_policy;
 use pillion_rightsize::PodView;
 use pillion_rightsize::update::{RateLimit, changes_qos_class};
 use pillion_rightsizer::{pod_reference, resize};
 
 use crate::state::Inner;
+
+/// How many pods are looked at the same time.
+const AT_ONCE: usize = 4;
+/// A pod whose sidecars could not be resized.
+const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_mins(5), is_strict: false };
 
 /// Runs until dropped; without the gate there is nothing to do.
 pub(crate) async fn run(inner: &Inner) {
@@ -31,61 +38,73 @@ pub(crate) async fn run(inner: &Inner) {
     let now = config.now.clone();
     let recorder = Recorder::new(config.client.clone(), move || now(), "pillion");
     let rate = config.rightsizing.rate;
-    let mut limit = RateLimit::new(rate.resizes, rate.burst, (config.now)());
-    let mut resized = cluster.resized_pods();
-    while let Some((namespace, name)) = resized.next().await {
-        let followed = look(inner, &recorder, &mut limit, &namespace, &name).await;
-        if let Err(error) = followed {
-            tracing::warn!(pod = name, namespace, %error, "the sidecars of a pod that was resized cannot follow");
-        }
-    }
+    let limit = Mutex::new(RateLimit::new(rate.resizes, rate.burst, (config.now)()));
+    let follow = Follow { inner, recorder, limit };
+    let resized = cluster.resized_pods().map(|(namespace, name)| NamespacedName::new(namespace, name));
+    let reconciler = Reconciler::new("follow").on(resized).concurrency(AT_ONCE).backoff(BACKOFF);
+    let reconciler = reconciler.observed_by(config.metrics.controller("follow"));
+    reconciler.run(|pod| follow.reconcile(pod)).await;
 }
 
-async fn look(
-    inner: &Inner,
-    recorder: &Recorder,
-    limit: &mut RateLimit,
-    namespace: &str,
-    name: &str,
-) -> Result<(), kube::Error> {
-    let catalog = inner.views.borrow().snapshot.catalog.clone();
-    let Some(known) = inner.rightsizing.cluster.pod(namespace, name) else { return Ok(()) };
-    if !known.injected.iter().any(|(set, _)| has_policy(&catalog, set)) {
-        return Ok(());
+struct Follow<'a> {
+    inner: &'a Inner,
+    recorder: Recorder,
+    limit: Mutex<RateLimit>,
+}
+
+impl Follow<'_> {
+    async fn reconcile(&self, name: NamespacedName) -> Outcome {
+        match self.look(&name).await {
+            Ok(()) => Outcome::Done(None),
+            // It is gone, or has changed meanwhile: the watch says so.
+            Err(kube::Error::Api(answer)) if answer.is_not_found() || answer.is_conflict() => Outcome::Done(None),
+            Err(error) => Outcome::failed(&error),
+        }
     }
-    let config = &inner.config;
-    let pods = ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
-    let api: Api<DynamicObject> = Api::namespaced_with(config.client.clone(), namespace, &pods);
-    let Some(object) = api.get_opt(name).await? else { return Ok(()) };
-    let value = serde_json::to_value(object).map_err(kube::Error::SerdeError)?;
-    let Ok(pod) = Pod::new(value) else { return Ok(()) };
-    let view = PodView::new(&pod);
-    // The pod has what is set for it as a whole; so does admission leave it.
-    if view.has_pod_resources {
-        return Ok(());
-    }
-    let sized = inner.rightsizing.cluster.sized_containers(&view, &config.namespace, config.gates.into());
-    let targets = match follow(&pod, &catalog, |container| sized.iter().any(|it| it == container)) {
-        Ok(targets) => targets,
-        Err(denied) => {
-            recorder.warning(&pod_reference(&view), "SidecarCannotFollow", denied.to_string());
+
+    /// Resizes the sidecars of a pod, if they have another size than their policies give them.
+    async fn look(&self, NamespacedName { namespace, name }: &NamespacedName) -> kube::Result<()> {
+        let Follow { inner, recorder, limit } = self;
+        let catalog = inner.views.borrow().snapshot.catalog.clone();
+        let Some(known) = inner.rightsizing.cluster.pod(namespace, name) else { return Ok(()) };
+        if !known.injected.iter().any(|(set, _)| has_policy(&catalog, set)) {
             return Ok(());
         }
-    };
-    if targets.is_empty() {
-        return Ok(());
+        let config = &inner.config;
+        let pods = ApiResource::erase::<k8s_openapi::api::core::v1::Pod>(&());
+        let api: Api<DynamicObject> = Api::namespaced_with(config.client.clone(), namespace, &pods);
+        let Some(object) = api.get_opt(name).await? else { return Ok(()) };
+        let value = serde_json::to_value(object).map_err(kube::Error::SerdeError)?;
+        let Ok(pod) = Pod::new(value) else { return Ok(()) };
+        let view = PodView::new(&pod);
+        // The pod has what is set for it as a whole; so does admission leave it.
+        if view.has_pod_resources {
+            return Ok(());
+        }
+        let sized = inner.rightsizing.cluster.sized_containers(&view, &config.namespace, config.gates.into());
+        let targets = match follow(&pod, &catalog, |container| sized.iter().any(|it| it == container)) {
+            Ok(targets) => targets,
+            Err(denied) => {
+                recorder.warning(&pod_reference(&view), "SidecarCannotFollow", denied.to_string());
+                return Ok(());
+            }
+        };
+        if targets.is_empty() {
+            return Ok(());
+        }
+        if changes_qos_class(&view, &targets) {
+            let text = "its sidecars cannot follow the app in place: the QoS class of the pod would change";
+            recorder.warning(&pod_reference(&view), "SidecarCannotFollow", text);
+            return Ok(());
+        }
+        let acquire = || limit.lock().unwrap_or_else(PoisonError::into_inner).acquire((config.now)());
+        while let Err(pause) = acquire() {
+            tokio::time::sleep(Duration::try_from(pause).unwrap_or_default()).await;
+        }
+        resize(&config.client, &view, &targets).await?;
+        let names: Vec<&str> = targets.iter().map(|target| target.container.as_str()).collect();
+        let text = format!("resized {} by its resourcesPolicy, since the app was resized", names.join(", "));
+        recorder.normal(&pod_reference(&view), "SidecarFollowsApp", text);
+        Ok(())
     }
-    if changes_qos_class(&view, &targets) {
-        let text = "its sidecars cannot follow the app in place: the QoS class of the pod would change";
-        recorder.warning(&pod_reference(&view), "SidecarCannotFollow", text);
-        return Ok(());
-    }
-    while let Err(pause) = limit.acquire((config.now)()) {
-        tokio::time::sleep(Duration::try_from(pause).unwrap_or_default()).await;
-    }
-    resize(&config.client, &view, &targets).await?;
-    let names: Vec<&str> = targets.iter().map(|target| target.container.as_str()).collect();
-    let text = format!("resized {} by its resourcesPolicy, since the app was resized", names.join(", "));
-    recorder.normal(&pod_reference(&view), "SidecarFollowsApp", text);
-    Ok(())
 }

@@ -8,7 +8,6 @@
 //!
 //! A kubelet looks at a phase that others write only when something else has changed with it, and otherwise takes it back: hence the annotation.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -21,16 +20,20 @@ use pillion_api::names;
 use pillion_api::record::sidecars::SidecarRecord;
 use pillion_events::{Recorder, reference};
 use pillion_gates::Gate;
-use pillion_informer::{Cache, Change, NamespacedName};
+use pillion_informer::{Backoff, Cache, NamespacedName, Outcome, Reconciler};
 use pillion_lifecycle::marks::record_of_kruise;
 use pillion_lifecycle::{Verdict, verdict};
 use serde_json::json;
-use tokio::time::Instant;
 
 use crate::state::Inner;
 
-/// A phase that was written, or could not be written, is looked at again after this time.
-const AGAIN: Duration = Duration::from_secs(2);
+/// A phase that was written is looked at again after this time, and not earlier: it may have been taken back.
+const AGAIN: Outcome = Outcome::Paused { pause: Duration::from_secs(2), again: Some(Duration::from_secs(2)) };
+/// How many pods are ended at the same time.
+const AT_ONCE: usize = 16;
+/// A pod whose phase could not be written keeps its Job waiting.
+const BACKOFF: Backoff =
+    Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(30), is_strict: false };
 
 /// Runs until dropped; without the gate there is nothing to do.
 pub(crate) async fn run(inner: &Inner) {
@@ -44,7 +47,11 @@ pub(crate) async fn run(inner: &Inner) {
         cache.synced().await;
         let now = inner.config.now.clone();
         let recorder = Recorder::new(inner.config.client.clone(), move || now(), "pillion");
-        Lifecycle { inner, recorder, next: BTreeMap::new() }.run(&cache).await;
+        let lifecycle = Lifecycle { inner, recorder, cache: &cache };
+        let reconciler = Reconciler::new("lifecycle").on(cache.changes().map(|change| change.name));
+        let reconciler = reconciler.concurrency(AT_ONCE).backoff(BACKOFF);
+        let reconciler = reconciler.observed_by(inner.config.metrics.controller("lifecycle"));
+        reconciler.run(|pod| lifecycle.reconcile(pod)).await;
     };
     tokio::join!(watching, ending);
 }
@@ -85,65 +92,24 @@ fn record_of(object: &DynamicObject) -> Option<SidecarRecord> {
 struct Lifecycle<'a> {
     inner: &'a Inner,
     recorder: Recorder,
-    /// When a pod is looked at next; those that were ended are looked at until that holds.
-    next: BTreeMap<NamespacedName, Instant>,
+    cache: &'a Cache<MarkedPod>,
 }
 
 impl Lifecycle<'_> {
-    async fn run(mut self, cache: &Cache<MarkedPod>) {
-        let (held, changes) = cache.subscribe();
-        let mut changes = changes.ready_chunks(1024).boxed();
-        for change in held {
-            self.changed(&change);
-        }
-        loop {
-            self.look(cache).await;
-            let wake = self.next.values().min().copied();
-            tokio::select! {
-                more = changes.next() => match more {
-                    Some(more) => more.iter().for_each(|change| self.changed(change)),
-                    None => return,
-                },
-                () = async { tokio::time::sleep_until(wake.unwrap_or_else(Instant::now)).await }, if wake.is_some() => {}
+    /// Ends a pod whose moment has come, until that holds.
+    async fn reconcile(&self, NamespacedName { namespace, name }: NamespacedName) -> Outcome {
+        let Some(pod) = self.cache.get(&namespace, &name) else { return Outcome::Done(None) };
+        let Verdict::End { phase, reason, message } = verdict(&pod.pod, &pod.record) else {
+            return Outcome::Done(None);
+        };
+        match self.end(&pod.pod, phase, reason, &message).await {
+            Ok(()) => {
+                self.recorder.normal(&reference(&pod.pod), reason, message);
+                AGAIN
             }
-        }
-    }
-
-    fn changed(&mut self, change: &Change<MarkedPod>) {
-        let key = change.name.clone();
-        match &change.new {
-            Some(pod) if verdict(&pod.pod, &pod.record) != Verdict::Wait => {
-                self.next.entry(key).or_insert_with(Instant::now);
-            }
-            // Nothing to do, or it holds.
-            _ => drop(self.next.remove(&key)),
-        }
-    }
-
-    /// Ends the pods whose moment has come.
-    async fn look(&mut self, cache: &Cache<MarkedPod>) {
-        let now = Instant::now();
-        let due: Vec<NamespacedName> =
-            self.next.iter().filter(|(_, at)| **at <= now).map(|(key, _)| key.clone()).collect();
-        for key in due {
-            let Some(pod) = cache.get(&key.namespace, &key.name) else {
-                self.next.remove(&key);
-                continue;
-            };
-            let Verdict::End { phase, reason, message } = verdict(&pod.pod, &pod.record) else {
-                self.next.remove(&key);
-                continue;
-            };
-            self.next.insert(key.clone(), Instant::now() + AGAIN);
-            match self.end(&pod.pod, phase, reason, &message).await {
-                Ok(()) => self.recorder.normal(&reference(&pod.pod), reason, message),
-                // It is gone, or another pod has its name: the watch says so.
-                Err(kube::Error::Api(answer)) if answer.is_not_found() || answer.is_conflict() => {}
-                Err(error) => {
-                    let NamespacedName { namespace, name } = key;
-                    tracing::warn!(%namespace, %name, %error, "the phase of a pod could not be written; trying again");
-                }
-            }
+            // It is gone, or another pod has its name: the watch says so.
+            Err(kube::Error::Api(answer)) if answer.is_not_found() || answer.is_conflict() => AGAIN,
+            Err(error) => Outcome::failed(&error),
         }
     }
 

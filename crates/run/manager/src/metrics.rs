@@ -1,11 +1,12 @@
 //! What is counted, by the names that Prometheus sees. docs/metrics.md describes each of them.
 
 mod api_requests;
+mod controllers;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_informer::Cache;
+use pillion_informer::{Cache, Observe};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
@@ -15,6 +16,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 pub use api_requests::CountRequests;
+use controllers::Controllers;
 
 /// The content type of [`Metrics::text`].
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -34,6 +36,7 @@ struct Inner {
     durations: Family<WebhookLabels, Histogram, fn() -> Histogram>,
     conversions: Family<ConversionLabels, Counter>,
     api_requests: Family<RequestLabels, Counter>,
+    controllers: Controllers,
     leading: Family<PartLabels, Gauge>,
     cached: Family<KindLabels, Gauge>,
     cache_changes: Family<KindLabels, Gauge>,
@@ -182,6 +185,8 @@ impl Default for Metrics {
         registry.register("conversion_reviews", "Conversion reviews answered, by outcome", conversions.clone());
         let api_requests = Family::default();
         registry.register("api_requests", "Requests to the API server, by verb and status code", api_requests.clone());
+        let controllers = Controllers::default();
+        controllers.register(&mut registry);
         let leading = Family::default();
         registry.register("leader", "Whether this process leads, by controller", leading.clone());
         let cached = Family::default();
@@ -245,6 +250,7 @@ impl Default for Metrics {
             durations,
             conversions,
             api_requests,
+            controllers,
             leading,
             cached,
             cache_changes,
@@ -284,6 +290,11 @@ impl Metrics {
 
     fn requested(&self, verb: String, code: u16) {
         self.inner.api_requests.get_or_create(&RequestLabels { verb, code }).inc();
+    }
+
+    /// Counts what a controller does, until dropped.
+    pub(crate) fn controller(&self, name: &'static str) -> impl Observe {
+        self.inner.controllers.of(name)
     }
 
     pub(crate) fn leads(&self, controller: &'static str, leads: bool) {
@@ -428,6 +439,10 @@ mod tests {
         metrics.converted(Outcome::Changed);
         metrics.requested("GET".to_owned(), 200);
         metrics.leads("webhook", true);
+        let controller = metrics.controller("lifecycle");
+        controller.waiting(1);
+        controller.begins(Duration::ZERO, true);
+        controller.ended(Duration::ZERO, true);
         metrics.cache("Pod", &Cache::<Pod>::new());
         metrics.missed("mesh", Some(1));
         metrics.evicted("mesh", Eviction::Evicted);

@@ -1,30 +1,30 @@
 //! Finds pods that have been created without their sidecars, reports them and, where the SidecarSet says so, evicts them.
 //!
 //! ```text
-//!  pods, view ─▶ repair::missed_by ─▶ Missed (by set) ─▶ status, condition, event, metric
-//!                                                    └─▶ repair::Evictions ─▶ evictions
+//!  pods, view ─▶ repair::missed_by ─▶ Missed (by set) ─▶ Reconciler ─▶ status, condition, event, metric
+//!                                                            └─▶ repair::Evictions ─▶ evictions
 //! ```
 
 mod answering;
 mod missed;
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::{FutureExt as _, StreamExt as _};
+use futures::stream::BoxStream;
+use futures::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, EvictParams, Preconditions};
-use pillion_admission::Snapshot;
 use pillion_api::names;
 use pillion_api::sidecarset::SidecarSet;
 use pillion_events::Recorder;
-use pillion_informer::{Cache, Change};
+use pillion_informer::{Backoff, Cache, Change, Outcome, Reconciler};
 use pillion_repair::{Candidate, Evictions, Next};
 use serde_json::{Map, json};
-use tokio::time::Instant;
+use tokio::sync::watch::Receiver;
 
 use self::answering::{Answering, SETTLING};
 use self::missed::Missed;
@@ -39,7 +39,7 @@ use crate::state::Inner;
 
 /// Who writes the status.
 const CONTROLLER: &str = "pillion-repair";
-/// Changes are batched: the least time between two passes.
+/// Changes are batched: the least time between two looks at what has changed, and between two at a set.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How many changes are looked at together.
 const BATCH: usize = 10_000;
@@ -47,8 +47,10 @@ const BATCH: usize = 10_000;
 const NAMED: usize = 10;
 /// How many evictions of one set are attempted before the other sets have their turn.
 const ATTEMPTS: usize = 10;
-/// What could not be written is tried again after this time.
-const RETRY: Duration = Duration::from_secs(10);
+/// How many sets are worked on at the same time.
+const SETS: usize = 8;
+/// How long a set waits whose status could not be written.
+const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_mins(1), is_strict: false };
 
 /// Runs until dropped.
 pub(crate) async fn run(inner: &Inner) {
@@ -58,23 +60,26 @@ pub(crate) async fn run(inner: &Inner) {
     let repair = Repair {
         inner,
         recorder,
-        missed: Missed::default(),
-        evictions: HashMap::new(),
-        answering: Answering::default(),
-        reported: HashMap::new(),
+        missed: tokio::sync::Mutex::default(),
+        evictions: Mutex::default(),
+        answering: tokio::sync::Mutex::default(),
+        reported: Mutex::default(),
     };
-    repair.run(pods.cache()).await;
+    let sets = repair.touched(pods.cache()).await.flat_map(stream::iter);
+    let reconciler = Reconciler::new("repair").on(sets).concurrency(SETS).backoff(BACKOFF);
+    let reconciler = reconciler.observed_by(inner.config.metrics.controller("repair"));
+    reconciler.run(|set| repair.reconcile(set).boxed()).await;
 }
 
 struct Repair<'a> {
     inner: &'a Inner,
     recorder: Recorder,
-    missed: Missed,
+    missed: tokio::sync::Mutex<Missed>,
     /// By SidecarSet.
-    evictions: HashMap<String, Evictions>,
-    answering: Answering,
+    evictions: Mutex<HashMap<String, Arc<Mutex<Evictions>>>>,
+    answering: tokio::sync::Mutex<Answering>,
     /// What was last written about a set.
-    reported: HashMap<String, Reported>,
+    reported: Mutex<HashMap<String, Reported>>,
 }
 
 /// What was written about a set.
@@ -91,63 +96,39 @@ impl Drop for Repair<'_> {
     }
 }
 
+/// What of the cluster has been looked at.
+struct Seen<'r> {
+    repair: &'r Repair<'r>,
+    cache: &'r Cache<CachedPod>,
+    changes: BoxStream<'static, Vec<Change<CachedPod>>>,
+    views: Receiver<Arc<View>>,
+    view: Arc<View>,
+}
+
 impl Repair<'_> {
-    async fn run(mut self, cache: &Cache<CachedPod>) {
+    /// The sets whose missed pods are others now, or may be evicted again: at first all that have some.
+    async fn touched<'r>(&'r self, cache: &'r Cache<CachedPod>) -> BoxStream<'r, BTreeSet<String>> {
         let mut views = self.inner.views.subscribe();
-        let mut view = views.borrow_and_update().clone();
+        let view = views.borrow_and_update().clone();
         let (held, changes) = cache.subscribe();
-        let mut changes = changes.ready_chunks(BATCH).boxed();
-        let excluded = excluded_namespaces(&self.inner.config.namespace);
-        for change in held {
-            self.missed.follow(&change, &view.snapshot, excluded);
-        }
-        let mut touched: BTreeSet<String> = self.missed.sets().map(str::to_owned).collect();
+        let changes = changes.ready_chunks(BATCH).boxed();
+        let mut touched = self.follow(held, &view).await;
         // What an earlier leader reported may be over.
         touched.extend(view.reported.iter().cloned());
-        let mut wake_at: Option<Instant> = None;
-        loop {
-            let again = self.act(&view, std::mem::take(&mut touched)).await;
-            wake_at = [wake_at, again].into_iter().flatten().min();
-            tokio::time::sleep(PAUSE).await;
-            let wake = async {
-                match wake_at {
-                    Some(again) => tokio::time::sleep_until(again).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                Some(changes) = changes.next() => {
-                    for change in changes {
-                        touched.extend(self.follow(&change, &view.snapshot, excluded));
-                    }
-                }
-                changed = views.changed() => if changed.is_err() { return },
-                () = wake => {}
-            }
-            // Whatever came first: what is due is due.
-            if wake_at.is_some_and(|at| at <= Instant::now()) {
-                wake_at = None;
-                touched.extend(self.missed.sets().map(str::to_owned));
-            }
-            if views.has_changed().unwrap_or(false) || !Arc::ptr_eq(&view, &views.borrow()) {
-                view = views.borrow_and_update().clone();
-                while let Some(Some(more)) = changes.next().now_or_never() {
-                    for change in more {
-                        touched.extend(self.follow(&change, &view.snapshot, excluded));
-                    }
-                }
-                touched.extend(self.missed.look_again(cache, &view.snapshot, excluded).await);
-                touched.extend(view.reported.iter().cloned());
-            }
-        }
+        let seen = Seen { repair: self, cache, changes, views, view };
+        stream::once(std::future::ready(touched)).chain(stream::unfold(seen, Seen::next)).boxed()
     }
 
-    /// Follows a pod. Returns the sets whose missed pods are others now, or may be evicted again.
-    fn follow(&mut self, change: &Change<CachedPod>, snapshot: &Snapshot, excluded: [&str; 2]) -> BTreeSet<String> {
-        let mut touched = self.missed.follow(change, snapshot, excluded);
-        if let (None, Some(pod)) = (&change.old, &change.new) {
+    /// Follows pods. Returns the sets whose missed pods are others now, or may be evicted again.
+    async fn follow(&self, changes: Vec<Change<CachedPod>>, view: &View) -> BTreeSet<String> {
+        let excluded = excluded_namespaces(&self.inner.config.namespace);
+        let (mut missed, mut touched) = (self.missed.lock().await, BTreeSet::new());
+        for change in changes {
+            touched.extend(missed.follow(&change, &view.snapshot, excluded));
+            let (None, Some(pod)) = (&change.old, &change.new) else { continue };
             for set in pod.0.injected.iter().filter(|set| set.is_there) {
-                if self.evictions.get_mut(&*set.name).is_some_and(|evictions| evictions.injected(&pod.0)) {
+                let evictions = lock(&self.evictions).get(&*set.name).cloned();
+                if evictions.is_some_and(|evictions| lock(&evictions).injected(&pod.0)) {
                     touched.insert(set.name.to_string());
                 }
             }
@@ -155,49 +136,47 @@ impl Repair<'_> {
         touched
     }
 
-    /// Reports and repairs what has changed. Returns when to look again.
-    async fn act(&mut self, view: &View, touched: BTreeSet<String>) -> Option<Instant> {
-        let mut again: Option<Instant> = None;
-        let mut sooner = |time: Instant| again = Some(again.map_or(time, |again| again.min(time)));
-        for name in touched {
-            let Some(set) = view.snapshot.catalog.get(&name) else {
-                self.inner.config.metrics.missed(&name, None);
-                self.inner.config.metrics.no_evictions(&name);
-                self.evictions.remove(&name);
-                self.reported.remove(&name);
-                continue;
-            };
-            let pods = self.missed.of(&name);
-            let evictions = self.evictions.entry(name.clone()).or_default();
-            let next = evictions.next(&set, &pods, (self.inner.config.now)());
-            if let Err(error) = self.report(&set, &pods, next.in_vain).await {
-                tracing::warn!(%error, cause = error.cause(), "missed pods are not reported; trying again");
-                sooner(Instant::now() + RETRY);
-            }
-            if let Some(at) = self.evict(&set, &pods, next).await {
-                let left = Duration::try_from(at.duration_since((self.inner.config.now)())).unwrap_or_default();
-                sooner(Instant::now() + left.max(PAUSE));
-            }
+    /// Reports and repairs what has changed about a set.
+    async fn reconcile(&self, name: String) -> Outcome {
+        let (config, view) = (&self.inner.config, self.inner.views.borrow().clone());
+        let Some(set) = view.snapshot.catalog.get(&name) else {
+            config.metrics.missed(&name, None);
+            config.metrics.no_evictions(&name);
+            lock(&self.evictions).remove(&name);
+            lock(&self.reported).remove(&name);
+            return Outcome::Done(None);
+        };
+        let pods = self.missed.lock().await.of(&name);
+        let evictions = Arc::clone(lock(&self.evictions).entry(name).or_default());
+        let next = lock(&evictions).next(&set, &pods, (config.now)());
+        let reported = self.report(&set, &pods, next.in_vain).await;
+        let again = self.evict(&set, &pods, &evictions, next).await;
+        let again = again.map(|at| Duration::try_from(at.duration_since((config.now)())).unwrap_or_default());
+        match reported {
+            Ok(()) => Outcome::Done(again).and_pause(PAUSE),
+            Err(error) => Outcome::failed(&error),
         }
-        again
     }
 
     /// Status, condition, event and metric, if there is something new.
-    async fn report(&mut self, set: &SidecarSet, pods: &[Candidate], in_vain: usize) -> Result<(), Error> {
+    async fn report(&self, set: &SidecarSet, pods: &[Candidate], in_vain: usize) -> Result<(), Error> {
         let metrics = &self.inner.config.metrics;
         let before = set.status.as_ref().and_then(|status| status.missed_pods);
         let count = i32::try_from(pods.len()).unwrap_or(i32::MAX);
         if count == 0 && before.unwrap_or(0) == 0 {
-            self.reported.remove(set.name());
+            lock(&self.reported).remove(set.name());
             metrics.missed(set.name(), None);
             return Ok(());
         }
         metrics.missed(set.name(), Some(pods.len()));
         let message = message(pods, in_vain);
-        let reported = self.reported.get(set.name());
-        // An earlier leader has not seen what this one evicted in vain.
-        let is_new = before != Some(count) || reported.map_or(in_vain > 0, |reported| reported.message != message);
-        let more_in_vain = in_vain > reported.map_or(0, |reported| reported.in_vain);
+        let (is_new, more_in_vain) = {
+            let all = lock(&self.reported);
+            let reported = all.get(set.name());
+            // An earlier leader has not seen what this one evicted in vain.
+            let is_new = before != Some(count) || reported.map_or(in_vain > 0, |reported| reported.message != message);
+            (is_new, in_vain > reported.map_or(0, |reported| reported.in_vain))
+        };
         if !is_new {
             return Ok(());
         }
@@ -215,15 +194,20 @@ impl Repair<'_> {
         if more_in_vain {
             self.recorder.warning(&reference::set(set), "EvictionInVain", left(in_vain));
         }
-        self.reported.insert(set.name().to_owned(), Reported { message, in_vain });
+        lock(&self.reported).insert(set.name().to_owned(), Reported { message, in_vain });
         Ok(())
     }
 
     /// Evicts the pods that may be evicted now. Returns when to look again.
-    async fn evict(&mut self, set: &SidecarSet, pods: &[Candidate], mut next: Next) -> Option<Timestamp> {
+    async fn evict(
+        &self,
+        set: &SidecarSet,
+        pods: &[Candidate],
+        evictions: &Mutex<Evictions>,
+        mut next: Next,
+    ) -> Option<Timestamp> {
         let config = &self.inner.config;
-        let evictions = self.evictions.entry(set.name().to_owned()).or_default();
-        if next.evict.is_some() && !self.answering.has_settled(config).await {
+        if next.evict.is_some() && !self.answering.lock().await.has_settled(config).await {
             return (config.now)().checked_add(SETTLING).ok();
         }
         for _ in 0..ATTEMPTS {
@@ -241,26 +225,54 @@ impl Repair<'_> {
                         format!("evicted, so that its successor gets the sidecars of SidecarSet {:?}", set.name());
                     self.recorder.normal(&pod_reference(pod), "EvictedForSidecars", text);
                     config.metrics.evicted(set.name(), Eviction::Evicted);
-                    evictions.evicted(pod, pods, now);
+                    lock(evictions).evicted(pod, pods, now);
                 }
                 // It is gone, or another pod has its name.
                 Err(kube::Error::Api(answer)) if answer.is_not_found() || answer.is_conflict() => {
-                    evictions.blocked(pod, now);
+                    lock(evictions).blocked(pod, now);
                 }
                 Err(kube::Error::Api(answer)) if answer.code == 429 => {
                     config.metrics.evicted(set.name(), Eviction::Blocked);
-                    evictions.blocked(pod, now);
+                    lock(evictions).blocked(pod, now);
                 }
                 Err(error) => {
                     tracing::warn!(pod = %pod.name, namespace = %pod.namespace, %error, "a pod could not be evicted");
                     config.metrics.evicted(set.name(), Eviction::Failed);
-                    evictions.blocked(pod, now);
+                    lock(evictions).blocked(pod, now);
                 }
             }
-            next = evictions.next(set, pods, now);
+            next = lock(evictions).next(set, pods, now);
         }
         if next.evict.is_some() { Some((config.now)()) } else { next.again }
     }
+}
+
+impl<'r> Seen<'r> {
+    /// Waits until something has changed, and follows it.
+    async fn next(mut self) -> Option<(BTreeSet<String>, Seen<'r>)> {
+        tokio::time::sleep(PAUSE).await;
+        let mut touched = BTreeSet::new();
+        tokio::select! {
+            Some(changes) = self.changes.next() => touched = self.repair.follow(changes, &self.view).await,
+            changed = self.views.changed() => changed.ok()?,
+        }
+        let view = self.views.borrow_and_update().clone();
+        if !Arc::ptr_eq(&view, &self.view) {
+            self.view = view;
+            while let Some(Some(more)) = self.changes.next().now_or_never() {
+                touched.extend(self.repair.follow(more, &self.view).await);
+            }
+            let excluded = excluded_namespaces(&self.repair.inner.config.namespace);
+            let mut missed = self.repair.missed.lock().await;
+            touched.extend(missed.look_again(self.cache, &self.view.snapshot, excluded).await);
+            touched.extend(self.view.reported.iter().cloned());
+        }
+        Some((touched, self))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is said about pods that are not evicted any more.

@@ -1,7 +1,7 @@
 //! The rollout of SidecarSets: keeps their revisions, updates running pods in place, and reports how that is going.
 //!
 //! ```text
-//!  triggers: sets, pods, revisions, namespaces ─▶ pace: which sets are due
+//!  triggers: sets, pods, revisions, namespaces ─▶ Reconciler: which sets are due
 //!                                                        │
 //!       ┌────────────────────────────────────────────────┘
 //!       ▼
@@ -14,7 +14,6 @@
 
 mod changes;
 mod explanations;
-mod pace;
 mod places;
 mod revisions;
 mod triggers;
@@ -23,11 +22,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::stream::FuturesUnordered;
-use futures::{FutureExt as _, StreamExt as _};
+use futures::{FutureExt as _, StreamExt as _, stream};
 use pillion_api::sidecarset::{SidecarSet, SidecarSetStatus};
 use pillion_events::Recorder;
-use pillion_informer::Cache;
+use pillion_informer::{Backoff, Cache, Outcome, Reconciler};
 use pillion_note::{Note, Severity};
 use pillion_patch::selector::Selector;
 use pillion_rollout::{
@@ -37,7 +35,6 @@ use pillion_rollout::{
 use serde_json::{Map, Value};
 
 use self::explanations::Explanations;
-use self::pace::{Outcome, Pace};
 use self::revisions::Collisions;
 use crate::condition;
 use crate::error::Error;
@@ -50,12 +47,14 @@ use crate::watched::Watched;
 
 /// Who writes.
 const CONTROLLER: &str = "pillion-rollout";
-/// Changes are batched: the least time between two passes.
+/// Changes are batched: the least time between two passes over a set.
 const PAUSE: Duration = Duration::from_secs(1);
 /// What could not be counted is counted again after this time.
 const RETRY: Duration = Duration::from_secs(10);
 /// How many sets are worked on at the same time.
 const SETS: usize = 8;
+/// A set whose writes have failed is left alone, whatever happens to it: it may be the reason.
+const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_mins(1), is_strict: true };
 
 /// Runs until dropped.
 pub(crate) async fn run(inner: &Inner) {
@@ -96,33 +95,16 @@ impl Drop for Rollout<'_> {
 
 impl Rollout<'_> {
     async fn run(&self) {
-        let (held, mut touched) = triggers::triggers(&self.inner.caches, self.pods);
-        let mut pace = Pace::default();
-        pace.touch(held);
-        loop {
-            let mut waiting = pace.due().into_iter();
-            let mut running = FuturesUnordered::new();
-            loop {
-                while running.len() < SETS {
-                    let Some(name) = waiting.next() else { break };
-                    running.push(self.pass(name).boxed());
-                }
-                let Some((name, outcome)) = running.next().await else { break };
-                pace.done(name, outcome);
-            }
-            drop(running);
-            tokio::time::sleep(PAUSE).await;
-            tokio::select! {
-                Some(names) = touched.next() => pace.touch(names),
-                () = pace.next() => {}
-            }
-        }
+        let (held, touched) = triggers::triggers(&self.inner.caches, self.pods);
+        let sets = stream::iter(held).chain(touched.flat_map(stream::iter));
+        let reconciler = Reconciler::new("rollout").on(sets).concurrency(SETS).backoff(BACKOFF);
+        let reconciler = reconciler.observed_by(self.inner.config.metrics.controller("rollout"));
+        reconciler.run(|set| self.pass(set).boxed()).await;
     }
 
     /// One pass over a set: plans, and does what is planned.
-    async fn pass(&self, name: String) -> (String, Outcome) {
-        let outcome = self.look_at(&name).await;
-        (name, outcome)
+    async fn pass(&self, set: String) -> Outcome {
+        self.look_at(&set).await.and_pause(PAUSE)
     }
 
     async fn look_at(&self, name: &str) -> Outcome {
@@ -133,7 +115,7 @@ impl Rollout<'_> {
             lock(&self.uncounted).remove(name);
             lock(&self.collisions).remove(name);
             config.metrics.rollout(name, None);
-            return Outcome::Done { again: None };
+            return Outcome::Done(None);
         };
         let target = Target::new(Arc::new(set));
         let done = async {
@@ -141,10 +123,7 @@ impl Rollout<'_> {
             config.metrics.rollout(name, Some(&pods_of(&plan)));
             Ok::<_, Error>(self.execute(&target, &plan).await?.and_again(again))
         };
-        done.await.unwrap_or_else(|error| {
-            tracing::warn!(sidecarset = name, %error, cause = error.cause(), "a rollout cannot go on; trying again");
-            Outcome::Failed { has_progressed: false }
-        })
+        done.await.unwrap_or_else(|error| Outcome::failed(&error))
     }
 
     /// Plans with what is in no cache as well, where the plan depends on it. Returns when to plan again if nothing changes before.

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use pillion_informer::with_deadlines;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -54,6 +55,8 @@ pub(crate) struct Served {
 
 impl Inner {
     pub(crate) fn new(config: Config) -> Inner {
+        let (client, evicting) = (with_deadlines(&config.client), config.evicting.as_ref().map(with_deadlines));
+        let config = Config { client, evicting, ..config };
         Inner {
             rightsizing: Rightsizing::new(&config),
             config,

@@ -21,11 +21,6 @@ pub(super) struct Missed {
 }
 
 impl Missed {
-    /// The sets that pods lack.
-    pub(super) fn sets(&self) -> impl Iterator<Item = &str> {
-        self.by_set.keys().map(AsRef::as_ref)
-    }
-
     /// The pods that lack the sidecars of a set, by namespace and name.
     pub(super) fn of(&self, set: &str) -> Vec<Candidate> {
         self.by_set.get(set).into_iter().flat_map(BTreeMap::values).cloned().collect()

@@ -5,10 +5,10 @@ use futures::{FutureExt as _, StreamExt as _};
 use kube::api::{Patch, PatchParams};
 use kube::core::DynamicObject;
 use pillion_api::pod::Pod;
+use pillion_informer::Outcome;
 use pillion_rollout::{Change, PodUpdate, Step, Target};
 use serde_json::json;
 
-use super::pace::Outcome;
 use super::{CONTROLLER, PAUSE, Rollout, lock};
 use crate::metrics::PodWrite;
 use crate::watched::Watched;
@@ -68,9 +68,9 @@ impl Rollout<'_> {
             self.inner.config.metrics.changed_pod(target.set().name(), outcome);
         }
         if is_failing {
-            return Outcome::Failed { has_progressed };
+            return Outcome::Failed { error: "pods could not be updated".to_owned(), has_progressed };
         }
-        Outcome::Done { again: is_again.then_some(PAUSE) }
+        Outcome::Done(is_again.then_some(PAUSE))
     }
 
     async fn change_pod(&self, target: &Target, update: &PodUpdate) -> Done {

@@ -1,10 +1,15 @@
 //! Marked sidecars: what admission makes of them, and pods that the manager ends.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::http::Method;
+use axum::body::Body;
+use axum::http::{Method, Request};
+use axum::middleware::{self, Next};
 use jiff::Timestamp;
+use kube::Client;
 use pillion_admission::{Offline, Snapshot};
 use pillion_gates::Gates;
 use pillion_lifecycle::marks::Means;
@@ -141,6 +146,47 @@ async fn the_phase_is_written_with_an_annotation_until_it_holds() {
     let version = pod["metadata"]["resourceVersion"].clone();
     sleep(Duration::from_mins(10)).await;
     assert_eq!(cluster.get(POD).await["metadata"]["resourceVersion"], version, "what holds is not written again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_phase_whose_write_hangs_delays_no_other_and_is_written_later() {
+    let cluster = Cluster::new().await;
+    let is_first = Arc::new(AtomicBool::new(true));
+    let hang = move |request: Request<Body>, next: Next| {
+        let hangs = request.uri().path() == STATUS && is_first.swap(false, Ordering::Relaxed);
+        async move {
+            if hangs {
+                sleep(Duration::from_mins(10)).await;
+            }
+            next.run(request).await
+        }
+    };
+    let client = Client::new(cluster.server.router().layer(middleware::from_fn(hang)), "default");
+    let manager = cluster.manage(Config { client, gates: on(), ..cluster.config() }).await;
+    run(&manager);
+    let others: Vec<String> = (0..40).map(|i| format!("other-{i:02}")).collect();
+    let names = std::iter::once("job").chain(others.iter().map(String::as_str));
+    for name in names.clone() {
+        let mut pod = job(json!({"pillion.dev/sidecars": "side", "pillion.dev/sidecar-mode": "Strict"}));
+        pod["metadata"]["name"] = json!(name);
+        cluster.create(PODS, pod).await.object();
+        cluster.merge(&format!("{PODS}/{name}/status"), main_has_ended(0)).await.object();
+    }
+    sleep(Duration::from_secs(2)).await;
+    assert_eq!(phase(&cluster).await, "Running");
+    for name in &others {
+        assert_eq!(cluster.get(&format!("{PODS}/{name}")).await["status"]["phase"], "Succeeded", "{name}");
+    }
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(phase(&cluster).await, "Succeeded");
+    let (_, metrics) = crate::asked(&manager, "/metrics").await;
+    for line in [
+        r#"pillion_workqueue_depth{controller="lifecycle"} 0"#,
+        r#"pillion_reconcile_errors_total{controller="lifecycle"} 1"#,
+        r#"pillion_workqueue_retries_total{controller="lifecycle"} 1"#,
+    ] {
+        assert!(metrics.lines().any(|other| other == line), "{line}\n{metrics}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

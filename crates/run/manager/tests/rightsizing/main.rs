@@ -8,9 +8,13 @@ mod neighbours;
 mod targets;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::http::{Method, StatusCode};
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode};
+use axum::middleware::{self, Next};
+use kube::Client;
 use pillion_api::vpa::VerticalPodAutoscalerStatus;
 use pillion_embedded::Embedded;
 use pillion_gates::Gates;
@@ -482,6 +486,30 @@ async fn an_autoscaler_of_a_sidecar_set_sizes_its_sidecars_in_every_namespace() 
 #[tokio::test(start_paused = true)]
 async fn a_sidecar_with_a_resources_policy_follows_an_app_that_is_resized_in_place() {
     let rig = Rig::start("SidecarFollowsApp=true").await;
+    resize_an_app(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sidecar_follows_its_app_even_if_the_first_request_hangs() {
+    let mut rig = Rig::start("SidecarFollowsApp=true").await;
+    let is_first = Arc::new(AtomicBool::new(true));
+    let hang = move |request: Request<Body>, next: Next| {
+        let hangs = request.uri().path().ends_with("/resize") && is_first.swap(false, Ordering::Relaxed);
+        async move {
+            if hangs {
+                sleep(Duration::from_mins(10)).await;
+            }
+            next.run(request).await
+        }
+    };
+    let client = Client::new(rig.cluster.server.router().layer(middleware::from_fn(hang)), "default");
+    let gates = Gates::default().with(&"SidecarFollowsApp=true".parse().unwrap());
+    rig.manage_with(|config| Config { client, gates, ..config }).await;
+    resize_an_app(&rig).await;
+}
+
+/// Resizes an app in place, and waits until its sidecar has followed.
+async fn resize_an_app(rig: &Rig) {
     let policy = json!({"targetContainersMode": "sum", "resourcesExpr": {"requests": {"cpu": "cpu*50%", "memory": "memory*10%"}}});
     let set =
         cluster::sidecarset("logs", json!({"containers": [{"name": "log", "image": "x", "resourcesPolicy": policy}]}));

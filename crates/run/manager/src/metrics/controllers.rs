@@ -1,0 +1,108 @@
+//! What is counted of each controller, by the names that controllers of Kubernetes have for it.
+
+use std::time::Duration;
+
+use pillion_informer::Observe;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+/// From a millisecond to the minute in which a reconciliation is given up.
+const SECONDS: [f64; 11] = [0.001, 0.0025, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 25.0, 60.0];
+
+type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
+
+/// What is counted of all controllers.
+pub(super) struct Controllers {
+    depth: Family<Labels, Gauge>,
+    waits: Histograms,
+    durations: Histograms,
+    retries: Family<Labels, Counter>,
+    errors: Family<Labels, Counter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    controller: &'static str,
+}
+
+impl Default for Controllers {
+    fn default() -> Controllers {
+        let histograms = || Family::new_with_constructor((|| Histogram::new(SECONDS)) as fn() -> Histogram);
+        let (waits, durations) = (histograms(), histograms());
+        Controllers {
+            depth: Family::default(),
+            waits,
+            durations,
+            retries: Family::default(),
+            errors: Family::default(),
+        }
+    }
+}
+
+impl Controllers {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register("workqueue_depth", "Objects that wait for a controller", self.depth.clone());
+        registry.register_with_unit(
+            "workqueue_queue_duration",
+            "How long objects waited for a controller",
+            Unit::Seconds,
+            self.waits.clone(),
+        );
+        registry.register_with_unit(
+            "workqueue_work_duration",
+            "How long a controller worked on an object",
+            Unit::Seconds,
+            self.durations.clone(),
+        );
+        registry.register("workqueue_retries", "Reconciliations after an error", self.retries.clone());
+        registry.register("reconcile_errors", "Reconciliations that failed", self.errors.clone());
+    }
+
+    /// Those of one controller.
+    pub(super) fn of(&self, controller: &'static str) -> Counted {
+        let labels = Labels { controller };
+        Counted {
+            depth: self.depth.get_or_create_owned(&labels),
+            waits: self.waits.get_or_create_owned(&labels),
+            durations: self.durations.get_or_create_owned(&labels),
+            retries: self.retries.get_or_create_owned(&labels),
+            errors: self.errors.get_or_create_owned(&labels),
+        }
+    }
+}
+
+/// What is counted of one controller.
+pub(super) struct Counted {
+    depth: Gauge,
+    waits: Histogram,
+    durations: Histogram,
+    retries: Counter,
+    errors: Counter,
+}
+
+impl Observe for Counted {
+    fn waiting(&self, keys: usize) {
+        self.depth.set(i64::try_from(keys).unwrap_or(i64::MAX));
+    }
+
+    fn begins(&self, waited: Duration, is_retry: bool) {
+        self.waits.observe(waited.as_secs_f64());
+        self.retries.inc_by(is_retry.into());
+    }
+
+    fn ended(&self, took: Duration, has_failed: bool) {
+        self.durations.observe(took.as_secs_f64());
+        self.errors.inc_by(has_failed.into());
+    }
+}
+
+impl Drop for Counted {
+    /// Another replica may lead now: nothing waits here.
+    fn drop(&mut self) {
+        self.depth.set(0);
+    }
+}
