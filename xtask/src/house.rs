@@ -14,7 +14,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("decide", &["note", "lifecycle", "inject", "rollout", "repair", "rightsize", "admission", "preview", "assist"]),
     ("client", &["informer", "events", "lease", "probe", "serve"]),
     ("engine", &["clock", "store", "structural", "apiserver", "workloads", "process", "node", "embedded"]),
-    ("run", &["rightsizer", "manager", "install", "check", "agent", "wrap", "cli"]),
+    ("run", &["pods", "rightsizer", "manager", "install", "check", "agent", "wrap", "cli"]),
 ];
 
 /// Checks that imports only go down, that files do not use each other in a circle, and that the floors with lints of their own have

@@ -126,6 +126,12 @@ impl<V: View> Cache<V> {
         false
     }
 
+    /// Makes views with these optional parts ([`View::with_parts`]) from now on. Objects that the cache holds get parts that are new with the next
+    /// list: run the cache again.
+    pub fn include(&self, parts: u32) {
+        self.lock().include(parts);
+    }
+
     /// Puts what a write was answered with into the cache, unless the watch knows something newer.
     pub fn written(&self, object: V::Object) {
         self.lock().apply(object, Source::Write);

@@ -62,6 +62,7 @@ mod reconciler;
 mod supervise;
 mod view;
 mod watch;
+mod watched;
 
 pub use cache::{Cache, State};
 pub use contact::Failure;
@@ -74,3 +75,4 @@ pub use reconciler::{Observe, Outcome, Reconciler};
 pub use supervise::keep_running;
 pub use view::{View, controller_of};
 pub use watch::watch;
+pub use watched::{Kind, Watched, part};

@@ -91,6 +91,10 @@ pub(crate) struct Objects<V> {
     groups: HashMap<Arc<str>, Group<V>>,
     /// How many lists have begun.
     lists: u32,
+    /// The optional parts that views have from the next list on.
+    parts: u32,
+    /// Whether the list that is under way gives known versions of objects further parts.
+    is_widened: bool,
     /// The newest version that the watch has reported. About anything older the watch is the authority.
     seen: u64,
     subscribers: Vec<mpsc::UnboundedSender<Change<V>>>,
@@ -104,6 +108,8 @@ impl<V> Default for Objects<V> {
             orphans: HashMap::new(),
             groups: HashMap::new(),
             lists: 0,
+            parts: 0,
+            is_widened: false,
             seen: 0,
             subscribers: Vec::new(),
         }
@@ -192,6 +198,12 @@ impl<V> Objects<V> {
 }
 
 impl<V: View> Objects<V> {
+    /// Gives views these optional parts. Objects that are known get them with the next list.
+    pub(crate) fn include(&mut self, parts: u32) {
+        self.is_widened |= parts & !self.parts != 0;
+        self.parts = parts;
+    }
+
     /// Begins a list. No object has been in it yet.
     pub(crate) fn begin_list(&mut self) {
         self.lists = self.lists.wrapping_add(1);
@@ -204,6 +216,7 @@ impl<V: View> Objects<V> {
         for name in gone {
             self.remove(&name);
         }
+        self.is_widened = false;
     }
 
     fn remove(&mut self, name: &NamespacedName) {
@@ -256,7 +269,8 @@ impl<V: View> Objects<V> {
         if let (Some(known), Source::List) = (known, source) {
             known.list.store(self.lists, Relaxed);
         }
-        if known.is_some_and(|known| known.version >= version) {
+        let is_widened = source == Source::List && self.is_widened;
+        if known.is_some_and(|known| known.version > version || (known.version == version && !is_widened)) {
             return;
         }
         let is_known = known.is_some();
@@ -266,7 +280,7 @@ impl<V: View> Objects<V> {
         };
         let uid = object.meta().uid.as_deref().unwrap_or_default().into();
         let (name, controller) = self.shared(name, controller_of(&object).map(|owner| owner.uid.as_str()));
-        let Some(view) = V::of(object) else { return self.remove(&name) };
+        let Some(view) = V::with_parts(object, self.parts) else { return self.remove(&name) };
         let old = if is_known { self.unlink(&name) } else { None };
         // The old view is kept where the new one says the same, so that nobody holds two of them.
         let same = old.as_ref().filter(|old| old.uid == uid && old.controller == controller && view.is_same(&old.view));

@@ -39,6 +39,11 @@ pub trait View: Send + Sync + Sized + 'static {
     /// The view of an object, or `None` for an object that the cache leaves out.
     fn of(object: Self::Object) -> Option<Self>;
 
+    /// The view with the optional parts that [`Cache::include`](crate::Cache::include) asks for. Most views have none.
+    fn with_parts(object: Self::Object, _parts: u32) -> Option<Self> {
+        Self::of(object)
+    }
+
     /// Whether no reader can see a difference to the view before. Such a change is not reported.
     fn is_same(&self, _old: &Self) -> bool {
         false

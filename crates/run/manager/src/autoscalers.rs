@@ -7,6 +7,7 @@ use std::time::Duration;
 use pillion_admission::Autoscalers;
 use pillion_api::vpa::{Gates, VerticalPodAutoscaler};
 use pillion_informer::{Failure, State};
+use pillion_pods::Pods;
 use pillion_quantity::Quantity;
 use pillion_rightsize::{Owner, Workload, is_target, workload_of};
 use pillion_rightsizer::{Cluster, Namespaces, Now, PeerPart, defined, until_alone, until_there};
@@ -36,9 +37,9 @@ pub(crate) struct Rightsizing {
 }
 
 impl Rightsizing {
-    pub(crate) fn new(config: &Config) -> Rightsizing {
+    pub(crate) fn new(config: &Config, pods: Pods) -> Rightsizing {
         Rightsizing {
-            cluster: Cluster::new(config.client.clone()),
+            cluster: Cluster::with_pods(config.client.clone(), pods),
             client: config.client.clone(),
             now: config.now.clone(),
             may_take_over: config.take_over.contains(&Peer::Vpa),

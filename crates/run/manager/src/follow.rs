@@ -33,7 +33,7 @@ pub(crate) async fn run(inner: &Inner) {
         return std::future::pending().await;
     }
     let (config, cluster) = (&inner.config, &inner.rightsizing.cluster);
-    cluster.pods_synced().await;
+    let _pods = cluster.pods_synced().await;
     inner.filled().await;
     let now = config.now.clone();
     let recorder = Recorder::new(config.client.clone(), move || now(), "pillion");
@@ -67,7 +67,7 @@ impl Follow<'_> {
         let Follow { inner, recorder, limit } = self;
         let catalog = inner.views.borrow().snapshot.catalog.clone();
         let Some(known) = inner.rightsizing.cluster.pod(namespace, name) else { return Ok(()) };
-        if !known.injected.iter().any(|(set, _)| has_policy(&catalog, set)) {
+        if !known.view.injected.iter().any(|(set, _)| has_policy(&catalog, set)) {
             return Ok(());
         }
         let config = &inner.config;

@@ -66,6 +66,8 @@ fn unregistered(inner: &Inner) -> Option<String> {
 
 async fn metrics(State(inner): State<Arc<Inner>>) -> impl IntoResponse {
     inner.caches.measure(&inner.config.metrics);
-    inner.pods.measure(&inner.config.metrics);
+    if inner.pods.is_in_use() {
+        inner.config.metrics.cache("Pod", inner.pods.cache());
+    }
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], inner.config.metrics.text())
 }

@@ -13,16 +13,13 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, Patch, PatchParams};
-use kube::core::{ApiResource, DynamicObject};
-use kube::runtime::watcher;
 use kube::{Client, ResourceExt as _};
 use pillion_api::names;
-use pillion_api::record::sidecars::SidecarRecord;
 use pillion_events::{Recorder, reference};
 use pillion_gates::Gate;
 use pillion_informer::{Backoff, Cache, NamespacedName, Outcome, Reconciler};
-use pillion_lifecycle::marks::record_of_kruise;
 use pillion_lifecycle::{Verdict, verdict};
+use pillion_pods::{CachedPod, Part};
 use serde_json::json;
 
 use crate::state::Inner;
@@ -40,65 +37,28 @@ pub(crate) async fn run(inner: &Inner) {
     if !inner.config.gates.is_enabled(Gate::SidecarField) {
         return std::future::pending().await;
     }
-    let cache: Cache<MarkedPod> = Cache::new();
-    let pods: Api<DynamicObject> = Api::all_with(inner.config.client.clone(), &ApiResource::erase::<Pod>(&()));
-    let watching = cache.clone().run(pods, watcher::Config::default());
-    let ending = async {
-        cache.synced().await;
-        let now = inner.config.now.clone();
-        let recorder = Recorder::new(inner.config.client.clone(), move || now(), "pillion");
-        let lifecycle = Lifecycle { inner, recorder, cache: &cache };
-        let reconciler = Reconciler::new("lifecycle").on(cache.changes().map(|change| change.name));
-        let reconciler = reconciler.concurrency(AT_ONCE).backoff(BACKOFF);
-        let reconciler = reconciler.observed_by(inner.config.metrics.controller("lifecycle"));
-        reconciler.run(|pod| lifecycle.reconcile(pod)).await;
-    };
-    tokio::join!(watching, ending);
-}
-
-/// A pod whose sidecars are ended by the manager.
-#[derive(Debug)]
-struct MarkedPod {
-    pod: Pod,
-    record: SidecarRecord,
-}
-
-impl pillion_informer::View for MarkedPod {
-    type Object = DynamicObject;
-
-    fn of(object: DynamicObject) -> Option<MarkedPod> {
-        let record = record_of(&object)?;
-        let mut pod: Pod = object.try_parse().ok()?;
-        pod.metadata.managed_fields = None;
-        Some(MarkedPod { pod, record })
-    }
-}
-
-/// What admission recorded; or what Kruise's variables say of a pod that came in while no webhook was there.
-fn record_of(object: &DynamicObject) -> Option<SidecarRecord> {
-    let Some(text) = object.annotations().get(names::SIDECAR_RECORD) else {
-        return record_of_kruise(&object.data);
-    };
-    match text.parse::<SidecarRecord>() {
-        Ok(record) => Some(record),
-        Err(error) => {
-            let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-            tracing::warn!(namespace, name, %error, "annotation {} is no record of sidecars; the pod is left alone", names::SIDECAR_RECORD);
-            None
-        }
-    }
+    let pods = inner.pods.watched(Part::Marked).await;
+    let now = inner.config.now.clone();
+    let recorder = Recorder::new(inner.config.client.clone(), move || now(), "pillion");
+    let lifecycle = Lifecycle { inner, recorder, pods: pods.cache() };
+    let marked = pods.cache().changes().filter_map(async |change| change.new?.marked.as_ref().map(|_| change.name));
+    let reconciler = Reconciler::new("lifecycle").on(marked).concurrency(AT_ONCE).backoff(BACKOFF);
+    let reconciler = reconciler.observed_by(inner.config.metrics.controller("lifecycle"));
+    reconciler.run(|pod| lifecycle.reconcile(pod)).await;
 }
 
 struct Lifecycle<'a> {
     inner: &'a Inner,
     recorder: Recorder,
-    cache: &'a Cache<MarkedPod>,
+    pods: &'a Cache<CachedPod>,
 }
 
 impl Lifecycle<'_> {
     /// Ends a pod whose moment has come, until that holds.
     async fn reconcile(&self, NamespacedName { namespace, name }: NamespacedName) -> Outcome {
-        let Some(pod) = self.cache.get(&namespace, &name) else { return Outcome::Done(None) };
+        let Some(pod) = self.pods.get(&namespace, &name).and_then(|pod| pod.marked.clone()) else {
+            return Outcome::Done(None);
+        };
         let Verdict::End { phase, reason, message } = verdict(&pod.pod, &pod.record) else {
             return Outcome::Done(None);
         };

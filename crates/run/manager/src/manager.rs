@@ -172,7 +172,7 @@ impl Manager {
             ended = parts => ended.map_err(Error::Lease),
             () = certificates => Ok(()),
             () = others => Ok(()),
-            () = inner.pods.run(&inner.config.client) => Err(Error::WatchEnded),
+            () = inner.pods.stopped() => Err(Error::WatchEnded),
             () = inner.caches.stopped() => Err(Error::WatchEnded),
             () = inner.rightsizing.cluster.stopped() => Err(Error::WatchEnded),
         }

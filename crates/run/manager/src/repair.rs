@@ -22,6 +22,7 @@ use pillion_api::names;
 use pillion_api::sidecarset::SidecarSet;
 use pillion_events::Recorder;
 use pillion_informer::{Backoff, Cache, Change, Outcome, Reconciler};
+use pillion_pods::{CachedPod, Part};
 use pillion_repair::{Candidate, Evictions, Next};
 use serde_json::{Map, json};
 use tokio::sync::watch::Receiver;
@@ -33,7 +34,6 @@ use crate::condition::{condition, write};
 use crate::config::excluded_namespaces;
 use crate::error::Error;
 use crate::metrics::Eviction;
-use crate::pods::CachedPod;
 use crate::reference;
 use crate::state::Inner;
 
@@ -54,7 +54,7 @@ const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Durat
 
 /// Runs until dropped.
 pub(crate) async fn run(inner: &Inner) {
-    let ((), pods) = tokio::join!(inner.filled(), inner.pods.watched());
+    let ((), pods) = tokio::join!(inner.filled(), inner.pods.watched(Part::Rollout));
     let now = inner.config.now.clone();
     let recorder = Recorder::new(inner.config.client.clone(), move || now(), "pillion");
     let repair = Repair {
@@ -125,10 +125,10 @@ impl Repair<'_> {
         let (mut missed, mut touched) = (self.missed.lock().await, BTreeSet::new());
         for change in changes {
             touched.extend(missed.follow(&change, &view.snapshot, excluded));
-            let (None, Some(pod)) = (&change.old, &change.new) else { continue };
-            for set in pod.0.injected.iter().filter(|set| set.is_there) {
+            let (None, Some(pod)) = (&change.old, change.new.and_then(|pod| pod.rollout.clone())) else { continue };
+            for set in pod.injected.iter().filter(|set| set.is_there) {
                 let evictions = lock(&self.evictions).get(&*set.name).cloned();
-                if evictions.is_some_and(|evictions| lock(&evictions).injected(&pod.0)) {
+                if evictions.is_some_and(|evictions| lock(&evictions).injected(&pod)) {
                     touched.insert(set.name.to_string());
                 }
             }

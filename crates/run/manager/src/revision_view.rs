@@ -19,7 +19,7 @@ use pillion_rollout::StoredRevision;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use crate::texts::shared;
+use pillion_pods::shared;
 
 /// What is kept of a ControllerRevision.
 #[derive(Debug, PartialEq, Eq)]

@@ -25,11 +25,12 @@ use std::time::Duration;
 use futures::{FutureExt as _, StreamExt as _, stream};
 use pillion_api::sidecarset::{SidecarSet, SidecarSetStatus};
 use pillion_events::Recorder;
-use pillion_informer::{Backoff, Cache, Outcome, Reconciler};
+use pillion_informer::{Backoff, Cache, Outcome, Reconciler, Watched};
 use pillion_note::{Note, Severity};
 use pillion_patch::selector::Selector;
+use pillion_pods::{CachedPod, Part};
 use pillion_rollout::{
-    BLOCKED, COMPLETE, PROGRESSING, Places, Plan, PodName, Refusals, Snapshot, StoredRevision, Target, missing_pin,
+    BLOCKED, COMPLETE, PROGRESSING, Places, Plan, PodName, PodView, Refusals, Snapshot, StoredRevision, Target, missing_pin,
     plan,
 };
 use serde_json::{Map, Value};
@@ -39,11 +40,9 @@ use self::revisions::Collisions;
 use crate::condition;
 use crate::error::Error;
 use crate::metrics::RolloutPods;
-use crate::pods::CachedPod;
 use crate::reference;
 use crate::revision_view::{RevisionView, holds, pinnable_by};
 use crate::state::Inner;
-use crate::watched::Watched;
 
 /// Who writes.
 const CONTROLLER: &str = "pillion-rollout";
@@ -58,7 +57,7 @@ const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Durat
 
 /// Runs until dropped.
 pub(crate) async fn run(inner: &Inner) {
-    let ((), pods) = tokio::join!(inner.filled(), inner.pods.watched());
+    let ((), pods) = tokio::join!(inner.filled(), inner.pods.watched(Part::Rollout));
     let now = inner.config.now.clone();
     let recorder = Recorder::new(inner.config.client.clone(), move || now(), "pillion");
     let rollout = Rollout {
@@ -151,8 +150,8 @@ impl Rollout<'_> {
     /// Asks why containers of updated pods do not start. Returns whether there is an answer.
     async fn explain(&self, target: &Target, plan: &Plan) -> bool {
         let view_of = |pod: &PodName| {
-            let view = &self.pods.get(&pod.namespace, &pod.name)?.0;
-            (*view.uid == *pod.uid).then(|| view.clone())
+            let view = self.pods.get(&pod.namespace, &pod.name)?.rollout.clone()?;
+            (*view.uid == *pod.uid).then(|| PodView::clone(&view))
         };
         self.explanations.ask(&self.inner.config.client, target, &plan.unexplained, view_of).await
     }
@@ -160,7 +159,7 @@ impl Rollout<'_> {
     /// Plans with what is known of the set's revisions, and with the revisions and places that have been read.
     fn plan(&self, target: &Target, read: &[Value], places: Option<&Places>) -> Plan {
         let (caches, set) = (&self.inner.caches, target.set());
-        let pods = self.pods.in_group(set.name());
+        let pods = self.pods_of(set.name());
         let data = |known: &RevisionView| {
             let read = read.iter().find(|whole| whole["metadata"]["name"] == known.name());
             read.filter(|whole| holds(whole, known.digest)).map(|whole| &whole["data"])
@@ -193,19 +192,24 @@ impl Rollout<'_> {
             refusals: &refusals,
             system_namespace: &self.inner.config.revisions_namespace,
         };
-        let explained = self.explanations.of(set.name(), pods.iter().map(|pod| &pod.0));
-        let pods = pods.iter().map(|pod| explained.get(&*pod.0.uid).unwrap_or(&pod.0));
+        let explained = self.explanations.of(set.name(), pods.iter().map(AsRef::as_ref));
+        let pods = pods.iter().map(|pod| explained.get(&*pod.uid).unwrap_or(pod));
         let mut plan = plan(&snapshot, pods, now);
         let pinnable = pinnable_by(set, &caches.revisions, &self.inner.config.revisions_namespace);
         plan.report_pin(set, pinnable.missing_for(set).as_deref(), now);
         plan
     }
 
+    /// The pods that a set was injected into.
+    fn pods_of(&self, set: &str) -> Vec<Arc<PodView>> {
+        self.pods.in_group(set).iter().filter_map(|pod| pod.rollout.clone()).collect()
+    }
+
     /// The refusals of a set, without those of pods that are gone.
-    fn refusals_of(&self, set: &str, pods: &[Arc<CachedPod>]) -> Refusals {
+    fn refusals_of(&self, set: &str, pods: &[Arc<PodView>]) -> Refusals {
         let mut all = lock(&self.refusals);
         let Some(refusals) = all.get_mut(set) else { return Refusals::default() };
-        let exist: HashSet<&str> = pods.iter().map(|pod| &*pod.0.uid).collect();
+        let exist: HashSet<&str> = pods.iter().map(|pod| &*pod.uid).collect();
         refusals.retain(|uid| exist.contains(uid));
         if refusals.is_empty() {
             all.remove(set);

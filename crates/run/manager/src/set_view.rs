@@ -6,11 +6,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
 use pillion_api::names;
 use pillion_api::sidecarset::{self, DecodeError, InjectRevisionPolicy, Packed, SidecarSet, SidecarSetStatus};
+use pillion_informer::{Kind, Watched, part};
+use pillion_patch::partial::Keep;
 use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::watched::{Keep, Kind, Watched, part};
 
 /// What is read of a SidecarSet: the set, or why it cannot be used.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use pillion_informer::with_deadlines;
+use pillion_pods::Pods;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -11,7 +12,6 @@ use crate::cluster::View;
 use crate::config::Config;
 use crate::pending::Pending;
 use crate::places::{Lines, Registration};
-use crate::pods::Pods;
 use crate::watches::Caches;
 
 /// The state of a running manager.
@@ -57,11 +57,12 @@ impl Inner {
     pub(crate) fn new(config: Config) -> Inner {
         let (client, evicting) = (with_deadlines(&config.client), config.evicting.as_ref().map(with_deadlines));
         let config = Config { client, evicting, ..config };
+        let pods = Pods::new(config.client.clone());
         Inner {
-            rightsizing: Rightsizing::new(&config),
+            rightsizing: Rightsizing::new(&config, pods.clone()),
             config,
             caches: Caches::default(),
-            pods: Pods::default(),
+            pods,
             places: Lines::default(),
             registration: Registration::default(),
             views: watch::Sender::new(Arc::new(View::default())),

@@ -1,7 +1,6 @@
 //! The cluster as the recommender, the updater and admission see it: watched once, in compact views.
 
 mod followed;
-mod shared;
 mod views;
 
 use std::collections::{BTreeSet, HashMap};
@@ -10,12 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt as _, future};
-use k8s_openapi::api::core::v1::{LimitRange, Pod as KubePod};
+use k8s_openapi::api::core::v1::LimitRange;
 use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
 use kube::{Api, Client};
 use pillion_api::vpa::{ContainerResourcePolicy, Gates, VerticalPodAutoscaler};
 use pillion_informer::{Cache, Failure, State};
+use pillion_pods::{CachedPod, InUse, Part, Pods, SizedPod};
 use pillion_rightsize::update::Rules;
 use pillion_rightsize::{
     LimitRanges, PodView, Workload, admits, is_target, sized_set, target_of, targeted_set, workload_of, workload_of_set,
@@ -24,7 +24,6 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 pub(crate) use self::followed::{Followed, Targets};
-pub(crate) use self::views::CachedPod;
 pub use self::views::{AutoscalerView, RangeView};
 use crate::config::Config;
 use crate::definition::{defined, undefined};
@@ -42,25 +41,29 @@ struct Inner {
     autoscalers: Cache<AutoscalerView>,
     ranges: Cache<RangeView>,
     owners: Owners,
-    pods: Cache<CachedPod>,
+    pods: Pods,
     watches: AtomicBool,
-    watches_pods: AtomicBool,
     watches_owners: AtomicBool,
     tasks: Mutex<JoinSet<()>>,
 }
 
 impl Cluster {
-    /// A cluster that nothing is known of yet.
+    /// A cluster of which nothing is known yet.
     pub fn new(client: Client) -> Cluster {
+        let pods = Pods::new(client.clone());
+        Cluster::with_pods(client, pods)
+    }
+
+    /// The same, with pods that other controllers of the process read as well.
+    pub fn with_pods(client: Client, pods: Pods) -> Cluster {
         Cluster {
             inner: Arc::new(Inner {
                 client,
                 autoscalers: Cache::new(),
                 ranges: Cache::new(),
                 owners: Owners::default(),
-                pods: Cache::new(),
+                pods,
                 watches: AtomicBool::new(false),
-                watches_pods: AtomicBool::new(false),
                 watches_owners: AtomicBool::new(false),
                 tasks: Mutex::default(),
             }),
@@ -82,29 +85,20 @@ impl Cluster {
         tokio::join!(inner.autoscalers.synced(), inner.ranges.synced(), inner.owners.synced());
     }
 
-    /// The same with pods.
-    pub async fn synced_with_pods(&self) {
-        let inner = &self.inner;
-        self.watch_pods();
-        tokio::join!(self.synced(), inner.pods.synced());
+    /// The same with pods, which are watched while the answer is held.
+    pub async fn synced_with_pods(&self) -> InUse {
+        let ((), pods) = tokio::join!(self.synced(), self.inner.pods.watched(Part::Sized));
+        pods
     }
 
-    /// Pods and their controllers, without autoscalers: where VerticalPodAutoscalers are not served, nobody waits for them.
-    pub async fn pods_synced(&self) {
+    /// Pods and their controllers, without autoscalers: it returns even if VerticalPodAutoscalers are not served.
+    pub async fn pods_synced(&self) -> InUse {
         let inner = &self.inner;
-        self.watch_pods();
         if !inner.watches_owners.swap(true, Ordering::Relaxed) {
             self.spawn(inner.owners.clone().run(inner.client.clone()));
         }
-        tokio::join!(inner.pods.synced(), inner.owners.synced());
-    }
-
-    fn watch_pods(&self) {
-        let inner = &self.inner;
-        if !inner.watches_pods.swap(true, Ordering::Relaxed) {
-            let all = Api::all_with(inner.pods.client(&inner.client), &ApiResource::erase::<KubePod>(&()));
-            self.spawn(inner.pods.clone().run(all, watcher::Config::default()));
-        }
+        let (pods, ()) = tokio::join!(inner.pods.watched(Part::Sized), inner.owners.synced());
+        pods
     }
 
     /// Returns when the autoscalers are not known: not yet, or not any more because somebody has deleted their definition. They are watched
@@ -168,8 +162,9 @@ impl Cluster {
         &self.inner.owners
     }
 
-    pub(crate) fn pods(&self) -> &Cache<CachedPod> {
-        &self.inner.pods
+    /// A pod with a controller, as the cache knows it.
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<Arc<SizedPod>> {
+        self.inner.pods.cache().get(namespace, name)?.sized.clone()
     }
 
     /// The LimitRanges of a namespace, merged.
@@ -207,7 +202,8 @@ impl Cluster {
             .filter_map(|autoscaler| sized_set(autoscaler, &config.home, config.gates))
             .collect();
         let sets_apart = Arc::new(self.sets_apart(config));
-        let pods = self.inner.pods.list();
+        let pods: Vec<Arc<SizedPod>> =
+            self.inner.pods.cache().list().iter().filter_map(|pod| pod.sized.clone()).collect();
         let mut workloads: HashMap<(&str, &pillion_rightsize::Owner), Option<Arc<Workload>>> = HashMap::new();
         let mut found = Vec::new();
         for pod in &pods {
@@ -235,21 +231,18 @@ impl Cluster {
     /// The pods whose containers were resized in place, and first every pod with sidecars of a SidecarSet: it may have been resized
     /// before.
     pub fn resized_pods(&self) -> BoxStream<'static, (String, String)> {
-        let (held, changes) = self.inner.pods.subscribe();
+        let (held, changes) = self.inner.pods.cache().subscribe();
         let resized = stream::iter(held).chain(changes).filter_map(|change| {
-            let new = change.new.filter(|new| !new.view.injected.is_empty() && !new.has_ended && !new.is_being_deleted);
+            let of = |pod: Option<Arc<CachedPod>>| pod.and_then(|pod| pod.sized.clone());
+            let (old, new) = (of(change.old), of(change.new));
+            let new = new.filter(|new| !new.view.injected.is_empty() && !new.has_ended && !new.is_being_deleted);
             let is_meant = new.as_ref().is_some_and(|new| {
-                new.is_bound && change.old.as_ref().is_none_or(|old| !has_same_resources(&old.view, &new.view))
+                new.is_bound && old.as_ref().is_none_or(|old| !has_same_resources(&old.view, &new.view))
             });
             let name = new.filter(|_| is_meant).map(|new| (new.view.namespace.clone(), new.view.name.clone()));
             future::ready(name)
         });
         resized.boxed()
-    }
-
-    /// A pod with a controller, as the cache knows it.
-    pub fn pod(&self, namespace: &str, name: &str) -> Option<PodView> {
-        self.inner.pods.get(namespace, name).map(|pod| pod.view.clone())
     }
 
     /// The containers of a pod that some autoscaler sizes: not native sidecars without their gate, nor what its policy switches off.

@@ -28,13 +28,14 @@ use futures::StreamExt as _;
 use jiff::Timestamp;
 use pillion_api::vpa::{RecommendedPodResources, VerticalPodAutoscaler};
 use pillion_informer::Change;
+use pillion_pods::CachedPod;
 use pillion_rightsize::{MemoryEviction, Missing, Stored, Workload, new_ooms};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use self::history::History;
 use self::horizontal::Horizontal;
 use self::kubelets::Kubelets;
-use crate::cluster::{CachedPod, Cluster, Targets};
+use crate::cluster::{Cluster, Targets};
 use crate::config::{Config, UsageSource};
 use crate::definition::defined;
 use crate::owners::Scales;
@@ -49,14 +50,14 @@ pub async fn recommend(cluster: &Cluster, config: &Config, stopping: impl Future
         defined(&config.client).await;
         cluster.synced().await;
         recommender.idle().await;
-        cluster.synced_with_pods().await;
+        cluster.synced_with_pods().await
     };
     tokio::pin!(stopping);
-    tokio::select! {
-        () = ready => {}
+    let pods = tokio::select! {
+        pods = ready => pods,
         () = &mut stopping => return,
-    }
-    let (_, changes) = cluster.pods().subscribe();
+    };
+    let changes = pods.cache().updates();
     let mut changes = changes.ready_chunks(BATCH).boxed();
     let mut evictions = evictions::evictions(&config.client);
     let mut passes = interval(config.recommender_interval);
@@ -170,11 +171,12 @@ impl<'a> Recommender<'a> {
         let now = (self.config.now)();
         let mut urgent = HashSet::new();
         for change in changes {
-            let (Some(old), Some(new)) = (&change.old, &change.new) else { continue };
+            let of = |pod: Option<Arc<CachedPod>>| pod.and_then(|pod| pod.sized.clone());
+            let (Some(old), Some(new)) = (of(change.old), of(change.new)) else { continue };
             if new_ooms(Some(&old.view), &new.view, self.config.gates, |_| None).is_empty() {
                 continue;
             }
-            for workload in self.history.rebind(new, now) {
+            for workload in self.history.rebind(&new, now) {
                 self.config.metrics.oom();
                 urgent.insert(workload);
             }

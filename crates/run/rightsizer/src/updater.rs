@@ -44,7 +44,7 @@ pub async fn update(cluster: &Cluster, config: &Config) {
     cluster.synced().await;
     // Nobody's pods are read where there is nothing to update.
     cluster.any_autoscaler().await;
-    cluster.synced_with_pods().await;
+    let _pods = cluster.synced_with_pods().await;
     let now = config.now.clone();
     let start = now();
     let mut updater = Updater {

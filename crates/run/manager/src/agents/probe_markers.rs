@@ -5,89 +5,28 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use futures::{StreamExt as _, stream};
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::api::{Api, ListParams, Patch};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
 use pillion_api::{names, probe_marker};
-use pillion_assist::{Marks, ProbeMarker, REMOVED, marks};
+use pillion_assist::{Marks, ProbeMarker, marks};
 use pillion_informer::Cache;
 use pillion_patch::selector::Selector;
-use serde::Deserializer;
 use serde_json::{Value, json};
 
-use crate::watched::{Keep, Kind, Watched, part};
+use super::{Agents, failure, parameters};
 
 /// So many pods are written at the same time.
 const AT_ONCE: usize = 8;
 
-/// What is read of a pod with an agent.
-#[derive(Clone, Debug)]
-pub(crate) struct OfAgentPod;
-
-impl Kind for OfAgentPod {
-    type Read = Value;
-
-    fn read<'de, D: Deserializer<'de>>(text: D) -> Result<(ObjectMeta, Value), D::Error> {
-        part(POD, text)
-    }
-}
-
-const POD: Keep = Keep::Fields(&[
-    ("metadata", Keep::Without("managedFields")),
-    ("spec", Keep::Fields(&[("containers", CONTAINER), ("initContainers", CONTAINER)])),
-    ("status", Keep::Fields(&[("conditions", CONDITION)])),
-]);
-
-const CONTAINER: Keep = Keep::Fields(&[("name", Keep::All), ("ports", Keep::All), ("restartPolicy", Keep::All)]);
-const CONDITION: Keep = Keep::Fields(&[("type", Keep::All), ("status", Keep::All), ("reason", Keep::All)]);
-
-/// A pod with an agent.
-#[derive(Debug)]
-pub(crate) struct AgentPod(Value);
-
-impl AgentPod {
-    pub(crate) fn namespace(&self) -> &str {
-        self.0["metadata"]["namespace"].as_str().unwrap_or_default()
-    }
-
-    /// Whether the pod has a label, an annotation, or a condition of its agent. What an agent reports has a reason, and since a condition cannot be
-    /// removed, one that it has given up counts as gone.
-    pub(crate) fn has(&self, field: &str, key: &str) -> bool {
-        if field != "conditions" {
-            return !self.0["metadata"][field][key].is_null();
-        }
-        let conditions = self.0["status"]["conditions"].as_array().into_iter().flatten();
-        let mut reasons =
-            conditions.filter(|condition| condition["type"] == key).filter_map(|it| it["reason"].as_str());
-        reasons.any(|reason| !reason.is_empty() && reason != REMOVED)
-    }
-}
-
-impl pillion_informer::View for AgentPod {
-    type Object = Watched<OfAgentPod>;
-
-    fn of(object: Watched<OfAgentPod>) -> Option<AgentPod> {
-        Some(AgentPod(object.into_read()))
-    }
-
-    /// Heartbeats of a pod change nothing that is read here.
-    fn is_same(&self, old: &AgentPod) -> bool {
-        let parts = |pod: &Value| {
-            let metadata = &pod["metadata"];
-            (metadata["labels"].clone(), metadata["annotations"].clone(), metadata["deletionTimestamp"].clone())
-        };
-        parts(&self.0) == parts(&old.0) && self.0["status"] == old.0["status"] && self.0["spec"] == old.0["spec"]
-    }
-}
-
 /// A PodProbeMarker that can be used.
 #[derive(Debug)]
 pub(crate) struct MarkerView {
-    namespace: String,
     name: String,
     selector: Selector,
     pub(crate) marker: ProbeMarker,
@@ -104,7 +43,6 @@ impl pillion_informer::View for MarkerView {
         let selector: LabelSelector = serde_json::from_value(spec["selector"].clone()).ok()?;
         let name = object.name_any();
         Some(MarkerView {
-            namespace: object.namespace().unwrap_or_default(),
             marker: ProbeMarker::new(&name, &spec["probes"], &probe_marker::CONDITIONS_OF_KUBERNETES),
             name,
             selector: Selector::from_label_selector(&selector).ok()?,
@@ -112,17 +50,6 @@ impl pillion_informer::View for MarkerView {
             status: object.data["status"].clone(),
         })
     }
-}
-
-impl MarkerView {
-    pub(crate) fn namespace(&self) -> &str {
-        &self.namespace
-    }
-}
-
-/// All pods, with what is read of them.
-pub(crate) fn pods(client: &Client) -> Api<Watched<OfAgentPod>> {
-    Api::all_with(client.clone(), &ApiResource::erase::<Pod>(&()))
 }
 
 /// All PodProbeMarkers.
@@ -144,53 +71,40 @@ fn resource() -> ApiResource {
     ApiResource::from_gvk_with_plural(&kind, probe_marker::PLURAL)
 }
 
-/// Brings all pods with agents, and the statuses of markers, to what they should be. Returns what could not be written, by namespace.
-pub(crate) async fn look(
-    client: &Client,
-    markers: &Cache<MarkerView>,
-    pods: &Cache<AgentPod>,
-) -> Vec<(String, kube::Error)> {
-    let mut failed = Vec::new();
-    let mut markers = markers.list();
-    markers.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
-    let mut matched: BTreeMap<(&str, &str), i64> =
-        markers.iter().map(|it| ((it.namespace.as_str(), it.name.as_str()), 0)).collect();
-    let pods = pods.list();
-    let mut writes = Vec::new();
-    for pod in &pods {
-        let (metadata, namespace) = (&pod.0["metadata"], pod.namespace());
-        let selects = |it: &&std::sync::Arc<MarkerView>| {
-            it.namespace == namespace && it.selector.matches(|key| metadata["labels"][key].as_str())
-        };
-        let mut of_pod = Vec::new();
-        for it in markers.iter().filter(selects) {
-            *matched.entry((&it.namespace, &it.name)).or_default() += 1;
-            of_pod.push(it.marker.clone());
+impl Agents<'_> {
+    /// Writes probes and marks on the pods of a namespace that have agents, and the statuses of its markers. Returns the errors.
+    pub(super) async fn mark_probed_pods(&self, namespace: &str) -> Vec<kube::Error> {
+        let client = &self.inner.config.client;
+        let markers = self.caches.markers.in_namespace(namespace);
+        let pods = self.agents_in(namespace);
+        let mut matched: BTreeMap<&str, i64> = BTreeMap::new();
+        let mut writes = Vec::new();
+        for pod in pods.iter().map(|pod| pod.as_value()) {
+            let metadata = &pod["metadata"];
+            let selects = |it: &&Arc<MarkerView>| it.selector.matches(|key| metadata["labels"][key].as_str());
+            let mut of_pod = Vec::new();
+            for it in markers.iter().filter(selects) {
+                *matched.entry(&it.name).or_default() += 1;
+                of_pod.push(it.marker.clone());
+            }
+            let changes = marks(pod, &of_pod);
+            if metadata["deletionTimestamp"].is_null() && !changes.is_empty() {
+                writes.push(async move { failure(write(client, namespace, metadata, &changes).await) });
+            }
         }
-        let changes = marks(&pod.0, &of_pod);
-        if metadata["deletionTimestamp"].is_null() && !changes.is_empty() {
-            writes.push(async move {
-                write(client, namespace, metadata, &changes).await.map_err(|error| (namespace.to_owned(), error))
-            });
+        let written: Vec<Option<kube::Error>> = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
+        let mut failed: Vec<kube::Error> = written.into_iter().flatten().collect();
+        for it in &markers {
+            let pods = matched.get(it.name.as_str()).copied().unwrap_or_default();
+            let status = json!({"observedGeneration": it.generation, "matchedPods": pods});
+            if it.status != status {
+                let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource());
+                let patch = Patch::Merge(json!({"status": status}));
+                failed.extend(failure(api.patch_status(&it.name, &parameters(), &patch).await.map(drop)));
+            }
         }
+        failed
     }
-    let mut written = stream::iter(writes).buffer_unordered(AT_ONCE);
-    while let Some(result) = written.next().await {
-        failed.extend(result.err());
-    }
-    for it in &markers {
-        let pods = matched.get(&(it.namespace.as_str(), it.name.as_str())).copied().unwrap_or_default();
-        let status = json!({"observedGeneration": it.generation, "matchedPods": pods});
-        if it.status == status {
-            continue;
-        }
-        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &it.namespace, &resource());
-        let patch = Patch::Merge(json!({"status": status}));
-        if let Err(error) = api.patch_status(&it.name, &super::parameters(), &patch).await {
-            failed.push((it.namespace.clone(), error));
-        }
-    }
-    failed
 }
 
 async fn write(client: &Client, namespace: &str, metadata: &Value, changes: &Marks) -> kube::Result<()> {
@@ -199,5 +113,5 @@ async fn write(client: &Client, namespace: &str, metadata: &Value, changes: &Mar
     // Another pod of the same name must not get what was meant for this one.
     let patch = json!({"metadata": {"uid": metadata["uid"], "labels": labels, "annotations": annotations}});
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    pods.patch_metadata(name, &super::parameters(), &Patch::Merge(patch)).await.map(drop)
+    pods.patch_metadata(name, &parameters(), &Patch::Merge(patch)).await.map(drop)
 }

@@ -1,13 +1,12 @@
 use futures::{FutureExt as _, StreamExt as _};
 use kube::core::DynamicObject;
 use pillion_api::sidecarset::revision;
-use pillion_informer::{Cache, NamespacedName};
+use pillion_informer::{Cache, NamespacedName, Watched};
 use pillion_testkit::{mk_container, mk_set};
 use serde_json::json;
 
 use super::*;
 use crate::revision_view::RevisionObject;
-use crate::watched::Watched;
 
 fn set(name: &str, version: u32, image: &str) -> DynamicObject {
     let container = json!({"name": "proxy", "image": image});

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use pillion_admission::Snapshot;
 use pillion_informer::{Cache, Change, NamespacedName};
+use pillion_pods::CachedPod;
 use pillion_repair::{Candidate, missed_by};
-
-use crate::pods::CachedPod;
+use pillion_rollout::PodView;
 
 /// How many pods are looked at before others get a turn.
 const TURN: usize = 1_000;
@@ -33,7 +33,8 @@ impl Missed {
         snapshot: &Snapshot,
         excluded: [&str; 2],
     ) -> BTreeSet<String> {
-        self.look_at(&change.name, change.new.as_deref(), snapshot, excluded)
+        let pod = change.new.as_ref().and_then(|pod| pod.rollout.as_deref());
+        self.look_at(&change.name, pod, snapshot, excluded)
     }
 
     /// Looks at every pod again, since the sets have changed.
@@ -45,8 +46,9 @@ impl Missed {
     ) -> BTreeSet<String> {
         let mut touched = BTreeSet::new();
         for (i, pod) in cache.list().into_iter().enumerate() {
-            let name = NamespacedName::new(pod.0.namespace.clone(), &*pod.0.name);
-            touched.extend(self.look_at(&name, Some(&pod), snapshot, excluded));
+            let Some(pod) = pod.rollout.as_deref() else { continue };
+            let name = NamespacedName::new(pod.namespace.clone(), &*pod.name);
+            touched.extend(self.look_at(&name, Some(pod), snapshot, excluded));
             if i % TURN == TURN - 1 {
                 tokio::task::yield_now().await;
             }
@@ -57,11 +59,11 @@ impl Missed {
     fn look_at(
         &mut self,
         name: &NamespacedName,
-        pod: Option<&CachedPod>,
+        pod: Option<&PodView>,
         snapshot: &Snapshot,
         excluded: [&str; 2],
     ) -> BTreeSet<String> {
-        let pod = pod.filter(|pod| !excluded.contains(&&*pod.0.namespace)).map(|pod| &pod.0);
+        let pod = pod.filter(|pod| !excluded.contains(&&*pod.namespace));
         let now: Vec<Arc<str>> = pod
             .map(|pod| missed_by(pod, &snapshot.namespace(&pod.namespace), &snapshot.catalog))
             .unwrap_or_default()

@@ -2,17 +2,17 @@
 
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
-use kube::api::{Patch, PatchParams};
-use kube::core::DynamicObject;
+use k8s_openapi::api::core::v1::Pod as KubePod;
+use kube::api::{Api, Patch, PatchParams};
+use kube::core::{ApiResource, DynamicObject};
 use pillion_api::pod::Pod;
-use pillion_informer::Outcome;
+use pillion_informer::{Outcome, Watched};
 use pillion_rollout::{Change, PodUpdate, Step, Target};
 use serde_json::json;
 
 use super::{CONTROLLER, PAUSE, Rollout, lock};
 use crate::metrics::PodWrite;
-use crate::watched::Watched;
-use crate::{pods, reference};
+use crate::reference;
 
 /// How many pods are written at the same time.
 const AT_ONCE: usize = 16;
@@ -75,7 +75,8 @@ impl Rollout<'_> {
 
     async fn change_pod(&self, target: &Target, update: &PodUpdate) -> Done {
         let config = &self.inner.config;
-        let api = pods::in_namespace(config.client.clone(), &update.namespace);
+        let pods = ApiResource::erase::<KubePod>(&());
+        let api: Api<DynamicObject> = Api::namespaced_with(config.client.clone(), &update.namespace, &pods);
         let mut live = match api.get_opt(&update.name).await {
             Ok(Some(live)) => live,
             Ok(None) => return Done::Nothing,

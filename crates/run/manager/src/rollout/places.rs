@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use jiff::Timestamp;
-use kube::api::ListParams;
-use kube::core::Selector as KubeSelector;
+use k8s_openapi::api::core::v1::Pod as KubePod;
+use kube::api::{Api, ListParams};
+use kube::core::{ApiResource, DynamicObject, Selector as KubeSelector};
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::{InjectRevisionPolicy, SidecarSet};
 use pillion_informer::Change;
+use pillion_pods::CachedPod;
 use pillion_rollout::{Limit, Observed, Places, PodView, Target, Text, Texts};
 
 use super::{PAUSE, RETRY, Rollout, lock};
 use crate::error::Error;
 use crate::places::PlacesObject;
-use crate::pods::{self, CachedPod};
 
 /// How many changes are looked at together.
 const BATCH: usize = 10_000;
@@ -32,7 +33,8 @@ impl Rollout<'_> {
                 batch.iter().filter(|Change { old, new, .. }| is_active(old.as_deref()) && !is_active(new.as_deref()));
             let sets: BTreeSet<Text> = gone
                 .filter_map(|it| it.old.as_ref())
-                .flat_map(|pod| pod.0.injected.iter().map(|it| it.name.clone()))
+                .filter_map(|pod| pod.rollout.clone())
+                .flat_map(|pod| pod.injected.iter().map(|it| it.name.clone()).collect::<Vec<_>>())
                 .collect();
             for name in sets {
                 let set = self.inner.caches.sets.get("", &name).and_then(|view| view.of_rollout()).filter(has_places);
@@ -65,9 +67,9 @@ impl Rollout<'_> {
 
         // Before the pods are read: the cache is at least as new as this.
         let version = self.pods.version();
-        let pods = self.pods.in_group(set.name());
+        let pods = self.pods_of(set.name());
         // The cache does not say how late it is, so nothing expires by it.
-        places.observe(&Observed::new(target, revision, pods.iter().map(|pod| &pod.0), version, Timestamp::MIN));
+        places.observe(&Observed::new(target, revision, pods.iter().map(AsRef::as_ref), version, Timestamp::MIN));
         let now = (self.inner.config.now)();
         places.forget(now);
         if places.next_expiry().is_some_and(|at| at < now) {
@@ -115,8 +117,10 @@ impl Rollout<'_> {
         let as_of = (self.inner.config.now)();
         let selector = target.set().spec.selector.clone().unwrap_or_default();
         let Ok(selector) = KubeSelector::try_from(selector) else { return Ok(()) };
+        let client = self.inner.config.client.clone();
+        let api: Api<DynamicObject> = Api::all_with(client, &ApiResource::erase::<KubePod>(&()));
         let listed =
-            pods::api(self.inner.config.client.clone()).list(&ListParams::default().labels_from(&selector)).await?;
+            api.list(&ListParams::default().labels_from(&selector)).await?;
         let version = listed.metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
         let mut texts = Texts::default();
         let pods: Vec<PodView> = listed
@@ -137,5 +141,5 @@ fn has_places(set: &SidecarSet) -> bool {
 }
 
 fn is_active(pod: Option<&CachedPod>) -> bool {
-    pod.is_some_and(|pod| pod.0.is_active())
+    pod.and_then(|pod| pod.rollout.as_ref()).is_some_and(|pod| pod.is_active())
 }

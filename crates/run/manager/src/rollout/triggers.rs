@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use futures::stream::BoxStream;
 use futures::{StreamExt as _, stream};
 use pillion_informer::{Cache, Change};
+use pillion_pods::CachedPod;
 
 use crate::cluster::NamespaceView;
-use crate::pods::CachedPod;
 use crate::revision_view::RevisionView;
 use crate::set_view::SetView;
 use crate::watches::Caches;
@@ -46,9 +46,9 @@ pub(super) fn triggers(
                     touched.insert(name.name.to_string());
                 }
                 Trigger::Pod(Change { old, new, .. }) => {
-                    let injected = [old, new].into_iter().flatten();
-                    for pod in injected {
-                        for set in &pod.0.injected {
+                    let pods = [&old, &new].into_iter().flatten().filter_map(|pod| pod.rollout.as_ref());
+                    for pod in pods {
+                        for set in &pod.injected {
                             if !touched.contains(&*set.name) {
                                 touched.insert(set.name.to_string());
                             }

@@ -4,16 +4,15 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use pillion_api::vpa::VerticalPodAutoscaler;
+use pillion_pods::SizedPod;
 use pillion_rightsize::Workload;
-
-use super::views::CachedPod;
 
 /// Autoscalers by the workload that they target.
 pub(crate) type Targets = HashMap<Workload, Vec<Arc<VerticalPodAutoscaler>>>;
 
 /// A pod that an autoscaler follows, or the part of it that it follows.
 pub(crate) struct Followed {
-    pub(crate) pod: Arc<CachedPod>,
+    pub(crate) pod: Arc<SizedPod>,
     pub(crate) workload: Arc<Workload>,
     /// The SidecarSet whose containers are followed; without one, the containers that no other autoscaler sizes.
     pub(crate) set: Option<String>,
@@ -23,7 +22,7 @@ pub(crate) struct Followed {
 
 impl Followed {
     /// The same of the pod as it is now.
-    pub(crate) fn with(&self, pod: Arc<CachedPod>) -> Followed {
+    pub(crate) fn with(&self, pod: Arc<SizedPod>) -> Followed {
         Followed {
             pod,
             workload: Arc::clone(&self.workload),

@@ -1,16 +1,13 @@
-//! What is kept of autoscalers, pods and LimitRanges.
+//! What is kept of autoscalers and LimitRanges.
 
 use std::sync::Arc;
 
 use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 use pillion_api::names;
-use pillion_api::pod::Pod;
 use pillion_api::vpa::{self, VerticalPodAutoscaler};
-use pillion_rightsize::{PodView, keep_recommenders};
+use pillion_rightsize::keep_recommenders;
 use serde_json::Value;
-
-use super::shared;
 
 /// An autoscaler, without the fields that are not used. It keeps its `resourceVersion`, for writes that must not undo another one.
 #[derive(Debug)]
@@ -35,32 +32,6 @@ impl pillion_informer::View for AutoscalerView {
 
     fn is_same(&self, old: &AutoscalerView) -> bool {
         self.0 == old.0
-    }
-}
-
-/// What is kept of a pod.
-#[derive(Debug)]
-pub(crate) struct CachedPod {
-    pub(crate) view: PodView,
-    /// Its containers will not run again.
-    pub(crate) has_ended: bool,
-    pub(crate) is_being_deleted: bool,
-    /// It has a node.
-    pub(crate) is_bound: bool,
-}
-
-impl pillion_informer::View for CachedPod {
-    type Object = DynamicObject;
-
-    /// `None` for a pod without a controller: it belongs to no workload.
-    fn of(object: DynamicObject) -> Option<CachedPod> {
-        let is_being_deleted = object.metadata.deletion_timestamp.is_some();
-        let value = serde_json::to_value(object).ok()?;
-        let has_ended = matches!(value["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-        let is_bound = value["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
-        let mut view = PodView::new(&Pod::new(value).ok()?);
-        shared::share(&mut view);
-        view.owner.is_some().then_some(CachedPod { view, has_ended, is_being_deleted, is_bound })
     }
 }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use pillion_api::vpa::{Gates, VerticalPodAutoscalerCheckpoint};
+use pillion_pods::SizedPod;
 use pillion_rightsize::{
     CheckpointError, ContainerKind, MemoryEviction, NewOom, Stored, Usage, Workload, amount, controlling, new_ooms,
 };
 
 use super::samples::{Sample, pod_key, write_pod_key};
-use crate::cluster::{CachedPod, Followed, Targets};
+use crate::cluster::{Followed, Targets};
 use crate::config::Config;
 
 /// The history of usage.
@@ -167,7 +168,7 @@ impl History {
     }
 
     /// Looks at a pod that is followed already, again. Returns its workload for each OOM kill that is new.
-    pub(crate) fn rebind(&mut self, pod: &Arc<CachedPod>, now: Timestamp) -> Vec<Workload> {
+    pub(crate) fn rebind(&mut self, pod: &Arc<SizedPod>, now: Timestamp) -> Vec<Workload> {
         let mut kills = Vec::new();
         for key in self.keys(&pod.view.namespace, &pod.view.name) {
             let Some(bound) = self.pods.get(&key) else { continue };

@@ -18,7 +18,7 @@ struct Known {
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
 /// Gives a pod the list of containers that the pod before it had, if that is the same.
-pub(super) fn share(pod: &mut PodView) {
+pub(crate) fn share(pod: &mut PodView) {
     let Some(owner) = pod.owner.clone() else { return };
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let Known { by_owner, largest } = &mut *known;

@@ -5,33 +5,35 @@ use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::core::{ApiResource, DynamicObject, DynamicResourceScope};
-pub(crate) use pillion_patch::partial::Keep;
-use pillion_patch::partial::Partial;
+use pillion_patch::partial::{Keep, Partial};
 use serde::de::{DeserializeSeed as _, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 /// A kind of object, and what is read of it.
-pub(crate) trait Kind: Clone + fmt::Debug + Send + Sync + 'static {
+pub trait Kind: Clone + fmt::Debug + Send + Sync + 'static {
     /// What is read of an object.
     type Read: Clone + fmt::Debug + Send + Sync + 'static;
 
     /// Reads an object from its text: its metadata as far as a cache needs it, and what else is read.
+    ///
+    /// # Errors
+    /// The text is not an object of this kind.
     fn read<'de, D: Deserializer<'de>>(text: D) -> Result<(ObjectMeta, Self::Read), D::Error>;
 }
 
 /// An object with what is read of it. It is moved often until it is in a cache, and so is small.
 #[derive(Clone, Debug)]
-pub(crate) struct Watched<K: Kind>(Box<(ObjectMeta, K::Read)>);
+pub struct Watched<K: Kind>(Box<(ObjectMeta, K::Read)>);
 
 impl<K: Kind> Watched<K> {
     /// The same of an object that a write was answered with.
-    pub(crate) fn of(object: &DynamicObject) -> Option<Watched<K>> {
+    pub fn of(object: &DynamicObject) -> Option<Watched<K>> {
         serde_json::from_str(&serde_json::to_string(object).ok()?).ok()
     }
 
     /// What was read.
-    pub(crate) fn into_read(self) -> K::Read {
+    pub fn into_read(self) -> K::Read {
         self.0.1
     }
 }
@@ -43,7 +45,10 @@ impl<'de, K: Kind> Deserialize<'de> for Watched<K> {
 }
 
 /// Reads a part of an object, and the metadata that is in it.
-pub(crate) fn part<'de, D: Deserializer<'de>>(keep: Keep, deserializer: D) -> Result<(ObjectMeta, Value), D::Error> {
+///
+/// # Errors
+/// The text is not an object.
+pub fn part<'de, D: Deserializer<'de>>(keep: Keep, deserializer: D) -> Result<(ObjectMeta, Value), D::Error> {
     let value = Partial(keep).deserialize(deserializer)?;
     if !value.is_object() {
         return Err(D::Error::custom("this is not an object"));

@@ -7,11 +7,11 @@ use pillion_rollout::Texts;
 static TEXTS: LazyLock<Mutex<Texts>> = LazyLock::new(Mutex::default);
 
 /// The texts that are known.
-pub(crate) fn texts() -> MutexGuard<'static, Texts> {
+pub fn texts() -> MutexGuard<'static, Texts> {
     TEXTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The one copy of a text.
-pub(crate) fn shared(text: &str) -> Arc<str> {
+pub fn shared(text: &str) -> Arc<str> {
     texts().get(text)
 }
