@@ -155,7 +155,7 @@ where
     /// Runs until all streams have ended and nothing waits. Dropping the future also ends the reconciliations that are under way.
     pub async fn run<F: Future<Output = Outcome>>(self, reconcile: impl Fn(K) -> F) {
         let Reconciler { name, mut keys, concurrency, settle, backoff, deadline, is_quiet, observer } = self;
-        let mut queue = Queue::new(backoff);
+        let mut queue: Queue<K> = Queue::new(backoff);
         let (reconcile, mut running) = (&reconcile, FuturesUnordered::new());
         loop {
             let now = Instant::now();

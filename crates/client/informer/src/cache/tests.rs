@@ -166,6 +166,38 @@ fn a_compact_view_is_found_as_an_object_is_and_reports_only_what_it_shows() {
     assert!(cache.is_empty());
 }
 
+/// A pod's name, and its owner if that part is included.
+struct Parted {
+    owner: Option<String>,
+}
+
+impl View for Parted {
+    type Object = Pod;
+
+    fn of(pod: Pod) -> Option<Parted> {
+        Parted::with_parts(pod, 0)
+    }
+
+    fn with_parts(pod: Pod, parts: u32) -> Option<Parted> {
+        let owner = crate::controller_of(&pod).map(|owner| owner.name.clone());
+        Some(Parted { owner: owner.filter(|_| parts & 1 != 0) })
+    }
+}
+
+#[test]
+fn a_part_that_is_included_later_comes_with_the_next_list_and_is_reported() {
+    let cache: Cache<Parted> = watched([Event::Apply(pod("a", 1, "set"))]);
+    let owner = || cache.get("default", "a").and_then(|view| view.owner.clone());
+    let list = || [Event::Init, Event::InitApply(pod("a", 1, "set")), Event::InitDone].map(|event| cache.apply(event));
+    cache.include(1);
+    assert_eq!(owner(), None);
+    let changes = cache.updates();
+    list();
+    assert_eq!(owner().as_deref(), Some("set"));
+    list();
+    assert_eq!(reported(changes), [("default/a".to_owned(), true, true)], "only the first list is about a further part");
+}
+
 proptest! {
     /// Whatever the order of events, the indexes agree with the objects, and the changes lead to them.
     #[test]

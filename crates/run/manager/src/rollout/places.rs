@@ -1,48 +1,45 @@
 //! Counts the pods that have taken places of a partition, and gives back the places whose pods never came.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod as KubePod;
 use kube::api::{Api, ListParams};
 use kube::core::{ApiResource, DynamicObject, Selector as KubeSelector};
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::{InjectRevisionPolicy, SidecarSet};
-use pillion_informer::Change;
+use pillion_informer::{Outcome, Reconciler};
 use pillion_pods::CachedPod;
 use pillion_rollout::{Limit, Observed, Places, PodView, Target, Text, Texts};
 
-use super::{PAUSE, RETRY, Rollout, lock};
+use super::{BACKOFF, PAUSE, RETRY, Rollout, SETS, lock};
 use crate::error::Error;
 use crate::places::PlacesObject;
 
-/// How many changes are looked at together.
-const BATCH: usize = 10_000;
 /// A place has expired for certain this long after it was to.
 const SLACK: Duration = Duration::from_secs(1);
 
 impl Rollout<'_> {
     /// Counts the places of a set as soon as one of its pods goes: a ReplicaSet creates the successor at once.
     pub(super) async fn count_when_pods_go(&self) {
-        let mut changes = Box::pin(self.pods.changes().ready_chunks(BATCH));
-        while let Some(batch) = changes.next().await {
-            let gone =
-                batch.iter().filter(|Change { old, new, .. }| is_active(old.as_deref()) && !is_active(new.as_deref()));
-            let sets: BTreeSet<Text> = gone
-                .filter_map(|it| it.old.as_ref())
-                .filter_map(|pod| pod.rollout.clone())
-                .flat_map(|pod| pod.injected.iter().map(|it| it.name.clone()).collect::<Vec<_>>())
-                .collect();
-            for name in sets {
-                let set = self.inner.caches.sets.get("", &name).and_then(|view| view.of_rollout()).filter(has_places);
-                let Some(target) = set.map(|set| Target::new(Arc::new(set))) else { continue };
-                if let Err(error) = self.count_places(&target).await {
-                    tracing::debug!(%error, cause = error.cause(), "places are not counted; the next pass counts them");
-                }
-            }
+        let gone = self.pods.updates().flat_map(|change| {
+            let pod = change.old.filter(|old| is_active(Some(old)) && !is_active(change.new.as_deref()));
+            let sets = pod.and_then(|pod| pod.rollout.clone()).map(|pod| pod.injected.iter().map(|it| it.name.clone()).collect());
+            stream::iter(sets.unwrap_or_else(Vec::new))
+        });
+        let reconciler = Reconciler::new("places").on(gone).concurrency(SETS).backoff(BACKOFF);
+        let reconciler = reconciler.observed_by(self.inner.config.metrics.controller("places"));
+        reconciler.run(|set| self.count_after_pods_have_gone(set).boxed()).await;
+    }
+
+    async fn count_after_pods_have_gone(&self, set: Text) -> Outcome {
+        let set = self.inner.caches.sets.get("", &set).and_then(|view| view.of_rollout()).filter(has_places);
+        let Some(target) = set.map(|set| Target::new(Arc::new(set))) else { return Outcome::Done(None) };
+        match self.count_places(&target).await {
+            Ok(again) => Outcome::Done(again),
+            Err(error) => Outcome::failed(&error),
         }
     }
 

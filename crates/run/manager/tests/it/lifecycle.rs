@@ -1,15 +1,10 @@
 //! Marked sidecars: what admission makes of them, and pods that the manager ends.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::{Method, Request};
-use axum::middleware::{self, Next};
+use axum::http::Method;
 use jiff::Timestamp;
-use kube::Client;
 use pillion_admission::{Offline, Snapshot};
 use pillion_gates::Gates;
 use pillion_lifecycle::marks::Means;
@@ -151,17 +146,7 @@ async fn the_phase_is_written_with_an_annotation_until_it_holds() {
 #[tokio::test(start_paused = true)]
 async fn a_phase_whose_write_hangs_delays_no_other_and_is_written_later() {
     let cluster = Cluster::new().await;
-    let is_first = Arc::new(AtomicBool::new(true));
-    let hang = move |request: Request<Body>, next: Next| {
-        let hangs = request.uri().path() == STATUS && is_first.swap(false, Ordering::Relaxed);
-        async move {
-            if hangs {
-                sleep(Duration::from_mins(10)).await;
-            }
-            next.run(request).await
-        }
-    };
-    let client = Client::new(cluster.server.router().layer(middleware::from_fn(hang)), "default");
+    let client = cluster.client_that_hangs(Method::PATCH, STATUS);
     let manager = cluster.manage(Config { client, gates: on(), ..cluster.config() }).await;
     run(&manager);
     let others: Vec<String> = (0..40).map(|i| format!("other-{i:02}")).collect();

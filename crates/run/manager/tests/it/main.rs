@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod agents;
+mod controllers;
 mod conversion;
 mod health;
 mod lifecycle;
@@ -18,7 +19,9 @@ mod sidecarsets;
 mod take_over;
 mod tls;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
@@ -30,6 +33,7 @@ use pillion_gates::Gates;
 use pillion_manager::{Config, Manager, WebhookAddress};
 use pillion_store::{Options, Store};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tower::ServiceExt as _;
 
 /// Where the API server finds the webhooks: a name that no network has.
@@ -127,6 +131,37 @@ impl Cluster {
             next.run(request)
         };
         (Client::new(self.server.router().layer(middleware::from_fn(count)), "default"), writes)
+    }
+
+    /// A client that gets no answer to anything but watches while the sender says so.
+    fn client_that_stops_answering(&self) -> (Client, watch::Sender<bool>) {
+        let (sender, answers) = watch::channel(true);
+        let hang = move |request: Request<Body>, next: Next| {
+            let mut answers = answers.clone();
+            async move {
+                if !request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+                    let _ = answers.wait_for(|answers| *answers).await;
+                }
+                next.run(request).await
+            }
+        };
+        (Client::new(self.server.router().layer(middleware::from_fn(hang)), "default"), sender)
+    }
+
+    /// A client whose first request of this kind hangs for ten minutes.
+    fn client_that_hangs(&self, method: Method, path: &str) -> Client {
+        let (path, is_first) = (path.to_owned(), Arc::new(AtomicBool::new(true)));
+        let hang = move |request: Request<Body>, next: Next| {
+            let is_meant = request.method() == method && request.uri().path() == path;
+            let hangs = is_meant && is_first.swap(false, Ordering::Relaxed);
+            async move {
+                if hangs {
+                    tokio::time::sleep(Duration::from_mins(10)).await;
+                }
+                next.run(request).await
+            }
+        };
+        Client::new(self.server.router().layer(middleware::from_fn(hang)), "default")
     }
 
     fn config(&self) -> Config {
