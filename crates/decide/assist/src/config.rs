@@ -12,6 +12,7 @@ mod storage;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pillion_yaml::{Error, Mistake, Options, Position, parse, show};
@@ -24,7 +25,7 @@ pub use hot_update::{HotUpdate, Reload, Verify, signal_number};
 pub use secret::{Credential, SecretKey};
 pub use security::Security;
 pub(crate) use storage::label_value;
-pub use storage::{Policy, Storage, Target};
+pub use storage::{HttpMetric, InKube, Key, Policy, Storage, Target};
 
 use endpoint::Defaults;
 use reader::{Field, Reader};
@@ -125,10 +126,10 @@ pub struct Resources {
 pub const STATUS_CONDITION: &str = "pillion.dev/Agent";
 
 impl Config {
-    /// The types of the pod's conditions that are written, its own status included.
-    pub fn conditions(&self) -> impl Iterator<Item = &str> {
-        let stored = self.storages().filter_map(|storage| storage.condition_type.as_deref());
-        stored.chain(self.status_condition.as_deref())
+    /// Returns everything in the API that results are written to, and the condition of the agent's own status.
+    pub fn keys(&self) -> BTreeSet<Key> {
+        let stored = self.storages().flat_map(Storage::keys);
+        stored.cloned().chain(self.status_condition.clone().map(Key::Condition)).collect()
     }
 
     /// Reads `config.yaml`. Variables are replaced by `fields`; without fields they stay, for tools outside of a pod.
@@ -146,7 +147,7 @@ impl Config {
             return Err(show(text, vec![mistake]));
         };
         let mut mistakes = fields.map(|fields| expand::expand(&mut document, fields)).unwrap_or_default();
-        let reader = Reader::new(&document);
+        let reader = Reader::new(&document, fields);
         let mut config = read(&reader.root());
         let (found, warnings) = reader.finish();
         mistakes.extend(found);
@@ -155,19 +156,6 @@ impl Config {
             return Err(show(text, mistakes));
         }
         config.warnings = warnings;
-        if let Some(fields) = fields {
-            for plugin in &mut config.plugins {
-                match &mut plugin.kind {
-                    Kind::HttpProbe(endpoints) => {
-                        for endpoint in endpoints {
-                            endpoint.storage.expand(fields);
-                        }
-                    }
-                    Kind::HotUpdate(update) => update.storage.expand(fields),
-                    Kind::Other(other) => other.storage.expand(fields),
-                }
-            }
-        }
         config.plugins.sort_by_key(|plugin| plugin.boot_order);
         Ok(config)
     }

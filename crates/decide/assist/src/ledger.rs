@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use crate::config::{Storage, Target};
-use crate::marker::{Condition, Desired, retired};
-use crate::update::RESULTS;
+use crate::config::{Key, Storage};
+use crate::marker::{Desired, REMOVED, condition};
+
+use self::group::{Group, MERGE, Object};
+
+mod group;
 
 /// The pod that the agent runs in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,28 +45,12 @@ pub enum Sent {
     Refused,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
-    Annotation(String),
-    Label(String),
-    Condition(String),
-    Field(Target, String),
-}
-
 /// What goes into one request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Slot {
     group: Group,
     /// A key that is sent alone, since the API server has refused it together with others.
     alone: Option<Key>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Group {
-    Metadata,
-    Conditions,
-    /// With whether it is the status.
-    Target(Target, bool),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -111,17 +98,6 @@ pub struct Look {
 /// An object is looked at when it was not seen for this time.
 pub const UNSEEN: SignedDuration = SignedDuration::from_mins(10);
 
-/// An object that is written to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Object {
-    Pod,
-    Target(Target),
-}
-
-const MERGE: &str = "application/merge-patch+json";
-const STRATEGIC: &str = "application/strategic-merge-patch+json";
-const JSON: &str = "application/json-patch+json";
-
 impl Ledger {
     /// Nothing is known of what the pod has.
     pub fn new(pod: PodName) -> Ledger {
@@ -130,37 +106,39 @@ impl Ledger {
 
     /// Sets what a source wants. Returns whether it is something else than before.
     pub fn set(&mut self, source: &str, mut desired: Desired) -> bool {
-        let mut gone = None;
-        for (key, _) in keys(&desired) {
-            self.given_up.remove(&(source.to_owned(), key));
+        for key in desired.values.keys() {
+            self.given_up.remove(&(source.to_owned(), key.clone()));
         }
-        if let Some(last) = self.sources.get(source) {
-            // What its configuration named before and does not name any more is removed.
-            type ToKey = fn(String) -> Key;
-            let keys = [
-                (&mut desired.annotations, &last.annotations, Key::Annotation as ToKey),
-                (&mut desired.labels, &last.labels, Key::Label as ToKey),
-            ];
-            for (keys, last, to_key) in keys {
-                for key in last.keys().filter(|key| !keys.contains_key(*key)).cloned().collect::<Vec<_>>() {
-                    self.given_up.insert((source.to_owned(), to_key(key.clone())));
-                    keys.insert(key, None);
-                }
-            }
-            if let Some(old) = &last.condition
-                && desired.condition.as_ref().is_none_or(|new| new.name != old.name)
-            {
-                let retired = retired(&Desired { condition: Some(old.clone()), ..Desired::default() });
-                self.given_up.insert((after_all(old), Key::Condition(old.name.clone())));
-                gone = Some((after_all(old), retired));
-            }
+        let last = self.sources.get(source).into_iter().flat_map(|last| last.values.keys());
+        // What its configuration named before and does not name any more.
+        for key in last.filter(|key| !desired.values.contains_key(*key)).cloned().collect::<Vec<_>>() {
+            self.give_up(source, key, &mut desired);
         }
-        self.sources.extend(gone);
         if self.sources.get(source) == Some(&desired) {
             return false;
         }
         self.sources.insert(source.to_owned(), desired);
         true
+    }
+
+    /// Takes a key from a source that does not name it any more, and leaves what is still to be written of it: a label or an annotation is removed, the
+    /// condition is not known any more, and the field of a target stays as it is.
+    fn give_up(&mut self, source: &str, key: Key, left: &mut Desired) {
+        let owner = match &key {
+            Key::Annotation(_) | Key::Label(_) => {
+                left.values.insert(key.clone(), None);
+                source.to_owned()
+            }
+            Key::Condition(name) => {
+                // A condition cannot be removed. Its source sorts last, so that any source that has the condition counts more.
+                let owner = format!("~{name}");
+                let unknown = condition(name, "Unknown", REMOVED, "the agent does not probe this any more");
+                self.sources.insert(owner.clone(), Desired::one(key.clone(), unknown));
+                owner
+            }
+            Key::Field(..) => return,
+        };
+        self.given_up.insert((owner, key));
     }
 
     /// Removes the sources whose names begin so, and what they have written.
@@ -174,15 +152,12 @@ impl Ledger {
 
     /// Removes one source, and what it has written.
     pub fn remove(&mut self, source: &str) -> bool {
-        let Some(last) = self.sources.get_mut(source) else { return false };
-        *last = retired(last);
-        let condition = last.condition.take();
-        let condition_key = condition.iter().map(|it| (after_all(it), Key::Condition(it.name.clone())));
-        let others = keys(last).into_iter().map(|(key, _)| (source.to_owned(), key));
-        self.given_up.extend(others.chain(condition_key));
-        // As in `set`: nobody who has the condition is outdone by one who had it.
-        let gone = condition.map(|gone| (after_all(&gone), Desired { condition: Some(gone), ..Desired::default() }));
-        self.sources.extend(gone);
+        let Some(last) = self.sources.remove(source) else { return false };
+        let mut left = Desired::default();
+        for key in last.values.into_keys() {
+            self.give_up(source, key, &mut left);
+        }
+        self.sources.insert(source.to_owned(), left);
         true
     }
 
@@ -282,12 +257,9 @@ impl Ledger {
     fn see(&mut self, object: &Object, found: Option<&Value>, now: Timestamp) {
         self.seen.insert(object.clone(), now);
         let stored = &self.stored;
-        let all =
-            self.sources.iter().flat_map(|(source, desired)| keys(desired).into_iter().map(move |it| (source, it.0)));
-        let named: BTreeSet<Key> = all
-            .filter(|(source, key)| !self.given_up.contains(&((*source).clone(), key.clone())))
-            .map(|it| it.1)
-            .collect();
+        let all = self.sources.iter().flat_map(|(source, desired)| desired.values.keys().map(move |key| (source, key)));
+        let is_named = |(source, key): &(&String, &Key)| !self.given_up.contains(&((*source).clone(), (*key).clone()));
+        let named: BTreeSet<&Key> = all.filter(is_named).map(|(_, key)| key).collect();
         let is_as_written = |key: &Key, written: &Option<Value>| match found {
             _ if key.group().object() != *object || !key.is_comparable() || !named.contains(key) => true,
             None => false,
@@ -334,20 +306,18 @@ impl Ledger {
     }
 
     fn pending(&self) -> BTreeMap<Slot, Vec<(Key, Option<Value>)>> {
-        let mut wanted: BTreeMap<Key, Option<Value>> = BTreeMap::new();
-        for desired in self.sources.values() {
-            for (key, value) in keys(desired) {
-                let slot = wanted.entry(key).or_default();
-                if slot.is_none() {
-                    *slot = value;
-                }
+        let mut wanted: BTreeMap<&Key, &Option<Value>> = BTreeMap::new();
+        for (key, value) in self.sources.values().flat_map(|desired| &desired.values) {
+            let first = wanted.entry(key).or_insert(value);
+            if first.is_none() {
+                *first = value;
             }
         }
         let mut pending: BTreeMap<Slot, Vec<_>> = BTreeMap::new();
         for (key, value) in wanted {
-            if self.written.get(&key) != Some(&value) {
-                let alone = self.apart.contains(&key).then(|| key.clone());
-                pending.entry(Slot { group: key.group(), alone }).or_default().push((key, value));
+            if self.written.get(key) != Some(value) {
+                let alone = self.apart.contains(key).then(|| key.clone());
+                pending.entry(Slot { group: key.group(), alone }).or_default().push((key.clone(), value.clone()));
             }
         }
         pending
@@ -355,52 +325,17 @@ impl Ledger {
 
     fn path(&self, group: &Group) -> String {
         let PodName { namespace, name } = &self.pod;
-        let pod = format!("/api/v1/namespaces/{namespace}/pods/{name}");
-        match group {
-            Group::Metadata => pod,
-            Group::Conditions => format!("{pod}/status"),
-            Group::Target(target, status) => target.path(status.then_some("status")),
-        }
+        group.path(format!("/api/v1/namespaces/{namespace}/pods/{name}"))
     }
 
     fn write(&self, slot: Slot, sets: Vec<(Key, Option<Value>)>, now: Timestamp) -> Write {
-        let path = self.path(&slot.group);
-        let (media, body) = match &slot.group {
-            Group::Metadata => {
-                let (mut annotations, mut labels) = (Map::new(), Map::new());
-                for (key, value) in &sets {
-                    let value = value.clone().unwrap_or_default();
-                    match key {
-                        Key::Annotation(key) => drop(annotations.insert(key.clone(), value)),
-                        Key::Label(key) => drop(labels.insert(key.clone(), value)),
-                        _ => {}
-                    }
-                }
-                let parts = [("annotations", annotations), ("labels", labels)];
-                let parts = parts.into_iter().filter(|(_, part)| !part.is_empty());
-                let metadata: Map<_, _> = parts.map(|(name, part)| (name.to_owned(), Value::Object(part))).collect();
-                (MERGE, json!({"metadata": metadata}))
-            }
-            Group::Conditions => {
-                let conditions = sets.iter().filter_map(|(key, value)| match (key, value.clone()) {
-                    (Key::Condition(name), Some(mut value)) => {
-                        let since = self.transition(name, value["status"].as_str().unwrap_or_default(), now);
-                        value["lastTransitionTime"] = whole_seconds(since).into();
-                        Some(value)
-                    }
-                    _ => None,
-                });
-                (STRATEGIC, json!({"status": {"conditions": conditions.collect::<Vec<_>>()}}))
-            }
-            Group::Target(..) => {
-                let values = sets.iter().filter_map(|(key, value)| match key {
-                    Key::Field(_, pointer) => Some((pointer.as_str(), value.clone()?)),
-                    _ => None,
-                });
-                fields(values.collect())
-            }
+        let since = |name: &str, condition: &Value| {
+            let since = self.transition(name, condition["status"].as_str().unwrap_or_default(), now);
+            // As Kubernetes writes times.
+            Timestamp::from_second(since.as_second()).unwrap_or(since).to_string()
         };
-        Write { path, media, body, slot, sets }
+        let (media, body) = slot.group.patch(&sets, since);
+        Write { path: self.path(&slot.group), media, body, slot, sets }
     }
 }
 
@@ -417,115 +352,14 @@ impl Write {
 
     /// What it changes, for people.
     pub fn subject(&self) -> String {
-        let keys = self.sets.iter().map(|(key, _)| match key {
-            Key::Annotation(name) => format!("annotation {name}"),
-            Key::Label(name) => format!("label {name}"),
-            Key::Condition(name) => format!("condition {name}"),
-            Key::Field(_, pointer) => pointer.clone(),
-        });
-        format!("{}: {}", self.path, keys.collect::<Vec<_>>().join(", "))
-    }
-}
-
-impl Key {
-    fn group(&self) -> Group {
-        match self {
-            Key::Annotation(_) | Key::Label(_) => Group::Metadata,
-            Key::Condition(_) => Group::Conditions,
-            Key::Field(target, pointer) => Group::Target(target.clone(), pointer.starts_with("/status/")),
-        }
-    }
-
-    /// Whether the object shows that another client has changed it. The manager removes results of updates when there are too many.
-    fn is_comparable(&self) -> bool {
-        match self {
-            Key::Field(target, pointer) => target.name != RESULTS && !pointer.split('/').any(|part| part == "-"),
-            _ => true,
-        }
-    }
-
-    /// Its value in an object, in the form in which it is written.
-    fn value_in(&self, object: &Value) -> Option<Value> {
-        let metadata = |field: &str, key: &str| object["metadata"][field].get(key).cloned();
-        match self {
-            Key::Annotation(key) => metadata("annotations", key),
-            Key::Label(key) => metadata("labels", key),
-            Key::Condition(name) => {
-                let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-                let found = conditions.find(|condition| condition["type"] == name.as_str())?;
-                let text = |field: &str| found[field].as_str().unwrap_or_default();
-                Some(
-                    json!({"type": name, "status": text("status"), "reason": text("reason"), "message": text("message")}),
-                )
-            }
-            Key::Field(_, pointer) => object.pointer(pointer).cloned(),
-        }
-    }
-}
-
-impl Group {
-    fn object(&self) -> Object {
-        match self {
-            Group::Metadata | Group::Conditions => Object::Pod,
-            Group::Target(target, _) => Object::Target(target.clone()),
-        }
+        let keys: Vec<String> = self.sets.iter().map(|(key, _)| key.subject()).collect();
+        format!("{}: {}", self.path, keys.join(", "))
     }
 }
 
 /// Whether an answer is an object of Kubernetes, and not something that a proxy has made of it.
 fn is_object(value: &Value) -> bool {
     value["metadata"]["name"].is_string()
-}
-
-/// The source of a condition that nobody has any more, since it cannot be removed. It sorts last, so that any source that has the condition counts more.
-fn after_all(condition: &Condition) -> String {
-    format!("~{}", condition.name)
-}
-
-fn keys(desired: &Desired) -> Vec<(Key, Option<Value>)> {
-    let mut keys = Vec::new();
-    let text = |value: &Option<String>| value.clone().map(Value::String);
-    keys.extend(desired.annotations.iter().map(|(key, value)| (Key::Annotation(key.clone()), text(value))));
-    keys.extend(desired.labels.iter().map(|(key, value)| (Key::Label(key.clone()), text(value))));
-    if let Some(Condition { name, status, reason, message }) = &desired.condition {
-        let value = json!({"type": name, "status": status, "reason": reason, "message": message});
-        keys.push((Key::Condition(name.clone()), Some(value)));
-    }
-    if let Some((target, values)) = &desired.fields {
-        let values = values.iter();
-        keys.extend(values.map(|(pointer, value)| (Key::Field(target.clone(), pointer.clone()), Some(value.clone()))));
-    }
-    keys
-}
-
-/// A merge patch creates what is missing on the way; elements of lists need a JSON patch.
-fn fields(values: Vec<(&str, Value)>) -> (&'static str, Value) {
-    let indexed = |pointer: &str| pointer.split('/').any(|part| part == "-" || part.parse::<usize>().is_ok());
-    if values.iter().any(|(pointer, _)| indexed(pointer)) {
-        let operations = values.into_iter().map(|(pointer, value)| {
-            let operation = if pointer.ends_with("/-") { "add" } else { "replace" };
-            json!({"op": operation, "path": pointer, "value": value})
-        });
-        return (JSON, Value::Array(operations.collect()));
-    }
-    let mut body = Value::Object(Map::new());
-    for (pointer, value) in values {
-        let mut at = &mut body;
-        for part in pointer.split('/').skip(1) {
-            let name = part.replace("~1", "/").replace("~0", "~");
-            if !at.is_object() {
-                *at = Value::Object(Map::new());
-            }
-            at = &mut at[name];
-        }
-        *at = value;
-    }
-    (MERGE, body)
-}
-
-/// As Kubernetes writes times.
-fn whole_seconds(at: Timestamp) -> String {
-    Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
 }
 
 #[cfg(test)]

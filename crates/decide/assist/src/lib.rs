@@ -54,13 +54,13 @@ mod state;
 mod update;
 
 pub use config::{
-    Ask, Config, Credential, Endpoint, Extract, Fields, HotUpdate, HttpAsk, Kind, Other, Plugin, Policy,
-    Process as PluginProcess, Reload, Resources, RestartPolicy, STATUS_CONDITION, SecretKey, Security, StartOrder,
-    Storage, Target, Url, Verify, signal_number,
+    Ask, Config, Credential, Endpoint, Extract, Fields, HotUpdate, HttpAsk, HttpMetric, InKube, Key, Kind, Other,
+    Plugin, Policy, Process as PluginProcess, Reload, Resources, RestartPolicy, STATUS_CONDITION, SecretKey, Security,
+    StartOrder, Storage, Target, Url, Verify, signal_number,
 };
 pub use keep::{AgentNamespace, Keep, Mirrored, excess, keep, not_mirrored, prunable};
 pub use ledger::{Ledger, Look, PodName, Sent, UNSEEN, Write};
-pub use marker::{Condition, Desired, REMOVED, condition, desired, desired_of_update, retired};
+pub use marker::{Desired, REMOVED, condition, desired, desired_of_update};
 pub use origin::{check_origin, check_page};
 pub use parameters::parameters;
 pub use pod_probe::{POD_PROBE, pod_probes};

@@ -2,122 +2,131 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::config::{Policy, Storage, Target, label_value};
+use crate::config::{HttpMetric, InKube, Key, Policy, Storage, label_value};
 use crate::state::{FAILED, State, UNKNOWN};
 use crate::update::UpdateOutcome;
 
 /// All that one source of results wants written: complete, so that it does not matter what was written before.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Desired {
-    /// Annotations of the pod; `None` is removed.
-    pub annotations: BTreeMap<String, Option<String>>,
-    /// Labels of the pod; `None` is removed.
-    pub labels: BTreeMap<String, Option<String>>,
-    /// A condition of the pod.
-    pub condition: Option<Condition>,
-    /// Values in another object, by JSON Pointer.
-    pub fields: Option<(Target, BTreeMap<String, Value>)>,
+    /// Values in the API. `None` removes a label or an annotation; fields of targets are never removed.
+    pub values: BTreeMap<Key, Option<Value>>,
     /// A gauge.
     pub gauge: Option<(String, f64)>,
     /// What could not be written, and why.
     pub problems: Vec<String>,
 }
 
-/// A condition of the pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Condition {
-    /// Its type.
-    pub name: String,
-    /// `True`, `False` or `Unknown`.
-    pub status: String,
-    /// A word in camel case.
-    pub reason: String,
-    /// A sentence.
-    pub message: String,
+impl Desired {
+    /// Returns what wants this value written and nothing else.
+    pub fn one(key: Key, value: Value) -> Desired {
+        Desired { values: [(key, Some(value))].into(), ..Desired::default() }
+    }
+}
+
+/// A result, in the form in which each kind of key has it.
+struct Report<'a> {
+    state: &'a State,
+    /// The status and the reason of a condition.
+    condition: (&'a str, &'a str),
+    /// The text and the value of a label; `None` if the policies choose them.
+    texts: Option<(&'a str, &'a str)>,
 }
 
 /// What is written while a source is in this state. Keys of other states' policies are removed.
 ///
 /// ```
-/// use pillion_assist::{Policy, State, Storage, desired};
+/// use pillion_assist::{InKube, Key, Policy, State, Storage, desired};
 ///
-/// let idle = Policy { state: "idle".into(), labels: [("idle".to_owned(), "true".to_owned())].into(), ..Policy::default() };
-/// let storage = Storage { policies: vec![idle], ..Storage::default() };
-/// assert_eq!(desired(&storage, &State::succeeded("idle")).labels["idle"].as_deref(), Some("true"));
-/// assert_eq!(desired(&storage, &State::failed("refused")).labels["idle"], None);
+/// let key = Key::Label("idle".into());
+/// let idle = Policy { state: "idle".into(), values: [(key.clone(), "true".into())].into() };
+/// let storage = Storage::InKube(InKube { policies: vec![idle], ..InKube::default() });
+/// assert_eq!(desired(&storage, &State::succeeded("idle")).values[&key], Some("true".into()));
+/// assert_eq!(desired(&storage, &State::failed("refused")).values[&key], None);
 /// ```
 pub fn desired(storage: &Storage, state: &State) -> Desired {
-    let text = match (state, policy(&storage.policies, state)) {
-        (State::Succeeded(text), _) => text.as_str(),
-        // The vocabulary is that of the policies, of the proposal without any.
-        (State::Failed(_), Some(policy)) => policy.state.as_str(),
-        (State::Failed(_), None) if storage.policies.iter().any(|policy| policy.state == "Succeeded") => FAILED,
-        (State::Failed(_) | State::Unknown(_), _) => UNKNOWN,
+    let condition = match state {
+        State::Succeeded(_) => ("True", "ProbeSucceeded"),
+        State::Failed(_) => ("False", "ProbeFailed"),
+        State::Unknown(_) => ("Unknown", "ProbeImpossible"),
     };
-    let condition = storage.condition_type.as_ref().map(|name| condition(name, state));
-    Desired { condition, ..written(storage, state, text, text) }
+    written(storage, &Report { state, condition, texts: None })
 }
 
 /// What is written once an update has come to something: the sentence itself, also that of a failure.
 pub fn desired_of_update(storage: &Storage, outcome: &UpdateOutcome) -> Desired {
-    let state = outcome.state();
-    let (status, reason) =
-        if outcome.failure.is_none() { ("True", "UpdateSucceeded") } else { ("False", "UpdateFailed") };
-    let condition = storage.condition_type.as_ref().map(|name| Condition {
-        name: name.clone(),
-        status: status.to_owned(),
-        reason: reason.to_owned(),
-        message: state.message().to_owned(),
-    });
-    Desired { condition, ..written(storage, &state, state.message(), &outcome.label()) }
+    let (state, label) = (outcome.state(), outcome.label());
+    let condition = if outcome.failure.is_none() { ("True", "UpdateSucceeded") } else { ("False", "UpdateFailed") };
+    written(storage, &Report { state: &state, condition, texts: Some((state.message(), &label)) })
 }
 
-/// Everything but the condition: what the policies say of the state, and the result as a text.
-fn written(storage: &Storage, state: &State, text: &str, label: &str) -> Desired {
-    let mut desired = Desired::default();
-    let policy = policy(&storage.policies, state);
-    for other in &storage.policies {
-        desired.annotations.extend(other.annotations.keys().map(|key| (key.clone(), None)));
-        desired.labels.extend(other.labels.keys().map(|key| (key.clone(), None)));
+fn written(storage: &Storage, report: &Report<'_>) -> Desired {
+    match storage {
+        Storage::Nowhere => Desired::default(),
+        Storage::InKube(kube) => kube.written(report),
+        Storage::HttpMetric(metric) => metric.written(report.state),
     }
-    if let Some(policy) = policy {
-        let set = |values: &BTreeMap<String, String>| -> Vec<_> {
-            values.iter().map(|(key, value)| (key.clone(), Some(value.clone()))).collect()
-        };
-        desired.annotations.extend(set(&policy.annotations));
-        desired.labels.extend(set(&policy.labels));
-    }
-    if let Some(key) = &storage.annotation_key {
-        desired.annotations.insert(key.clone(), Some(text.to_owned()));
-    }
-    if let Some(key) = &storage.label_key {
-        let value = label_value(label).then(|| label.to_owned());
-        if value.is_none() {
-            desired.problems.push(format!(
-                "{label:?} is not a value that the label {key} can have: at most 63 letters, digits, `-`, `_` and `.`"
-            ));
+}
+
+impl InKube {
+    /// Returns what the policies say of the state, and the result itself.
+    fn written(&self, report: &Report<'_>) -> Desired {
+        let Report { state, condition: (status, reason), texts } = report;
+        let policy = policy(&self.policies, state);
+        let (text, label) = texts.unwrap_or_else(|| {
+            let text = text(&self.policies, policy, state);
+            (text, text)
+        });
+        let mut desired = Desired::default();
+        let others = self.policies.iter().flat_map(|policy| policy.values.keys());
+        desired.values.extend(others.filter(|key| !matches!(key, Key::Field(..))).map(|key| (key.clone(), None)));
+        let own = policy.iter().flat_map(|policy| &policy.values);
+        desired.values.extend(own.map(|(key, value)| (key.clone(), Some(value.clone()))));
+        for key in &self.results {
+            let value = match key {
+                // The policy of the state counts more.
+                Key::Field(..) if desired.values.contains_key(key) => continue,
+                Key::Annotation(_) | Key::Field(..) => Some(text.into()),
+                Key::Condition(name) => Some(condition(name, status, reason, state.message())),
+                Key::Label(_) if label_value(label) => Some(label.into()),
+                Key::Label(name) => {
+                    desired.problems.push(format!(
+                        "{label:?} is not a value that the label {name} can have: at most 63 letters, digits, `-`, `_` and `.`"
+                    ));
+                    None
+                }
+            };
+            desired.values.insert(key.clone(), value);
         }
-        desired.labels.insert(key.clone(), value);
+        desired
     }
-    if let Some(target) = &storage.target {
-        let mut values: BTreeMap<String, Value> = policy.map(|policy| policy.values.clone()).unwrap_or_default();
-        if let Some(path) = &storage.json_path {
-            values.entry(path.clone()).or_insert_with(|| Value::String(text.to_owned()));
-        }
-        desired.fields = Some((target.clone(), values));
-    }
-    if let Some(name) = &storage.metric {
-        match (state, text.parse()) {
-            (State::Succeeded(_), Ok(value)) => desired.gauge = Some((name.clone(), value)),
-            (State::Succeeded(_), Err(_)) => {
-                desired.problems.push(format!("{text:?} is not a number, as the metric {name} needs"));
+}
+
+impl HttpMetric {
+    /// Returns the gauge. A result that is not a number removes it.
+    fn written(&self, state: &State) -> Desired {
+        let HttpMetric { name } = self;
+        let mut desired = Desired::default();
+        if let State::Succeeded(text) = state {
+            match text.parse() {
+                Ok(value) => desired.gauge = Some((name.clone(), value)),
+                Err(_) => desired.problems.push(format!("{text:?} is not a number, as the metric {name} needs")),
             }
-            _ => {}
         }
+        desired
     }
-    desired
+}
+
+/// Returns the state in the words of the policies, or in those of the proposal if there are none.
+fn text<'a>(policies: &'a [Policy], policy: Option<&'a Policy>, state: &'a State) -> &'a str {
+    match (state, policy) {
+        (State::Succeeded(text), _) => text,
+        (State::Failed(_), Some(policy)) => &policy.state,
+        (State::Failed(_), None) if policies.iter().any(|policy| policy.state == "Succeeded") => FAILED,
+        (State::Failed(_) | State::Unknown(_), _) => UNKNOWN,
+    }
 }
 
 /// The policy of a state. A failed probe is `unknown`, or `Failed` as in a PodProbeMarker; a success without a policy of its own is
@@ -132,51 +141,44 @@ fn policy<'a>(policies: &'a [Policy], state: &State) -> Option<&'a Policy> {
     }
 }
 
-/// A condition that reports a state.
-pub fn condition(name: &str, state: &State) -> Condition {
-    let (status, reason) = match state {
-        State::Succeeded(_) => ("True", "ProbeSucceeded"),
-        State::Failed(_) => ("False", "ProbeFailed"),
-        State::Unknown(_) => ("Unknown", "ProbeImpossible"),
-    };
-    Condition {
-        name: name.to_owned(),
-        status: status.to_owned(),
-        reason: reason.to_owned(),
-        message: state.message().to_owned(),
-    }
+/// Returns a condition of the pod, without its times.
+pub fn condition(name: &str, status: &str, reason: &str, message: &str) -> Value {
+    json!({"type": name, "status": status, "reason": reason, "message": message})
 }
 
 /// The reason of a condition that nothing reports any more.
 pub const REMOVED: &str = "PluginRemoved";
-
-/// What is left to write of a source that is no longer there: its labels and annotations go, its condition is not known any more.
-pub fn retired(last: &Desired) -> Desired {
-    Desired {
-        annotations: last.annotations.keys().map(|key| (key.clone(), None)).collect(),
-        labels: last.labels.keys().map(|key| (key.clone(), None)).collect(),
-        condition: last.condition.as_ref().map(|condition| Condition {
-            status: "Unknown".to_owned(),
-            reason: REMOVED.to_owned(),
-            message: "the agent does not probe this any more".to_owned(),
-            ..condition.clone()
-        }),
-        ..Desired::default()
-    }
-}
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::{Config, Fields};
 
-    fn storage() -> Storage {
+    fn kube() -> InKube {
         let fields = Fields::from([("POD_NAME".into(), "web-1".into()), ("POD_NAMESPACE".into(), "games".into())]);
         let config = Config::parse(include_str!("config/samples/proposal-3.yaml"), Some(&fields)).unwrap();
-        config.storages().next().unwrap().clone()
+        let Some(Storage::InKube(kube)) = config.storages().next() else { panic!() };
+        kube.clone()
     }
 
     const COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+    fn annotation(desired: &Desired, name: &str) -> Option<Value> {
+        desired.values[&Key::Annotation(name.into())].clone()
+    }
+
+    fn label(desired: &Desired, name: &str) -> Option<Value> {
+        desired.values[&Key::Label(name.into())].clone()
+    }
+
+    /// The pointer, the target's name and the value of the one field of a target.
+    fn field(desired: &Desired) -> (&str, &str, &Value) {
+        let mut fields = desired.values.iter().filter_map(|(key, value)| match (key, value) {
+            (Key::Field(target, pointer), Some(value)) => Some((pointer.as_str(), target.name.as_str(), value)),
+            _ => None,
+        });
+        fields.next().unwrap()
+    }
 
     #[test]
     fn policies_of_the_proposal_mark_the_pod() {
@@ -187,34 +189,43 @@ mod tests {
             (State::succeeded("draining"), "draining", None, None),
         ];
         for (state, text, cost, idle) in table {
-            let desired = desired(&storage(), &state);
-            assert_eq!(desired.annotations["http_probe"].as_deref(), Some(text), "{state:?}");
-            assert_eq!(desired.annotations[COST].as_deref(), cost, "{state:?}");
-            assert_eq!(desired.labels["gameserver-idle"].as_deref(), idle, "{state:?}");
-            let (target, values) = desired.fields.unwrap();
-            assert_eq!((target.name.as_str(), &values["/spec/opsState"]), ("web-1", &Value::String(text.into())));
+            let desired = desired(&Storage::InKube(kube()), &state);
+            assert_eq!(annotation(&desired, "http_probe"), Some(text.into()), "{state:?}");
+            assert_eq!(annotation(&desired, COST), cost.map(Value::from), "{state:?}");
+            assert_eq!(label(&desired, "gameserver-idle"), idle.map(Value::from), "{state:?}");
+            assert_eq!(field(&desired), ("/spec/opsState", "web-1", &text.into()));
         }
     }
 
     #[test]
     fn a_target_without_policies_gets_the_result_itself() {
-        let storage = Storage { policies: Vec::new(), ..storage() };
-        let (_, values) = desired(&storage, &State::succeeded("3")).fields.unwrap();
-        assert_eq!(values["/spec/opsState"], "3");
+        let storage = Storage::InKube(InKube { policies: Vec::new(), ..kube() });
+        assert_eq!(field(&desired(&storage, &State::succeeded("3"))).2, "3");
+    }
+
+    #[test]
+    fn a_policy_for_a_field_counts_more_than_the_result() {
+        let mut kube = kube();
+        let place = kube.results.iter().find(|key| matches!(key, Key::Field(..))).unwrap().clone();
+        kube.policies[0].values.insert(place, "WaitToBeDeleted".into());
+        let storage = Storage::InKube(kube);
+        assert_eq!(field(&desired(&storage, &State::succeeded("idle"))).2, "WaitToBeDeleted");
+        assert_eq!(field(&desired(&storage, &State::succeeded("allocated"))).2, "allocated");
     }
 
     #[test]
     fn a_label_that_cannot_have_the_result_is_removed_and_reported() {
-        let storage = Storage { label_key: Some("state".into()), ..Storage::default() };
-        assert_eq!(desired(&storage, &State::succeeded("idle")).labels["state"].as_deref(), Some("idle"));
+        let storage = Storage::from(Key::Label("state".into()));
+        assert_eq!(label(&desired(&storage, &State::succeeded("idle")), "state"), Some("idle".into()));
         let refused = desired(&storage, &State::succeeded("<html>"));
-        assert_eq!((refused.labels["state"].as_deref(), refused.problems.len()), (None, 1));
+        assert_eq!((label(&refused, "state"), refused.problems.len()), (None, 1));
     }
 
     #[test]
     fn conditions_say_true_false_or_unknown() {
-        let storage = Storage { condition_type: Some("game/idle".into()), ..Storage::default() };
-        let status = |state: &State| desired(&storage, state).condition.unwrap().status;
+        let key = Key::Condition("game/idle".into());
+        let storage = Storage::from(key.clone());
+        let status = |state: &State| desired(&storage, state).values[&key].as_ref().unwrap()["status"].clone();
         assert_eq!(status(&State::succeeded("idle")), "True");
         assert_eq!(status(&State::failed("x")), "False");
         assert_eq!(status(&State::Unknown("exec in another container".into())), "Unknown");
@@ -222,40 +233,37 @@ mod tests {
 
     #[test]
     fn an_update_that_failed_is_a_failure_and_keeps_its_sentence() {
-        let policy = |state: &str| Policy {
+        let policy = |state: &str, value: &str| Policy {
             state: state.into(),
-            annotations: [("updated".to_owned(), state.to_owned())].into(),
-            ..Policy::default()
+            values: [(Key::Annotation("updated".into()), value.into())].into(),
         };
-        let storage = Storage {
-            annotation_key: Some("result".into()),
-            label_key: Some("update".into()),
-            condition_type: Some("game/updated".into()),
-            policies: vec![policy("Succeeded"), policy("Failed")],
-            ..Storage::default()
+        let condition_key = Key::Condition("game/updated".into());
+        let kube = InKube {
+            results: vec![Key::Annotation("result".into()), Key::Label("update".into()), condition_key.clone()],
+            policies: vec![policy("Succeeded", "Succeeded"), policy("Failed", "Failed")],
         };
         let rows = [
             ("v1: Update success", "True", "UpdateSucceeded", "Succeeded", "v1-succeeded"),
             ("v2: Failed to download the file: http://x answered 404", "False", "UpdateFailed", "Failed", "v2-failed"),
         ];
-        for (sentence, status, reason, policy, label) in rows {
-            let desired = desired_of_update(&storage, &UpdateOutcome::read(sentence));
-            let condition = desired.condition.unwrap();
-            let said = (condition.status.as_str(), condition.reason.as_str(), condition.message.as_str());
-            assert_eq!(said, (status, reason, sentence));
-            assert_eq!(desired.annotations["result"].as_deref(), Some(sentence));
-            assert_eq!(desired.annotations["updated"].as_deref(), Some(policy));
-            assert_eq!((desired.labels["update"].as_deref(), desired.problems.len()), (Some(label), 0));
+        for (sentence, status, reason, policy, version) in rows {
+            let desired = desired_of_update(&Storage::InKube(kube.clone()), &UpdateOutcome::read(sentence));
+            let said = condition("game/updated", status, reason, sentence);
+            assert_eq!(desired.values[&condition_key], Some(said));
+            assert_eq!(annotation(&desired, "result"), Some(sentence.into()));
+            assert_eq!(annotation(&desired, "updated"), Some(policy.into()));
+            assert_eq!((label(&desired, "update"), desired.problems.len()), (Some(version.into()), 0));
         }
-        let unknown = Storage { policies: vec![Policy { state: "unknown".into(), ..policy("x") }], ..storage };
+        let unknown = Storage::InKube(InKube { policies: vec![policy("unknown", "x")], ..kube });
         let desired = desired_of_update(&unknown, &UpdateOutcome::read("v2: Failed"));
-        assert_eq!(desired.annotations["updated"].as_deref(), Some("x"), "the proposal's word for a failure");
+        assert_eq!(annotation(&desired, "updated"), Some("x".into()), "the proposal's word for a failure");
     }
 
     #[test]
     fn numbers_become_gauges() {
-        let storage = Storage { metric: Some("players".into()), ..Storage::default() };
+        let storage = Storage::HttpMetric(HttpMetric { name: "players".into() });
         assert_eq!(desired(&storage, &State::succeeded("3")).gauge, Some(("players".into(), 3.0)));
         assert_eq!(desired(&storage, &State::succeeded("many")).problems.len(), 1);
+        assert_eq!(desired(&storage, &State::failed("3")), Desired::default());
     }
 }

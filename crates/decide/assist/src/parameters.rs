@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::config::{Config, Storage, Target};
+use crate::config::{Config, Key};
 
 /// The data of the policy's parameter ConfigMap: comma-separated keys, none of which can contain a comma.
 pub fn parameters(config: &Config) -> BTreeMap<String, String> {
@@ -11,21 +11,19 @@ pub fn parameters(config: &Config) -> BTreeMap<String, String> {
 
 /// The same where PodProbeMarkers have the agent report more conditions.
 pub(crate) fn with_conditions<'a>(
-    config: &'a Config,
+    config: &Config,
     conditions: impl IntoIterator<Item = &'a str>,
 ) -> BTreeMap<String, String> {
-    let joined = |keys: BTreeSet<&str>| keys.into_iter().collect::<Vec<_>>().join(",");
-    let targets = config.storages().filter_map(|storage| storage.target.as_ref());
-    // The pod and its owner are known to the policy itself.
-    let fixed = |target: &&Target| !target.name.contains("${");
-    let named = targets.filter(fixed).map(|target| target.name.as_str()).collect();
-    let data = [
-        ("annotations", joined(config.storages().flat_map(Storage::annotation_keys).collect())),
-        ("labels", joined(config.storages().flat_map(Storage::label_keys).collect())),
-        ("conditions", joined(config.conditions().chain(conditions).collect())),
-        ("targets", joined(named)),
-    ];
-    data.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    // The policy needs each of them, also an empty one.
+    let fields = ["annotations", "labels", "conditions", "targets"];
+    let mut data: BTreeMap<&str, BTreeSet<&str>> = fields.map(|field| (field, BTreeSet::new())).into();
+    let mut keys = config.keys();
+    keys.extend(conditions.into_iter().map(|name| Key::Condition(name.to_owned())));
+    for (field, word) in keys.iter().filter_map(Key::parameter) {
+        data.entry(field).or_default().insert(word);
+    }
+    let joined = |words: BTreeSet<&str>| words.into_iter().collect::<Vec<_>>().join(",");
+    data.into_iter().map(|(field, words)| (field.to_owned(), joined(words))).collect()
 }
 
 #[cfg(test)]

@@ -4,29 +4,29 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::config::{Ask, Credential, Endpoint, HttpAsk, Storage, Url};
+use crate::config::{Ask, Credential, Endpoint, HttpAsk, Key, Storage, Url};
 
 /// The annotation that Kruise, or Pillion where there is no Kruise, writes on pods.
 pub const POD_PROBE: &str = "kruise.io/podprobe";
 
-/// The probes of the annotation. What cannot be made from inside the pod becomes a probe whose state is Unknown, with the reason.
+/// The probes of the annotation, each with its condition. What cannot be made from inside the pod becomes a probe whose state is Unknown, with the reason.
 ///
 /// # Errors
 /// The annotation is not a list of probes.
-pub fn pod_probes(annotation: &str, pod_ip: &str) -> Result<Vec<Endpoint>, String> {
+pub fn pod_probes(annotation: &str, pod_ip: &str) -> Result<Vec<(String, Endpoint)>, String> {
     let value: Value = serde_json::from_str(annotation).map_err(|error| format!("{POD_PROBE} is not JSON: {error}"))?;
     let Value::Array(items) = value else { return Err(format!("{POD_PROBE} is not a list")) };
     Ok(items.iter().filter_map(|item| endpoint(item, pod_ip)).collect())
 }
 
-fn endpoint(item: &Value, pod_ip: &str) -> Option<Endpoint> {
+fn endpoint(item: &Value, pod_ip: &str) -> Option<(String, Endpoint)> {
     let condition = item["podConditionType"].as_str().filter(|name| !name.is_empty())?;
     let container = item["containerName"].as_str().unwrap_or_default();
     let probe = &item["probe"];
     // At least one, as the node has it.
     let number = |name: &str, least: u64| probe[name].as_u64().unwrap_or(least).clamp(least, 86_400);
     let count = |name: &str| u32::try_from(number(name, 1)).unwrap_or(1);
-    Some(Endpoint {
+    let endpoint = Endpoint {
         name: item["name"].as_str().unwrap_or(condition).to_owned(),
         ask: ask(probe, container, pod_ip).unwrap_or_else(Ask::Impossible),
         timeout: Duration::from_secs(number("timeoutSeconds", 1)),
@@ -35,8 +35,9 @@ fn endpoint(item: &Value, pod_ip: &str) -> Option<Endpoint> {
         success_threshold: count("successThreshold"),
         any_success: true,
         failure_threshold: count("failureThreshold"),
-        storage: Storage { condition_type: Some(condition.to_owned()), ..Storage::default() },
-    })
+        storage: Storage::from(Key::Condition(condition.to_owned())),
+    };
+    Some((condition.to_owned(), endpoint))
 }
 
 fn ask(probe: &Value, container: &str, pod_ip: &str) -> Result<Ask, String> {
@@ -99,10 +100,10 @@ mod tests {
             {"name": "ppm#none", "containerName": "main", "probe": {"tcpSocket": {"port": 1}}}
         ]"#;
         let probes = pod_probes(annotation, "10.0.0.7").unwrap();
-        assert_eq!(
-            probes.iter().map(|probe| probe.name.as_str()).collect::<Vec<_>>(),
-            ["ppm#idle", "ppm#sh", "ppm#named"]
-        );
+        let (conditions, probes): (Vec<String>, Vec<Endpoint>) = probes.into_iter().unzip();
+        assert_eq!(conditions, ["game.io/idle", "game.io/sh", "game.io/named"]);
+        let names: Vec<_> = probes.iter().map(|probe| probe.name.as_str()).collect();
+        assert_eq!(names, ["ppm#idle", "ppm#sh", "ppm#named"]);
         let Ask::Http(http) = &probes[0].ask else { panic!() };
         assert_eq!((http.url.to_string().as_str(), probes[0].failure_threshold), ("http://10.0.0.7:8080/idle", 2));
         assert_eq!((probes[0].interval, probes[0].start_delay), (Duration::from_secs(3), Duration::from_secs(1)));

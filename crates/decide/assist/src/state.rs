@@ -151,7 +151,7 @@ mod tests {
     fn successes_of_a_pod_probe_marker_count_together_whatever_their_answers_are() {
         let annotation = r#"[{"name": "ppm#idle", "containerName": "main", "podConditionType": "game.io/idle",
             "probe": {"httpGet": {"port": 8080}, "successThreshold": 2}}]"#;
-        let endpoint = crate::pod_probes(annotation, "10.0.0.7").unwrap().remove(0);
+        let (_, endpoint) = crate::pod_probes(annotation, "10.0.0.7").unwrap().remove(0);
         let mut streak = Streak::default();
         assert_eq!(streak.add(State::succeeded("3 players"), &endpoint), None);
         let four = State::succeeded("4 players");

@@ -9,8 +9,8 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use pillion_assist::{
-    Condition, Config, Desired, Endpoint, Kind, Plugin as PluginConfig, PluginProcess, RestartPolicy, Security, State,
-    Storage,
+    Config, Desired, Endpoint, Key, Kind, Plugin as PluginConfig, PluginProcess, RestartPolicy, Security, State,
+    Storage, condition,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -483,8 +483,8 @@ impl Manager {
         } else {
             ("False", "PluginsFailing", down.join(", "))
         };
-        let (status, reason) = (status.to_owned(), reason.to_owned());
-        let desired = Desired { condition: Some(Condition { name, status, reason, message }), ..Desired::default() };
+        let condition = condition(&name, status, reason, &message);
+        let desired = Desired::one(Key::Condition(name), condition);
         self.world.publisher.set("agent", desired);
     }
 }

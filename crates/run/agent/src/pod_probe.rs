@@ -59,11 +59,9 @@ impl PodProbe {
             Err(problem) => (Vec::new(), problem),
         };
         let mut wanted: BTreeMap<String, Endpoint> = BTreeMap::new();
-        for endpoint in probes {
+        for (condition, endpoint) in probes {
             // Of two probes with one condition the first counts.
-            if let Some(condition) = endpoint.storage.condition_type.clone() {
-                wanted.entry(condition).or_insert(endpoint);
-            }
+            wanted.entry(condition).or_insert(endpoint);
         }
         let is_old = |(condition, probe): &(&String, &Probe)| wanted.get(*condition) != Some(&probe.endpoint);
         let old: Vec<String> = lock(&self.known).probes.iter().filter(is_old).map(|(name, _)| name.clone()).collect();

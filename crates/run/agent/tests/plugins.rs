@@ -8,7 +8,7 @@ use pillion_agent::{
     Api, BoxFuture, Host, Manager, Network, Plugin, Pod, Prober, Publisher, Registry, Request, Response, Secrets,
     Store, World,
 };
-use pillion_assist::{Ask, Fields, State, Storage};
+use pillion_assist::{Ask, Fields, Key, State, Storage};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -295,7 +295,7 @@ async fn a_result_that_somebody_else_has_changed_is_written_again() {
     let (manager, publisher) = agent(Arc::clone(&api) as Arc<dyn Api>, Arc::new(Network), None);
     let running = Arc::clone(&api);
     tokio::spawn(async move { publisher.run(&*running).await });
-    let storage = Storage { annotation_key: Some("state".into()), ..Storage::default() };
+    let storage = Storage::from(Key::Annotation("state".into()));
     manager.store_data("somebody", &storage, "idle");
     tokio::time::sleep(Duration::from_hours(24)).await;
     assert_eq!(*api.writes.lock().unwrap(), 1, "nothing is written while nothing differs");
@@ -342,7 +342,7 @@ async fn plugins_are_added_and_removed_and_store_where_they_are_asked_to() {
     let (manager, api) = manager();
     manager.load_config("plugins: []\nstatusCondition: ''\n").await.unwrap();
     assert_eq!(manager.version(), env!("CARGO_PKG_VERSION"));
-    let storage = Storage { annotation_key: Some("answer".into()), ..Storage::default() };
+    let storage = Storage::from(Key::Annotation("answer".into()));
     let settings = json!({"test": "added", "do": "store"});
     manager.add_plugin(puppet("mine"), settings.clone(), storage.clone()).await.unwrap();
     assert!(manager.add_plugin(puppet("mine"), settings.clone(), storage.clone()).await.unwrap_err().contains("mine"));
@@ -351,7 +351,7 @@ async fn plugins_are_added_and_removed_and_store_where_they_are_asked_to() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let status = manager.plugin_status("mine").unwrap();
     assert_eq!((status.version.as_str(), status.config_type.as_str(), status.running), ("v7", "{test, do}", true));
-    manager.store_data("somebody", &Storage { annotation_key: Some("word".into()), ..Storage::default() }, "hello");
+    manager.store_data("somebody", &Storage::from(Key::Annotation("word".into())), "hello");
     tokio::time::sleep(Duration::from_secs(1)).await;
     manager.remove_plugin("mine").await.unwrap();
     assert!(manager.remove_plugin("mine").await.is_err());

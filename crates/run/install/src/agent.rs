@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use pillion_api::names;
 use pillion_api::names::agent::{CONFIG, CONFIG_KEY, LABEL, MIRROR, NAME as AGENT, RESULTS};
-use pillion_assist::{Config, Kind, Reload, StartOrder, Target, not_mirrored, parameters};
+use pillion_assist::{Config, Key, Kind, Reload, StartOrder, not_mirrored, parameters};
 use serde_json::{Map, Value, json};
 
 use self::policy::policy;
@@ -89,19 +89,11 @@ fn has_hot_update(config: &Config) -> bool {
     config.plugins.iter().any(|plugin| matches!(plugin.kind, Kind::HotUpdate(_)))
 }
 
-fn targets(config: &Config) -> BTreeSet<&Target> {
-    config.storages().filter_map(|storage| storage.target.as_ref()).collect()
-}
-
 fn rules(config: &Config) -> Value {
-    let mut rules = Vec::new();
-    let marks = config.storages().any(|storage| storage.annotation_keys().chain(storage.label_keys()).next().is_some());
-    if marks {
-        rules.push(json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]}));
-    }
-    if config.conditions().next().is_some() {
-        rules.push(json!({"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]}));
-    }
+    let keys = config.keys();
+    let rights: BTreeSet<_> = keys.iter().map(Key::right).collect();
+    let right = |(group, resources)| json!({"apiGroups": [group], "resources": resources, "verbs": ["patch"]});
+    let mut rules: Vec<Value> = rights.into_iter().map(right).collect();
     if has_hot_update(config) {
         rules.push(json!({"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [RESULTS], "verbs": ["get", "patch"]}));
     }
@@ -115,12 +107,6 @@ fn rules(config: &Config) -> Value {
     let secrets: BTreeSet<&str> = config.secrets().into_iter().map(|key| key.name.as_str()).collect();
     if !secrets.is_empty() {
         rules.push(json!({"apiGroups": [""], "resources": ["secrets"], "resourceNames": secrets, "verbs": ["get"]}));
-    }
-    let kinds: BTreeSet<(&str, &str)> =
-        targets(config).into_iter().map(|target| (target.group.as_str(), target.resource.as_str())).collect();
-    for (group, resource) in kinds {
-        let status = format!("{resource}/status");
-        rules.push(json!({"apiGroups": [group], "resources": [resource, status], "verbs": ["patch"]}));
     }
     Value::Array(rules)
 }

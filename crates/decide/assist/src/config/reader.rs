@@ -5,9 +5,12 @@ use std::cell::RefCell;
 use pillion_yaml::{Document, Mistake, Position, Step, describe};
 use serde_json::Value;
 
+use super::expand::Fields;
+
 /// A document that is being read.
 pub(super) struct Reader<'a> {
     document: &'a Document,
+    fields: Option<&'a Fields>,
     mistakes: RefCell<Vec<Mistake>>,
     warnings: RefCell<Vec<String>>,
 }
@@ -21,8 +24,8 @@ pub(super) struct Field<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(document: &'a Document) -> Reader<'a> {
-        Reader { document, mistakes: RefCell::default(), warnings: RefCell::default() }
+    pub(super) fn new(document: &'a Document, fields: Option<&'a Fields>) -> Reader<'a> {
+        Reader { document, fields, mistakes: RefCell::default(), warnings: RefCell::default() }
     }
 
     pub(super) fn root(&'a self) -> Field<'a> {
@@ -41,6 +44,12 @@ impl<'a> Field<'a> {
 
     pub(super) fn value(&self) -> &'a Value {
         self.value
+    }
+
+    /// Returns what `${SELF:NAME}` stands for, or the variable itself if that is not known.
+    pub(super) fn variable(&self, name: &str) -> String {
+        let known = self.reader.fields.and_then(|fields| fields.get(name));
+        known.cloned().unwrap_or_else(|| format!("${{SELF:{name}}}"))
     }
 
     /// Reports a mistake at this place.

@@ -24,10 +24,15 @@ fn the_first_configuration_of_the_proposal_is_read_whole() {
     let [endpoint] = endpoints.as_slice() else { panic!() };
     assert_eq!((endpoint.timeout, endpoint.start_delay), (Duration::from_secs(30), Duration::from_mins(1)));
     assert_eq!(endpoint.interval, Duration::from_secs(5));
-    let target = endpoint.storage.target.as_ref().unwrap();
+    let Storage::InKube(kube) = &endpoint.storage else { panic!() };
+    let [Key::Annotation(annotation), Key::Field(target, pointer)] = kube.results.as_slice() else {
+        panic!("{kube:?}")
+    };
+    assert_eq!((annotation.as_str(), pointer.as_str()), ("http_probe", "/spec/opsState"));
     assert_eq!(target.path(None), "/apis/game.kruise.io/v1alpha1/namespaces/games/gameservers/web-1");
-    assert_eq!(endpoint.storage.policies.len(), 3);
-    assert_eq!(endpoint.storage.policies[0].annotations["controller.kubernetes.io/pod-deletion-cost"], "-10");
+    assert_eq!(kube.policies.len(), 3);
+    let cost = Key::Annotation("controller.kubernetes.io/pod-deletion-cost".into());
+    assert_eq!(kube.policies[0].values[&cost], "-10");
     let Kind::HotUpdate(update) = &config.plugins[1].kind else { panic!() };
     assert_eq!(update.file_dir, "/app/downloads");
     assert_eq!(
@@ -51,7 +56,7 @@ fn the_other_configurations_of_the_proposal_are_read() {
     let second = read_sample(include_str!("samples/proposal-2.yaml"));
     let names: Vec<_> = second.plugins.iter().map(|plugin| plugin.name.as_str()).collect();
     assert_eq!(names, ["plugin-a", "plugin-b"]);
-    assert_eq!(second.storages().next().unwrap().annotation_key.as_deref(), Some("xxx"));
+    assert_eq!(second.storages().next(), Some(&Storage::from(Key::Annotation("xxx".into()))));
     assert_eq!(read_sample(include_str!("samples/proposal-3.yaml")).plugins.len(), 1);
     assert_eq!(read_sample(include_str!("samples/proposal-4.yaml")).plugins.len(), 1);
 }
@@ -155,7 +160,8 @@ fn permissive_is_the_go_agent_and_is_warned_of() {
 #[test]
 fn outside_of_a_pod_variables_stay() {
     let config = Config::parse(include_str!("samples/proposal-3.yaml"), None).unwrap();
-    assert_eq!(config.storages().next().unwrap().target.as_ref().unwrap().name, "${SELF:POD_NAME}");
+    let named = |key: &Key| matches!(key, Key::Field(target, _) if target.name == "${SELF:POD_NAME}");
+    assert!(config.storages().next().unwrap().keys().any(named));
 }
 
 #[test]
@@ -185,6 +191,88 @@ plugins:
     let config = read_sample(text);
     let storage = config.storages().next().unwrap();
     let path = "/apis/game.kruise.io/v1alpha1/namespaces/games/gameservers/web-1";
-    assert_eq!(storage.target.as_ref().unwrap().path(None), path);
-    assert_eq!(storage.policies[0].values["/spec/opsState"], "WaitToBeDeleted");
+    let Storage::InKube(InKube { results, policies }) = storage else { panic!() };
+    let Some((Key::Field(target, pointer), value)) = policies[0].values.first_key_value() else { panic!() };
+    assert_eq!((target.path(None).as_str(), pointer.as_str()), (path, "/spec/opsState"));
+    assert_eq!((value, results.len()), (&"WaitToBeDeleted".into(), 0));
+}
+
+/// A configuration with one endpoint, whose `storageConfig` is in the sixth line.
+fn stored(storage: &str) -> String {
+    format!(
+        "plugins:\n- name: http_probe\n  config:\n    endpoints:\n    - url: http://x\n      storageConfig: {storage}\n"
+    )
+}
+
+#[test]
+fn the_type_chooses_the_storage() {
+    let kube = Storage::from(Key::Label("a".into()));
+    let metric = Storage::HttpMetric(HttpMetric { name: "players".into() });
+    let table = [
+        ("{type: InKube, inKube: {labelKey: a}}", &kube),
+        ("{type: HTTPMetric, httpMetric: {metricName: players}}", &metric),
+        // A template may leave the other section empty.
+        ("{type: httpmetric, httpMetric: {metricName: players}, inKube: null}", &metric),
+        // The only section needs no type.
+        ("{httpMetric: {metricName: players}}", &metric),
+        ("null", &Storage::Nowhere),
+    ];
+    for (text, expected) in table {
+        let config = read_sample(&stored(text));
+        assert_eq!(config.storages().collect::<Vec<_>>(), [expected], "{text}");
+    }
+}
+
+#[test]
+fn a_section_of_another_type_is_refused_at_its_place() {
+    let table = [
+        (
+            "{type: InKube, inKube: {labelKey: a}, httpMetric: {metricName: b}}",
+            "6:72: `type` is InKube, so `httpMetric` is not used: remove it, or set `type: HTTPMetric`",
+        ),
+        (
+            "{type: HTTPMetric, httpMetric: {metricName: b}, inKube: {labelKey: a}}",
+            "6:78: `type` is HTTPMetric, so `inKube` is not used: remove it, or set `type: InKube`",
+        ),
+        ("{type: HTTPMetric, inKube: {labelKey: a}}", "6:22: `httpMetric` is missing"),
+        ("{type: InKube}", "6:22: `inKube` is missing"),
+        (
+            "{inKube: {labelKey: a}, httpMetric: {metricName: b}}",
+            "6:22: `type` is missing: set it to InKube or HTTPMetric",
+        ),
+        ("{}", "6:22: `type` is missing"),
+        ("{type: ConfigMap, inKube: {labelKey: a}}", "6:29: \"ConfigMap\" is not one of InKube, HTTPMetric"),
+        ("{type: HTTPMetric, httpMetric: {}}", "6:53: `metricName` is missing"),
+    ];
+    for (text, expected) in table {
+        let errors = errors(&stored(text));
+        assert!(errors.iter().any(|error| error.starts_with(expected)), "{text}\n{errors:#?}");
+    }
+}
+
+#[test]
+fn a_storage_names_all_that_it_writes() {
+    let keys = |text: &str| {
+        let config = read_sample(&stored(text));
+        config.storages().flat_map(Storage::keys).cloned().collect::<Vec<_>>()
+    };
+    let policy = "{state: idle, labels: {c: x}, annotations: {d: x}, gameServerOpsState: x}";
+    let found =
+        keys(&format!("{{type: InKube, inKube: {{annotationKey: a, conditionType: b, markerPolicies: [{policy}]}}}}"));
+    let target = Target {
+        group: "game.kruise.io".into(),
+        version: "v1alpha1".into(),
+        resource: "gameservers".into(),
+        namespace: "games".into(),
+        name: "web-1".into(),
+    };
+    let expected = [
+        Key::Annotation("a".into()),
+        Key::Condition("b".into()),
+        Key::Annotation("d".into()),
+        Key::Label("c".into()),
+        Key::Field(target, "/spec/opsState".into()),
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(keys("{type: HTTPMetric, httpMetric: {metricName: players}}"), []);
 }

@@ -1,4 +1,9 @@
+use serde_json::json;
+
+use super::group::JSON;
 use super::*;
+use crate::config::Target;
+use crate::update::RESULTS;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + second).unwrap()
@@ -9,7 +14,21 @@ fn ledger() -> Ledger {
 }
 
 fn annotation(value: Option<&str>) -> Desired {
-    Desired { annotations: [("a".to_owned(), value.map(str::to_owned))].into(), ..Desired::default() }
+    Desired { values: [(Key::Annotation("a".into()), value.map(Value::from))].into(), ..Desired::default() }
+}
+
+fn label(key: &str) -> Desired {
+    Desired::one(Key::Label(key.to_owned()), "yes".into())
+}
+
+/// A condition with this status and the message.
+fn said(name: &str, status: &str, message: &str) -> Desired {
+    Desired::one(Key::Condition(name.to_owned()), condition(name, status, "R", message))
+}
+
+/// All of these.
+fn together<const N: usize>(all: [Desired; N]) -> Desired {
+    Desired { values: all.into_iter().flat_map(|desired| desired.values).collect(), ..Desired::default() }
 }
 
 fn flush(ledger: &mut Ledger, now: Timestamp) -> Vec<Value> {
@@ -76,19 +95,10 @@ fn what_one_source_sets_another_does_not_remove() {
 
 #[test]
 fn a_condition_keeps_its_time_while_only_its_message_changes() {
-    let condition = |status: &str, message: &str| Desired {
-        condition: Some(Condition {
-            name: "x/y".into(),
-            status: status.into(),
-            reason: "R".into(),
-            message: message.into(),
-        }),
-        ..Desired::default()
-    };
     let mut ledger = ledger();
     let mut times = Vec::new();
     for (second, status, message) in [(0, "True", "one"), (10, "True", "two"), (20, "False", "two")] {
-        ledger.set("probe", condition(status, message));
+        ledger.set("probe", said("x/y", status, message));
         let written = flush(&mut ledger, at(second));
         times.push(written[0]["status"]["conditions"][0]["lastTransitionTime"].as_str().unwrap().to_owned());
     }
@@ -97,11 +107,9 @@ fn a_condition_keeps_its_time_while_only_its_message_changes() {
 
 #[test]
 fn what_is_refused_holds_nothing_else_back() {
-    let condition =
-        |name: &str| Condition { name: name.into(), status: "True".into(), reason: "R".into(), message: String::new() };
     let mut ledger = ledger();
     for name in ["x/good", "x/refused"] {
-        ledger.set(name, Desired { condition: Some(condition(name)), ..Desired::default() });
+        ledger.set(name, said(name, "True", ""));
     }
     // An API server that refuses every write with one of the conditions.
     let send = |ledger: &mut Ledger, now: Timestamp| {
@@ -116,28 +124,17 @@ fn what_is_refused_holds_nothing_else_back() {
     assert_eq!(send(&mut ledger, at(0)), [format!("{status} x/good, condition x/refused")]);
     assert_eq!(send(&mut ledger, at(0)), [format!("{status} x/good"), format!("{status} x/refused")]);
     assert_eq!(ledger.next_due(at(1)), Some(at(30)), "only what is refused is left, and it waits");
-    let mut changed = condition("x/good");
-    changed.status = "False".into();
-    ledger.set("x/good", Desired { condition: Some(changed), ..Desired::default() });
+    ledger.set("x/good", said("x/good", "False", ""));
     assert_eq!(send(&mut ledger, at(1)), [format!("{status} x/good")]);
 }
 
 #[test]
 fn a_condition_that_a_source_does_not_have_any_more_is_unknown() {
-    let condition = |name: &str| Desired {
-        condition: Some(Condition {
-            name: name.into(),
-            status: "True".into(),
-            reason: "R".into(),
-            message: String::new(),
-        }),
-        ..Desired::default()
-    };
     let mut ledger = ledger();
-    ledger.set("probe", condition("x/a"));
+    ledger.set("probe", said("x/a", "True", ""));
     flush(&mut ledger, at(0));
     ledger.retire("probe");
-    ledger.set("probe", condition("x/b"));
+    ledger.set("probe", said("x/b", "True", ""));
     let written = flush(&mut ledger, at(1));
     let statuses: Vec<(&Value, &Value)> = written[0]["status"]["conditions"]
         .as_array()
@@ -146,25 +143,16 @@ fn a_condition_that_a_source_does_not_have_any_more_is_unknown() {
         .map(|condition| (&condition["type"], &condition["status"]))
         .collect();
     assert_eq!(statuses, [(&json!("x/a"), &json!("Unknown")), (&json!("x/b"), &json!("True"))]);
-    ledger.set("other", condition("x/a"));
+    ledger.set("other", said("x/a", "True", ""));
     let written = flush(&mut ledger, at(2));
     assert_eq!(written[0]["status"]["conditions"][0]["status"], "True", "somebody else has it");
 }
 
 #[test]
 fn a_condition_that_was_retired_is_that_of_whoever_has_it_still() {
-    let condition = |status: &str| Desired {
-        condition: Some(Condition {
-            name: "x/a".into(),
-            status: status.into(),
-            reason: "R".into(),
-            message: String::new(),
-        }),
-        ..Desired::default()
-    };
     let mut ledger = ledger();
-    ledger.set("a/probe", condition("False"));
-    ledger.set("b/probe", condition("True"));
+    ledger.set("a/probe", said("x/a", "False", ""));
+    ledger.set("b/probe", said("x/a", "True", ""));
     flush(&mut ledger, at(0));
     assert!(ledger.retire("a/") && !ledger.remove("a/none"));
     let written = flush(&mut ledger, at(1));
@@ -173,8 +161,7 @@ fn a_condition_that_was_retired_is_that_of_whoever_has_it_still() {
 
 #[test]
 fn results_go_with_their_storage_when_a_list_changes() {
-    let storage = |key: &str| Storage { label_key: Some(key.to_owned()), ..Storage::default() };
-    let label = |key: &str| Desired { labels: [(key.to_owned(), Some("yes".to_owned()))].into(), ..Desired::default() };
+    let storage = |key: &str| Storage::from(Key::Label(key.to_owned()));
     let (a, b, c) = (storage("a"), storage("b"), storage("c"));
     // What is written at once, and what when each of the list has a result again.
     let table = [
@@ -198,7 +185,8 @@ fn results_go_with_their_storage_when_a_list_changes() {
         };
         assert_eq!(labels(&mut ledger, at(1)), at_once, "{after:?}");
         for (place, storage) in after.iter().enumerate() {
-            ledger.set(&name(place), label(storage.label_key.as_deref().unwrap()));
+            let all = storage.keys().map(|key| Desired::one(key.clone(), "yes".into())).collect::<Vec<_>>();
+            ledger.set(&name(place), all[0].clone());
         }
         assert_eq!(labels(&mut ledger, at(2)), later, "{after:?}");
     }
@@ -212,6 +200,10 @@ fn game_server() -> Target {
         namespace: "games".into(),
         name: "web-1".into(),
     }
+}
+
+fn field(target: Target, pointer: &str, value: &str) -> Desired {
+    Desired::one(Key::Field(target, pointer.to_owned()), value.into())
 }
 
 /// Sends what is due, and answers with these objects: the pod, and the target.
@@ -238,17 +230,9 @@ fn what_somebody_else_has_changed_is_written_again_and_nothing_while_nothing_dif
     const POD: &str = "/api/v1/namespaces/games/pods/web-1";
     const SERVER: &str = "/apis/game.kruise.io/v1alpha1/namespaces/games/gameservers/web-1";
     let mut ledger = ledger();
-    let desired = Desired {
-        annotations: [("a".to_owned(), Some("idle".to_owned())), ("old".to_owned(), None)].into(),
-        condition: Some(Condition {
-            name: "x/y".into(),
-            status: "True".into(),
-            reason: "R".into(),
-            message: String::new(),
-        }),
-        fields: Some((game_server(), [("/spec/opsState".to_owned(), json!("idle"))].into())),
-        ..Desired::default()
-    };
+    let old = Desired { values: [(Key::Annotation("old".into()), None)].into(), ..Desired::default() };
+    let server = field(game_server(), "/spec/opsState", "idle");
+    let desired = together([annotation(Some("idle")), old, said("x/y", "True", ""), server]);
     ledger.set("probe", desired);
     let condition =
         json!({"type": "x/y", "status": "True", "reason": "R", "lastTransitionTime": "2026-01-01T00:00:00Z"});
@@ -277,7 +261,7 @@ fn what_somebody_else_has_changed_is_written_again_and_nothing_while_nothing_dif
     assert_eq!(answer(&mut ledger, &pod, &server, at(1800)), expected[2..], "it is gone, and may come back");
 
     // The answer to a write tells of the rest of the object as well.
-    ledger.set("other", Desired { labels: [("l".to_owned(), Some("x".to_owned()))].into(), ..Desired::default() });
+    ledger.set("other", label("l"));
     assert_eq!(answer(&mut ledger, &changed, &server, at(1900)), [format!("{POD}: label l")]);
     assert_eq!(answer(&mut ledger, &pod, &server, at(1900)), expected[..2]);
     assert_eq!(ledger.next_due(at(1900)), None);
@@ -286,16 +270,7 @@ fn what_somebody_else_has_changed_is_written_again_and_nothing_while_nothing_dif
 #[test]
 fn what_a_configuration_names_no_more_is_removed_once() {
     let mut ledger = ledger();
-    let two = Desired {
-        labels: [("l".to_owned(), Some("x".to_owned()))].into(),
-        condition: Some(Condition {
-            name: "x/y".into(),
-            status: "True".into(),
-            reason: "R".into(),
-            message: String::new(),
-        }),
-        ..annotation(Some("idle"))
-    };
+    let two = together([label("l"), said("x/y", "True", ""), annotation(Some("idle"))]);
     let of = |annotations: Value, labels: Value, status: &str| {
         let condition = json!({"type": "x/y", "status": status, "reason": "Other", "message": ""});
         let metadata = json!({"name": "web-1", "annotations": annotations, "labels": labels});
@@ -310,7 +285,8 @@ fn what_a_configuration_names_no_more_is_removed_once() {
     assert_eq!(ledger.next_due(at(700)), None);
 
     // It is the agent's again where it is named again.
-    ledger.set("probe", Desired { labels: [("l".to_owned(), None)].into(), ..annotation(Some("idle")) });
+    let removed = Desired { values: [(Key::Label("l".into()), None)].into(), ..Desired::default() };
+    ledger.set("probe", together([removed, annotation(Some("idle"))]));
     look(&mut ledger, &theirs, None, at(1400));
     assert_eq!(answer(&mut ledger, &json!({}), &json!({}), at(1400)).len(), 1);
 
@@ -323,8 +299,7 @@ fn what_a_configuration_names_no_more_is_removed_once() {
 #[test]
 fn an_object_that_is_gone_is_not_looked_at_until_it_is_written_to_again() {
     let mut ledger = ledger();
-    let fields = Some((game_server(), [("/spec/opsState".to_owned(), json!("idle"))].into()));
-    ledger.set("probe", Desired { fields, ..Desired::default() });
+    ledger.set("probe", field(game_server(), "/spec/opsState", "idle"));
     let server = json!({"metadata": {"name": "web-1"}, "spec": {"opsState": "idle"}});
     answer(&mut ledger, &json!({}), &server, at(0));
     assert_eq!(look(&mut ledger, &json!({}), None, at(600)).len(), 1);
@@ -339,11 +314,9 @@ fn an_object_that_is_gone_is_not_looked_at_until_it_is_written_to_again() {
 #[test]
 fn what_the_api_server_makes_of_a_value_is_not_fought_and_results_of_updates_are_not_looked_at() {
     let mut ledger = ledger();
-    let fields = Some((game_server(), [("/spec/pruned".to_owned(), json!("x"))].into()));
-    ledger.set("probe", Desired { fields, ..Desired::default() });
+    ledger.set("probe", field(game_server(), "/spec/pruned", "x"));
     let results = Target { group: String::new(), name: RESULTS.to_owned(), ..game_server() };
-    let fields = Some((results, [("/data/web-1".to_owned(), json!("x"))].into()));
-    ledger.set("record", Desired { fields, ..Desired::default() });
+    ledger.set("record", field(results, "/data/web-1", "x"));
     let server = json!({"metadata": {"name": "web-1"}, "spec": {}});
     assert_eq!(answer(&mut ledger, &server, &server, at(0)).len(), 2);
     assert_eq!(look(&mut ledger, &server, Some(&server), at(600)).len(), 1);
@@ -364,8 +337,7 @@ fn fields_of_targets_are_patched_by_pointer() {
     ];
     for (pointer, suffix, media, body) in table {
         let mut ledger = ledger();
-        let values = [(pointer.to_owned(), json!("x"))].into();
-        ledger.set("probe", Desired { fields: Some((target.clone(), values)), ..Desired::default() });
+        ledger.set("probe", field(target.clone(), pointer, "x"));
         let write = ledger.due(at(0)).remove(0);
         let path = "/apis/game.kruise.io/v1alpha1/namespaces/games/gameservers/web-1";
         assert_eq!((write.path, write.media, write.body), (format!("{path}{suffix}"), media, body));

@@ -1,13 +1,12 @@
 //! One update from its journal to its result.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pillion_assist::{
-    Desired, Entry, HotUpdate, Journal, OnDisk, RESULTS, Refusal, Resume, State, Target, Trigger, UpdateOutcome,
+    Desired, Entry, HotUpdate, Journal, Key, OnDisk, RESULTS, Refusal, Resume, State, Target, Trigger, UpdateOutcome,
     desired_of_update, entries_of, resume, shortened,
 };
 use serde_json::Value;
@@ -433,8 +432,7 @@ impl Updater {
             ..Target::default()
         };
         let pointer = format!("/data/{}", host.pod.name.name);
-        let fields = Some((target, BTreeMap::from([(pointer, Value::String(text))])));
-        host.publish("record", Desired { fields, ..Desired::default() });
+        host.publish("record", Desired::one(Key::Field(target, pointer), Value::String(text)));
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pillion_api::names::agent::{NAME as AGENT, RESULTS};
-use pillion_assist::{Config, LONGEST_ENTRY, Target};
+use pillion_assist::{Config, Key, LONGEST_ENTRY, Target};
 use serde_json::{Value, json};
 
 /// What the API server itself changes in an object's metadata.
@@ -18,7 +18,8 @@ const GENERATED: &str = "-([bcdfghjklmnpqrstvwxz2456789]{5,10}-)?[^-]+$";
 /// The policy and its binding.
 pub(super) fn policy(config: &Config, namespace: &str, user: &str) -> Vec<Value> {
     let name = format!("{AGENT}.{namespace}");
-    let kinds = kinds(config);
+    let keys = config.keys();
+    let kinds = kinds(&keys);
     let condition = json!({"name": "agent", "expression": format!("request.userInfo.username == '{user}'")});
     vec![
         json!({
@@ -50,13 +51,12 @@ pub(super) fn policy(config: &Config, namespace: &str, user: &str) -> Vec<Value>
 /// The kinds of targets, each with the JSON Pointers that may change.
 type Kinds<'a> = BTreeMap<(&'a str, &'a str), BTreeSet<&'a str>>;
 
-fn kinds(config: &Config) -> Kinds<'_> {
+fn kinds(keys: &BTreeSet<Key>) -> Kinds<'_> {
     let mut kinds = Kinds::new();
-    for storage in config.storages() {
-        let Some(Target { group, resource, .. }) = &storage.target else { continue };
-        let pointers = kinds.entry((group, resource)).or_default();
-        pointers.extend(storage.json_path.as_deref());
-        pointers.extend(storage.policies.iter().flat_map(|policy| policy.values.keys()).map(String::as_str));
+    for key in keys {
+        if let Key::Field(Target { group, resource, .. }, pointer) = key {
+            kinds.entry((group, resource)).or_default().insert(pointer);
+        }
     }
     kinds
 }
