@@ -293,7 +293,7 @@ impl Metrics {
     }
 
     /// Counts what a controller does, until dropped.
-    pub(crate) fn controller(&self, name: &'static str) -> impl Observe {
+    pub(crate) fn controller(&self, name: &'static str) -> impl Observe + use<> {
         self.inner.controllers.of(name)
     }
 

@@ -195,8 +195,10 @@ mod tests {
 
     fn decided(request: Request, view: &View) -> Answer {
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
-        match read(request, view, false) {
-            Ok(Some(pod)) => decide(&pod, &view.snapshot, Gates::default(), &Draw::default(), now),
+        match read(request, &view.snapshot, false) {
+            Ok(Some((pod, selection))) => {
+                decide((&pod, &selection), &view.snapshot, Gates::default(), &Draw::default(), now)
+            }
             Ok(None) => Answer::default(),
             Err(answer) => answer,
         }
