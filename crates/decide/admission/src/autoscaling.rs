@@ -1,7 +1,6 @@
 //! Rightsizing of a new pod, in two steps: the pod's own containers before `resourcesPolicy` looks at them, and the injected ones after it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use pillion_api::names::VPA_UPDATES;
 use pillion_api::pod::{Object, Pod};
@@ -10,37 +9,10 @@ use pillion_inject::Injected;
 use pillion_note::{ContainerKey, ContainerList, Draft, Draw, Note, Reason, Subject};
 use pillion_quantity::Quantity;
 use pillion_rightsize::{
-    Amounts, ContainerKind, ContainerTarget, LimitRanges, PodContainer, PodView, Sizing, Workload, admits, annotations,
-    controlling, is_target, size, targeted_set,
+    Amounts, Autoscalers, ContainerKind, ContainerTarget, LimitRanges, PodContainer, PodView, Sizing, Workload,
+    annotations, size,
 };
 use serde_json::Value;
-
-/// The autoscalers that may control new pods, and what else they are decided by.
-#[derive(Clone, Debug, Default)]
-pub struct Autoscalers {
-    /// The autoscalers of workloads.
-    pub list: Vec<Arc<VerticalPodAutoscaler>>,
-    /// The autoscalers of SidecarSets, which reach every namespace.
-    pub of_sets: Vec<Arc<VerticalPodAutoscaler>>,
-    /// The LimitRanges, by namespace.
-    pub ranges: BTreeMap<String, LimitRanges>,
-    /// `--max-allowed-cpu-boost`.
-    pub max_boost: Option<Quantity>,
-}
-
-impl Autoscalers {
-    /// The one that controls the pods of a workload. One that does nothing to new pods does not count.
-    pub fn controlling(&self, workload: &Workload) -> Option<&VerticalPodAutoscaler> {
-        let autoscalers = self.list.iter().map(AsRef::as_ref);
-        controlling(autoscalers.filter(|autoscaler| is_target(autoscaler, workload) && admits(autoscaler)))
-    }
-
-    /// The one that controls the sidecars of a SidecarSet, likewise.
-    fn of_set(&self, set: &str) -> Option<&VerticalPodAutoscaler> {
-        let autoscalers = self.of_sets.iter().map(AsRef::as_ref);
-        controlling(autoscalers.filter(|autoscaler| targeted_set(autoscaler) == Some(set) && admits(autoscaler)))
-    }
-}
 
 /// The rightsizing of one pod.
 pub(crate) struct Rightsizing<'a> {
@@ -208,6 +180,8 @@ fn text(target: &ContainerTarget) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use pillion_gates::Gates as FeatureGates;
     use pillion_inject::Catalog;
     use pillion_testkit::mk_set;

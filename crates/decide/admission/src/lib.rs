@@ -53,10 +53,10 @@ use pillion_gates::Gates;
 use pillion_inject::{Accounts, Catalog, Context, Namespace, Selection};
 use pillion_lifecycle::marks::{self, Mark, Means, Source};
 use pillion_note::{Denied, Draft, Draw, Note};
+use pillion_rightsize::Autoscalers;
 
 use autoscaling::Rightsizing;
 
-pub use autoscaling::Autoscalers;
 pub use follow::follow;
 pub use offline::{AutoscalerVerdict, Injected, Offline, OfflineError, Why};
 

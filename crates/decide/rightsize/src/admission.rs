@@ -53,10 +53,7 @@ pub fn size(
     gates: Gates,
     is_wanted: impl Fn(&PodContainer) -> bool,
 ) -> Sizing {
-    let mut recommended = match autoscaler.update_mode() {
-        UpdateMode::Off => Vec::new(),
-        _ => container_targets(autoscaler, pod, ranges, gates),
-    };
+    let mut recommended = recommended_targets(autoscaler, pod, ranges, gates);
     let mut sizing = Sizing::default();
     let is_boosted = |name: &str| pod.boosted.iter().any(|(boosted, _)| boosted == name);
     for container in in_order(pod, gates).filter(|it| is_wanted(it) && !is_boosted(&it.name)) {
@@ -72,6 +69,19 @@ pub fn size(
         }
     }
     sizing
+}
+
+/// Returns what an autoscaler recommends for the containers of a new pod: nothing in mode Off.
+pub(crate) fn recommended_targets(
+    autoscaler: &VerticalPodAutoscaler,
+    pod: &PodView,
+    ranges: &LimitRanges,
+    gates: Gates,
+) -> Vec<ContainerTarget> {
+    match autoscaler.update_mode() {
+        UpdateMode::Off => Vec::new(),
+        _ => container_targets(autoscaler, pod, ranges, gates),
+    }
 }
 
 /// The annotations of a new pod whose containers were sized, in one step or in several.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use imbl::OrdMap;
-use pillion_admission::{Autoscalers, Offline, Snapshot};
+use pillion_admission::{Offline, Snapshot};
 use pillion_api::field::{self, Path};
 use pillion_api::names;
 use pillion_api::sidecarset::validation::{Context, Neighbours, Revision, Whitelist};
@@ -18,7 +18,7 @@ use pillion_inject::{Accounts, Catalog, Namespace, Revisions};
 use pillion_manager::{NAMESPACE, excluded_namespaces};
 use pillion_note::Draw;
 use pillion_quantity::Quantity;
-use pillion_rightsize::{LimitRanges, sized_set, targeted_set};
+use pillion_rightsize::{Autoscalers, LimitRanges, sized_set, targeted_set};
 use serde_json::Value;
 
 use crate::manifest::{Document, Manifests, ReadError};

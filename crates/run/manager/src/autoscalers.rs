@@ -1,15 +1,14 @@
-//! The autoscalers of new pods.
+//! The autoscalers of pods.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pillion_admission::Autoscalers;
 use pillion_api::vpa::{Gates, VerticalPodAutoscaler};
 use pillion_informer::{Failure, State};
 use pillion_pods::Pods;
 use pillion_quantity::Quantity;
-use pillion_rightsize::{Owner, Workload, is_target, workload_of};
+use pillion_rightsize::{Autoscalers, Owner, PodView, Workload, is_target, workload_of};
 use pillion_rightsizer::{Cluster, Namespaces, Now, PeerPart, defined, until_alone, until_there};
 use serde_json::Value;
 use tokio::sync::watch;
@@ -20,7 +19,7 @@ use crate::peer::Peer;
 /// How long a new pod waits for its controllers to be read. The API server waits three seconds for it.
 const LONGEST_READ: Duration = Duration::from_secs(1);
 
-/// The autoscalers of new pods. Clones are the same.
+/// The autoscalers of pods. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct Rightsizing {
     pub(crate) cluster: Cluster,
@@ -101,6 +100,27 @@ impl Rightsizing {
         if !self.is_served() {
             return None;
         }
+        let autoscalers = self.autoscalers(namespace)?;
+        let list = &autoscalers.list;
+        let workload = if list.is_empty() { None } else { self.workload(namespace, pod, list).await };
+        if workload.is_none() && autoscalers.of_sets.is_empty() {
+            return None;
+        }
+        Some((autoscalers, workload.map(|workload| (workload.kind, workload.name))))
+    }
+
+    /// Returns the containers of a running pod that an autoscaler sizes, as far as the caches know.
+    pub(crate) fn sized(&self, pod: &PodView) -> Vec<String> {
+        let Some(autoscalers) = self.autoscalers(&pod.namespace) else { return Vec::new() };
+        let workload = pod.owner.as_ref().and_then(|owner| {
+            let chain = self.cluster.owners().chain(&pod.namespace, owner);
+            targeted_workload(&pod.namespace, &chain, &autoscalers.list)
+        });
+        autoscalers.sized(pod, workload.as_ref(), self.gates)
+    }
+
+    /// Returns the autoscalers that may control pods of a namespace; `None` if there are none.
+    fn autoscalers(&self, namespace: &str) -> Option<Autoscalers> {
         let of_sets = self.cluster.autoscalers_of_sets(&self.home, self.gates);
         let views = if self.namespaces.has(namespace) {
             self.cluster.autoscalers().in_namespace(namespace)
@@ -110,14 +130,9 @@ impl Rightsizing {
         if views.is_empty() && of_sets.is_empty() {
             return None;
         }
-        let list: Vec<_> = views.iter().map(|view| Arc::clone(&view.0)).collect();
-        let workload = if list.is_empty() { None } else { self.workload(namespace, pod, &list).await };
-        if workload.is_none() && of_sets.is_empty() {
-            return None;
-        }
+        let list = views.iter().map(|view| Arc::clone(&view.0)).collect();
         let ranges = BTreeMap::from([(namespace.to_owned(), self.cluster.limit_ranges(namespace))]);
-        let autoscalers = Autoscalers { list, of_sets, ranges, max_boost: self.max_boost };
-        Some((autoscalers, workload.map(|workload| (workload.kind, workload.name))))
+        Some(Autoscalers { list, of_sets, ranges, max_boost: self.max_boost })
     }
 
     /// The workload of a new pod, if an autoscaler targets it.
@@ -128,7 +143,12 @@ impl Rightsizing {
         let owner = Owner { kind: text("kind")?, name: text("name")? };
         let reading = self.cluster.owners().chain_of_new_pod(&self.client, namespace, &owner);
         let chain = tokio::time::timeout(LONGEST_READ, reading).await.unwrap_or_else(|_| vec![owner.clone()]);
-        let is_targeted = |workload: &Workload| list.iter().any(|autoscaler| is_target(autoscaler, workload));
-        workload_of(namespace, &chain, is_targeted).filter(is_targeted)
+        targeted_workload(namespace, &chain, list)
     }
+}
+
+/// Returns the workload of a pod with these controllers, if an autoscaler targets it.
+fn targeted_workload(namespace: &str, chain: &[Owner], list: &[Arc<VerticalPodAutoscaler>]) -> Option<Workload> {
+    let is_targeted = |workload: &Workload| list.iter().any(|autoscaler| is_target(autoscaler, workload));
+    workload_of(namespace, chain, is_targeted).filter(is_targeted)
 }

@@ -81,7 +81,7 @@ impl Follow<'_> {
         if view.has_pod_resources {
             return Ok(());
         }
-        let sized = inner.rightsizing.cluster.sized_containers(&view, &config.namespace, config.gates.into());
+        let sized = inner.rightsizing.sized(&view);
         let targets = match follow(&pod, &catalog, |container| sized.iter().any(|it| it == container)) {
             Ok(targets) => targets,
             Err(denied) => {

@@ -13,12 +13,12 @@ use k8s_openapi::api::core::v1::LimitRange;
 use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::watcher;
 use kube::{Api, Client};
-use pillion_api::vpa::{ContainerResourcePolicy, Gates, VerticalPodAutoscaler};
+use pillion_api::vpa::{Gates, VerticalPodAutoscaler};
 use pillion_informer::{Cache, Failure, State};
 use pillion_pods::{CachedPod, InUse, Part, Pods, SizedPod};
 use pillion_rightsize::update::Rules;
 use pillion_rightsize::{
-    LimitRanges, PodView, Workload, admits, is_target, sized_set, target_of, targeted_set, workload_of, workload_of_set,
+    LimitRanges, PodView, Workload, admits, sized_set, target_of, targeted_set, workload_of, workload_of_set,
 };
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -243,28 +243,6 @@ impl Cluster {
             future::ready(name)
         });
         resized.boxed()
-    }
-
-    /// The containers of a pod that some autoscaler sizes: not native sidecars without their gate, nor what its policy switches off.
-    pub fn sized_containers(&self, pod: &PodView, home: &str, gates: Gates) -> Vec<String> {
-        let mut of_pod = self.autoscalers_of_sets(home, gates);
-        of_pod.retain(|autoscaler| targeted_set(autoscaler).is_some_and(|set| !pod.injected_by(set).is_empty()));
-        if let Some(owner) = &pod.owner {
-            let views = self.inner.autoscalers.in_namespace(&pod.namespace);
-            let is_targeted = |workload: &Workload| views.iter().any(|view| is_target(&view.0, workload));
-            let chain = self.inner.owners.chain(&pod.namespace, owner);
-            let workload = workload_of(&pod.namespace, &chain, is_targeted);
-            let targeting = views.iter().filter(|view| workload.as_ref().is_some_and(|it| is_target(&view.0, it)));
-            of_pod.extend(targeting.map(|view| Arc::clone(&view.0)));
-        }
-        let sizing: Vec<_> = of_pod.iter().filter(|autoscaler| admits(autoscaler)).collect();
-        let is_sized = |name: &str| {
-            sizing.iter().any(|autoscaler| {
-                autoscaler.status.recommended(name).is_some()
-                    && !autoscaler.container_policy(name).is_some_and(ContainerResourcePolicy::is_off)
-            })
-        };
-        pod.sized(gates).map(|container| container.name.clone()).filter(|name| is_sized(name)).collect()
     }
 
     /// The autoscalers of SidecarSets.

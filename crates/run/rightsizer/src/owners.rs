@@ -100,7 +100,7 @@ impl Owners {
     }
 
     /// The controllers above and including `owner`, lowest first; as far as they are known.
-    pub(crate) fn chain(&self, namespace: &str, owner: &Owner) -> Vec<Owner> {
+    pub fn chain(&self, namespace: &str, owner: &Owner) -> Vec<Owner> {
         let mut chain = vec![owner.clone()];
         while let Some(next) = chain.last().and_then(|last| self.get(namespace, last)?.owner.clone()) {
             if chain.len() == LONGEST_CHAIN || chain.contains(&next) {
