@@ -1,9 +1,7 @@
 //! The updater: running pods are brought to what is recommended, in place or by eviction.
 
 mod conditions;
-mod infeasible;
 mod quotas;
-mod skips;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,8 +13,8 @@ use kube::api::{DeleteParams, EvictParams, Preconditions};
 use pillion_api::vpa::VerticalPodAutoscaler;
 use pillion_events::Recorder;
 use pillion_rightsize::update::{
-    Action, Brake, Budgets, Disrupted, EvictReason, Pass, Planned, RateLimit, Replicas, Rules, SkipReason, Snapshot,
-    Step, stop_conditions, stopped,
+    Action, Brake, Budgets, Disrupted, EvictReason, Infeasible, Pass, Planned, RateLimit, Replicas, Rules, SkipReason,
+    Skips, Snapshot, Step, stop_conditions, stopped,
 };
 use pillion_rightsize::{
     ContainerTarget, Owner, PodView, Unboost, Workload, annotation_removal_patch, controlling, is_refused,
@@ -24,9 +22,7 @@ use pillion_rightsize::{
 };
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use self::infeasible::Infeasible;
 use self::quotas::Quotas;
-use self::skips::Skips;
 use crate::admission_lease::Admission;
 use crate::cluster::{Cluster, Followed, Targets};
 use crate::config::Config;
@@ -390,10 +386,14 @@ impl Updater<'_> {
                 self.config.metrics.updated(Updated::Evict, UpdateOutcome::Stopped);
             }
             if let Some(pod) = pods.get(*pod) {
-                self.skips.report(&self.recorder, autoscaler, pod, reason);
+                tracing::debug!(pod = pod.name, namespace = pod.namespace, %reason, "a pod is left alone");
             }
         }
-        self.skips.report_held_back(&self.recorder, autoscaler, pods, skipped, now);
+        for event in self.skips.report(autoscaler, pods, skipped, now) {
+            let pod = event.pod.and_then(|pod| pods.get(pod));
+            let about = pod.map_or_else(|| references::of_autoscaler(autoscaler), references::pod_reference);
+            self.recorder.normal(&about, event.reason, event.text);
+        }
     }
 
     /// Writes a condition when evictions for an autoscaler are stopped, or go on, and an event when they are stopped.
