@@ -86,9 +86,10 @@ fn differences() -> anyhow::Result<(PathBuf, String)> {
     with_parts("docs/embedded.md", &[("known differences", pillion_differential::markdown(&known))])
 }
 
-/// The page on the end of sidecars, with what each mode keeps.
+/// The page on the end of sidecars, with the marks and what each mode keeps.
 fn lifecycle() -> anyhow::Result<(PathBuf, String)> {
-    let parts = [("modes", pillion_lifecycle::modes::table()), ("cases", pillion_lifecycle::cases::table())];
+    use pillion_lifecycle::{cases, marks, modes};
+    let parts = [("marks", marks::table()), ("modes", modes::table()), ("cases", cases::table())];
     with_parts("docs/lifecycle.md", &parts)
 }
 

@@ -10,6 +10,7 @@
 
 mod admitted;
 mod native;
+pub(crate) mod table;
 mod wrap;
 
 use pillion_api::names;
@@ -20,7 +21,10 @@ use pillion_gates::{Gate, Gates};
 use pillion_note::{ContainerKey, ContainerList, Denied, Draft, Note, Reason, Subject};
 use serde_json::{Value, json};
 
+use table::{FAIL_POD, FIELD, IGNORE_ERRORS, MARKS, MODE, listed};
+
 pub use admitted::modes_of;
+pub use table::{Place, is_variable, table};
 
 /// Why the field, and what it keeps.
 const BY_FIELD: &str = "the node honours containers[].sidecar: all rules of KEP-0008 hold";
@@ -53,54 +57,61 @@ pub struct Mark {
 }
 
 /// Who marks a container.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The field `sidecar` of the pod's own container.
-    Field,
-    /// The annotation `pillion.dev/sidecars`.
-    Annotation,
+    /// The pod itself, here.
+    Pod(Place),
     /// A SidecarSet.
     SidecarSet(String),
-    /// The variables of Kruise's `SidecarTerminator`.
-    Variable,
 }
 
 impl Source {
     fn subject(&self) -> Subject {
         match self {
             Source::SidecarSet(name) => Subject::sidecar_set(name),
-            Source::Field | Source::Annotation | Source::Variable => Subject::Pod,
+            Source::Pod(_) => Subject::Pod,
         }
+    }
+
+    fn is_field(&self) -> bool {
+        matches!(self, Source::Pod(Place::Field(_)))
+    }
+
+    fn is_variable(&self) -> bool {
+        matches!(self, Source::Pod(Place::Variable(_)))
     }
 
     /// How the mark of a container is taken back.
     fn remedy(&self, container: &str) -> String {
         match self {
-            Source::Field => format!("remove the field sidecar from {container:?}"),
-            Source::Annotation => format!("remove {container:?} from the annotation {}", names::SIDECARS),
             Source::SidecarSet(name) => format!("exclude the pod from SidecarSet {name:?}"),
-            Source::Variable => format!("remove the variable {} from {container:?}", names::KRUISE_TERMINATE),
+            Source::Pod(Place::Annotation(name)) => format!("remove {container:?} from the annotation {name}"),
+            Source::Pod(Place::Variable(name)) => format!("remove the variable {name} from {container:?}"),
+            Source::Pod(place) => format!("remove the field {} from {container:?}", place.name()),
         }
     }
 
     fn words(&self) -> String {
         match self {
-            Source::Field => "its field sidecar".to_owned(),
-            Source::Annotation => format!("the annotation {}", names::SIDECARS),
             Source::SidecarSet(name) => format!("SidecarSet {name:?}"),
-            Source::Variable => format!("its variable {}", names::KRUISE_TERMINATE),
+            Source::Pod(Place::Annotation(name)) => format!("the annotation {name}"),
+            Source::Pod(Place::Variable(name)) => format!("its variable {name}"),
+            Source::Pod(place) => format!("its field {}", place.name()),
         }
     }
 }
 
 /// Whether a pod, as JSON, marks containers itself. Cheap: most pods do not.
 pub fn has_own_marks(pod: &Value) -> bool {
-    let annotated = pod["metadata"]["annotations"].get(names::SIDECARS).is_some();
-    annotated
-        || pod["spec"]["containers"].as_array().into_iter().flatten().any(|container| {
-            container["sidecar"] == true
-                || container.as_object().is_some_and(|object| is_terminated_by_kruise(Container(object)))
-        })
+    let annotations = &pod["metadata"]["annotations"];
+    MARKS.iter().any(|mark| match mark.place {
+        Place::Annotation(name) => annotations.get(name).is_some(),
+        _ => containers_of(pod).any(|container| mark.is_on(container)),
+    })
+}
+
+fn containers_of(pod: &Value) -> impl Iterator<Item = Container<'_>> {
+    pod["spec"]["containers"].as_array().into_iter().flatten().filter_map(Value::as_object).map(Container)
 }
 
 /// What Kruise's variables say of a pod, as JSON, that has no record: it came in while no webhook was there. In a pod with restartPolicy Always they
@@ -109,16 +120,16 @@ pub fn record_of_kruise(pod: &Value) -> Option<SidecarRecord> {
     if !matches!(pod["spec"]["restartPolicy"].as_str(), Some("Never" | "OnFailure")) {
         return None;
     }
-    let containers = pod["spec"]["containers"].as_array().into_iter().flatten().filter_map(Value::as_object);
+    let variables = || MARKS.iter().filter(|mark| matches!(mark.place, Place::Variable(_)));
     let marked: Vec<Container<'_>> =
-        containers.map(Container).filter(|container| is_terminated_by_kruise(*container)).collect();
+        containers_of(pod).filter(|container| variables().any(|mark| mark.is_on(*container))).collect();
     let names =
         |containers: &mut dyn Iterator<Item = &Container<'_>>| containers.map(|one| one.name().to_owned()).collect();
     (!marked.is_empty()).then(|| SidecarRecord {
         method: Method::Phase,
         sidecars: names(&mut marked.iter()),
         fail_pod: Vec::new(),
-        ignore_errors: names(&mut marked.iter().filter(|container| ignores_errors(**container))),
+        ignore_errors: names(&mut marked.iter().filter(|container| IGNORE_ERRORS.is_on(**container))),
     })
 }
 
@@ -160,7 +171,7 @@ pub fn apply(
         });
     }
     let by_field: Vec<Mark> =
-        marks.extract_if(.., |mark| means.field && (mark.mode.is_none() || mark.source == Source::Field)).collect();
+        marks.extract_if(.., |mark| means.field && (mark.mode.is_none() || mark.source.is_field())).collect();
     for mark in &by_field {
         set_field(draft, mark, true);
     }
@@ -172,7 +183,7 @@ pub fn apply(
     }
     let strict: Vec<Mark> = marks
         .extract_if(.., |mark| {
-            mark.mode == Some(SidecarMode::Strict) || (mark.mode.is_none() && mark.source == Source::Variable)
+            mark.mode == Some(SidecarMode::Strict) || (mark.mode.is_none() && mark.source.is_variable())
         })
         .collect();
     let Made { moved, fail_pod } = native(draft, &marks);
@@ -208,26 +219,34 @@ fn endless_work(draft: &Draft<'_>, marks: &[Mark], policy: &str) -> Option<Strin
     })
 }
 
-/// Marks that the pod has itself.
+/// Marks that the pod has itself: of each container the first one of the table.
 fn own_marks(draft: &mut Draft<'_>) -> Result<Vec<Mark>, Denied> {
     let mode = annotated_mode(draft)?;
-    let fail_pod = draft.annotation(names::FAIL_POD_ON_SIDECAR_ERROR) == Some("true");
+    let fail_pod = draft.annotation(FAIL_POD.place.name()).is_some_and(|text| FAIL_POD.values.accept(text));
     let mut marks: Vec<Mark> = Vec::new();
-    for (key, container) in draft.containers(ContainerList::Containers) {
-        let mark = |source| Mark { key, source, mode: mode.clone(), fail_pod };
-        if container.0.get("sidecar") == Some(&Value::Bool(true)) {
-            marks.push(mark(Source::Field));
-        }
-        if is_terminated_by_kruise(container) {
-            marks.push(mark(Source::Variable));
-        }
+    for mark in &MARKS {
+        let keys = if let Place::Annotation(annotation) = mark.place {
+            annotated(draft, annotation)?
+        } else {
+            let containers = draft.containers(ContainerList::Containers);
+            containers.filter(|(_, container)| mark.is_on(*container)).map(|(key, _)| key).collect()
+        };
+        let source = Source::Pod(mark.place);
+        marks.extend(keys.into_iter().map(|key| Mark { key, source: source.clone(), mode: mode.clone(), fail_pod }));
     }
-    let Some(names) = draft.annotation(names::SIDECARS).map(str::to_owned) else { return Ok(first_of_each(marks)) };
-    let path = || format!("metadata.annotations[{}]", names::SIDECARS);
-    for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+    marks.sort_by_key(|mark| mark.key);
+    marks.dedup_by_key(|mark| mark.key);
+    Ok(marks)
+}
+
+/// The containers that an annotation names.
+fn annotated(draft: &mut Draft<'_>, annotation: &str) -> Result<Vec<ContainerKey>, Denied> {
+    let Some(names) = draft.annotation(annotation).map(str::to_owned) else { return Ok(Vec::new()) };
+    let mut keys = Vec::new();
+    for name in listed(&names) {
         let named = |list| draft.containers(list).find(|(_, container)| container.name() == name);
         if let Some((key, _)) = named(ContainerList::Containers) {
-            marks.push(Mark { key, source: Source::Annotation, mode: mode.clone(), fail_pod });
+            keys.push(key);
             continue;
         }
         match named(ContainerList::InitContainers) {
@@ -237,48 +256,25 @@ fn own_marks(draft: &mut Draft<'_>) -> Result<Vec<Mark>, Denied> {
                 let reason = format!(
                     "{name:?} is an init container, which ends before the work begins: use restartPolicy: Always on it, or remove it from the list"
                 );
-                return Err(Denied::Mark { path: path(), reason });
+                return Err(Denied::Mark { path: format!("metadata.annotations[{annotation}]"), reason });
             }
             None => {
-                let message =
-                    format!("the annotation {} names {name:?}, which is no container of the pod", names::SIDECARS);
+                let message = format!("the annotation {annotation} names {name:?}, which is no container of the pod");
                 draft.note(Note::warning(Subject::Pod, Reason::MarkIgnored, message));
             }
         }
     }
-    Ok(first_of_each(marks))
+    Ok(keys)
 }
 
 fn annotated_mode(draft: &Draft<'_>) -> Result<Option<SidecarMode>, Denied> {
-    match draft.annotation(names::SIDECAR_MODE) {
-        None => Ok(None),
-        Some("Native") => Ok(Some(SidecarMode::Native)),
-        Some("Strict") => Ok(Some(SidecarMode::Strict)),
-        Some(other) => Err(Denied::Mark {
-            path: format!("metadata.annotations[{}]", names::SIDECAR_MODE),
-            reason: format!("{other:?} is no mode: write Native or Strict"),
-        }),
-    }
-}
-
-/// What Kruise's controller takes for a sidecar: literal values only.
-fn is_terminated_by_kruise(container: Container<'_>) -> bool {
-    let value = |name| container.env_var(name).and_then(|variable| variable.get("value")).and_then(Value::as_str);
-    value(names::KRUISE_TERMINATE).is_some_and(|value| value.eq_ignore_ascii_case("true"))
-        || value(names::KRUISE_TERMINATE_WITH_IMAGE).is_some_and(|image| !image.is_empty())
-}
-
-/// Kruise's word for a sidecar whose errors never count.
-fn ignores_errors(container: Container<'_>) -> bool {
-    let value = container.env_var(names::KRUISE_IGNORE_EXIT_CODE).and_then(|variable| variable.get("value"));
-    value.and_then(Value::as_str).is_some_and(|value| value.eq_ignore_ascii_case("true"))
-}
-
-/// Of several marks of one container the first in the order of [`Source`] counts.
-fn first_of_each(mut marks: Vec<Mark>) -> Vec<Mark> {
-    marks.sort_by(|a, b| (a.key, &a.source).cmp(&(b.key, &b.source)));
-    marks.dedup_by_key(|mark| mark.key);
-    marks
+    let Some(text) = draft.annotation(MODE.place.name()) else { return Ok(None) };
+    let modes = [SidecarMode::Native, SidecarMode::Strict];
+    let mode = modes.into_iter().find(|mode| words_of(mode) == text);
+    mode.map(Some).ok_or_else(|| Denied::Mark {
+        path: format!("metadata.annotations[{}]", MODE.place.name()),
+        reason: format!("{text:?} is no mode: write {}", SidecarMode::NAMES.join(" or ")),
+    })
 }
 
 /// Adds the marks of SidecarSets. What the pod's author says of a container wins.
@@ -319,7 +315,7 @@ fn ignore(draft: &mut Draft<'_>, marks: &[Mark], means: &Means, why: &str) {
         let (name, message) =
             (name_in(draft, mark.key), format!("the mark as a sidecar by {} {why}", mark.source.words()));
         // An API server that has the field warns whoever sets it.
-        let note = if means.field && mark.source == Source::Field { Note::info } else { Note::warning };
+        let note = if means.field && mark.source.is_field() { Note::info } else { Note::warning };
         draft.note(note(mark.source.subject(), Reason::MarkIgnored, message).about(&name));
     }
 }
@@ -331,16 +327,16 @@ fn name_in(draft: &Draft<'_>, key: ContainerKey) -> String {
 /// A field that the API server does not know would have the pod refused.
 fn set_field(draft: &mut Draft<'_>, mark: &Mark, is_known: bool) {
     let Some(container) = draft.container(mark.key) else { return };
-    let has = container.0.contains_key("sidecar");
-    if is_known && container.0.get("sidecar") != Some(&json!(true)) {
+    let has = container.0.contains_key(FIELD);
+    if is_known && container.0.get(FIELD) != Some(&json!(true)) {
         if let Some(container) = draft.container_mut(mark.key) {
-            container.insert("sidecar".to_owned(), json!(true));
+            container.insert(FIELD.to_owned(), json!(true));
         }
     } else if !is_known
         && has
         && let Some(container) = draft.container_mut(mark.key)
     {
-        container.shift_remove("sidecar");
+        container.shift_remove(FIELD);
     }
 }
 
@@ -419,7 +415,8 @@ fn strictly(draft: &mut Draft<'_>, marks: &[Mark], native: Natives<'_>, policy: 
             Method::Phase
         }
     };
-    let ignoring = marks.iter().filter(|mark| draft.container(mark.key).is_some_and(ignores_errors));
+    let ignoring =
+        marks.iter().filter(|mark| draft.container(mark.key).is_some_and(|container| IGNORE_ERRORS.is_on(container)));
     let ignore_errors = ignoring.map(|mark| name_in(draft, mark.key)).collect();
     // Native sidecars of the same pod may fail it, too.
     record(draft, &SidecarRecord { method, sidecars, fail_pod: native.fail_pod, ignore_errors });

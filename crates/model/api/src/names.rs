@@ -110,10 +110,6 @@ pub const KRUISE_TERMINATE_WITH_IMAGE: &str = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB
 /// Environment variable of Kruise's `SidecarTerminator`: how this sidecar ends does not change the phase of the pod.
 pub const KRUISE_IGNORE_EXIT_CODE: &str = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE";
 
-/// The environment variables of a pod's own containers that decide how it is treated.
-pub const READ_VARIABLES: [&str; 4] =
-    [IS_INJECTED, KRUISE_TERMINATE, KRUISE_TERMINATE_WITH_IMAGE, KRUISE_IGNORE_EXIT_CODE];
-
 /// Pod annotation of our own: how long the containers of a simulated pod run and how they end.
 pub const SIMULATE: &str = "pillion.dev/simulate";
 

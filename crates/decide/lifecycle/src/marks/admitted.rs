@@ -5,7 +5,8 @@ use pillion_api::pod::Container;
 use pillion_api::record::sidecars::{Method, SidecarRecord};
 use serde_json::Value;
 
-use super::{BY_FIELD, BY_PHASE, BY_WRAPPER, KEPT_BY_PHASE};
+use super::table::MARKS;
+use super::{BY_FIELD, BY_PHASE, BY_WRAPPER, KEPT_BY_PHASE, table};
 
 /// How the marked sidecars of a pod, as JSON, end: a line for each mode. Nothing of a pod without any.
 ///
@@ -33,10 +34,10 @@ pub fn modes_of(pod: &Value) -> Vec<String> {
         }
     };
     let mut by_field = listed("containers");
-    by_field.retain(|container| container.0.get("sidecar") == Some(&Value::Bool(true)));
+    by_field.retain(|container| MARKS[0].is_on(*container));
     say(&names(&by_field), &format!("field: {BY_FIELD}"));
     // Of native sidecars there is a record only where one of them may fail the pod.
-    let marked: Vec<&str> = annotation(names::SIDECARS).unwrap_or_default().split(',').map(str::trim).collect();
+    let marked: Vec<&str> = table::listed(annotation(names::SIDECARS).unwrap_or_default()).collect();
     let recorded = record.as_ref().filter(|record| record.method == Method::Native);
     let is_recorded = |name: &str| recorded.is_some_and(|record| record.sidecars.iter().any(|one| one == name));
     let mut native = listed("initContainers");

@@ -374,3 +374,62 @@ fn kruises_variables_mark_a_container_whose_end_is_left_to_the_manager() {
     assert_eq!(after["metadata"]["annotations"][names::SIDECAR_RECORD], r#"{"method":"Phase","sidecars":["web"]}"#);
     assert!(!has_own_marks(&job(json!({}))));
 }
+
+/// What is said of a pod when its marks are honoured, and the record that it gets.
+fn outcome(pod: &Value) -> (Vec<String>, Value) {
+    let pod = Pod::new(pod.clone()).unwrap();
+    let mut draft = Draft::new(&pod);
+    apply(&mut draft, Vec::new(), gates(ON), &Means::default()).unwrap();
+    let record = draft.to_value()["metadata"]["annotations"][names::SIDECAR_RECORD].take();
+    (draft.notes().iter().map(ToString::to_string).collect(), record)
+}
+
+#[test]
+fn every_setting_of_the_table_has_an_effect_with_a_value_that_counts_and_none_with_another() {
+    use table::Values;
+
+    let strict = json!({"pillion.dev/sidecars": "web,log", "pillion.dev/sidecar-mode": "Strict"});
+    let pods = [json!({}), json!({"pillion.dev/sidecars": "web"}), strict].map(job);
+    for setting in table::settings().filter(|setting| !matches!(setting.place, Place::SidecarSet(_))) {
+        let has_effect = |value: &str| {
+            pods.iter().any(|pod| {
+                let mut with = pod.clone();
+                match setting.place {
+                    Place::Annotation(name) => with["metadata"]["annotations"][name] = json!(value),
+                    Place::Variable(name) => {
+                        with["spec"]["containers"][2]["env"] = json!([{"name": name, "value": value}]);
+                    }
+                    Place::Field(name) | Place::SidecarSet(name) => {
+                        with["spec"]["containers"][2][name] = json!(value == "true");
+                    }
+                }
+                outcome(pod) != outcome(&with)
+            })
+        };
+        let (counts, does_not) = match setting.values {
+            Values::True => ("true", Some("TRUE")),
+            Values::TrueInAnyCase => ("TRUE", Some("1")),
+            Values::NotEmpty => ("exit:1", Some("")),
+            Values::Containers => ("log", None),
+            Values::OneOf(names) => (*names.last().unwrap(), None),
+        };
+        assert!(has_effect(counts), "{} = {counts}", setting.place);
+        assert!(does_not.is_none_or(|value| !has_effect(value)), "{} = {does_not:?}", setting.place);
+    }
+}
+
+#[test]
+fn the_variable_that_marks_a_container_is_named() {
+    let mut pod = job(json!({}));
+    pod["spec"]["containers"][0]["env"] = json!([{"name": names::KRUISE_TERMINATE_WITH_IMAGE, "value": "exit:1"}]);
+    let (notes, _) = outcome(&pod);
+    assert!(notes[0].contains(&format!("its variable {} says", names::KRUISE_TERMINATE_WITH_IMAGE)), "{notes:?}");
+}
+
+#[test]
+fn the_table_of_the_documentation_is_this_one() {
+    let page = include_str!("../../../../../docs/lifecycle.md");
+    let (_, rest) = page.split_once("<!-- begin: marks -->\n").unwrap();
+    let (table, _) = rest.split_once("<!-- end: marks -->").unwrap();
+    assert_eq!(table, super::table(), "docs/lifecycle.md is out of date: run `cargo xtask gen`");
+}

@@ -1,11 +1,11 @@
 //! Marked containers under `pillion-wrap`: every command of the pod is run by it, and it tells the sidecars when the work is done.
 
-use pillion_api::names;
 use pillion_api::pod::{Object, name_of};
 use pillion_note::{ContainerKey, ContainerList, Draft, Position};
 use serde_json::{Value, json};
 
-use super::{Mark, Means, ignores_errors, name_in, names_of};
+use super::table::IGNORE_ERRORS;
+use super::{Mark, Means, name_in, names_of};
 
 /// The init container that copies the wrapper, and the volume that it copies it to.
 const NAME: &str = "pillion-wrap";
@@ -42,8 +42,8 @@ pub(super) fn obstacle(draft: &Draft<'_>, marks: &[Mark], means: &Means) -> Opti
                 container.name()
             ));
         }
-        if is_marked && ignores_errors(container) {
-            let (name, variable) = (container.name(), names::KRUISE_IGNORE_EXIT_CODE);
+        if is_marked && IGNORE_ERRORS.is_on(container) {
+            let (name, variable) = (container.name(), IGNORE_ERRORS.place.name());
             return Some(format!("the errors of container {name:?} are to be ignored ({variable})"));
         }
     }

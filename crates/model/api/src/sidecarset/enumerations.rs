@@ -4,7 +4,7 @@ macro_rules! names {
     ($($type:ident: $names:expr;)+) => {
         $(impl super::$type {
             /// What a manifest may say.
-            pub(in super) const NAMES: &'static [&'static str] = &$names;
+            pub const NAMES: &'static [&'static str] = &$names;
         })+
 
         #[cfg(test)]

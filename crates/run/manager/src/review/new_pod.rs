@@ -6,9 +6,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use pillion_api::names::READ_VARIABLES;
+use pillion_api::names::IS_INJECTED;
 use pillion_api::pod::partial::PartialPod;
-use pillion_lifecycle::marks::has_own_marks;
+use pillion_lifecycle::marks::{has_own_marks, is_variable};
 use pillion_patch::partial::Partial;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
@@ -29,10 +29,10 @@ pub(crate) struct LeftOut {
 }
 
 impl Request {
-    /// Reads a question about a pod without the environment variables that nobody has asked for.
+    /// Reads a question about a pod without the environment variables that no decision reads.
     pub(crate) fn read_new_pod(body: &Bytes, transferred: &Names) -> Result<Request, String> {
         let has_expressions = Cell::new(false);
-        let is_wanted = |name: &str| READ_VARIABLES.contains(&name) || transferred.contains(name);
+        let is_wanted = |name: &str| name == IS_INJECTED || is_variable(name) || transferred.contains(name);
         let pod = PartialPod::new(&is_wanted).watching_for_expressions(&has_expressions);
         // Whether it is text is looked at once, and not again for each variable.
         let request = std::str::from_utf8(body).ok().and_then(|text| {
