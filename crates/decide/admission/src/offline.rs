@@ -198,25 +198,20 @@ impl Offline {
         let is_injected = |set: &str| sets.iter().any(|verdict| verdict.matched && verdict.sidecar_set == set);
         let of_workloads = autoscalers.list.iter().filter(|it| it.namespace() == pod.namespace()).map(|it| {
             let target = target_of(it).map_or("nothing".to_owned(), |it| format!("{}/{}", it.kind, it.name));
-            let is_target = workload.as_ref().is_some_and(|workload| is_target(it, workload));
-            match (is_target, controlling) {
-                (false, _) => (it, false, format!("it targets {target}, and the pod is of another workload")),
-                (true, _) if is_refused(it) => {
-                    let reason = unsupported(it).unwrap_or_default();
-                    (it, false, format!("it targets {target}, which is not supported: {reason}"))
-                }
-                (true, _) if !admits(it) => (it, false, "its mode is Off: new pods are left alone".to_owned()),
-                (true, Some(other)) if !std::ptr::eq(other, it.as_ref()) => {
-                    (it, false, format!("{} is older, and targets {target} as well", other.name()))
-                }
-                (true, _) => (it, true, format!("it targets {target}")),
+            if workload.as_ref().is_some_and(|workload| is_target(it, workload)) {
+                verdict_on(it, controlling, &target)
+            } else {
+                (it, false, format!("it targets {target}, and the pod is of another workload"))
             }
         });
         let of_sets = autoscalers.of_sets.iter().map(|it| {
             let set = targeted_set(it).unwrap_or_default();
-            let is_injected = is_injected(set);
-            let not = if is_injected { "" } else { "not " };
-            (it, is_injected, format!("it targets SidecarSet/{set}, which is {not}injected"))
+            if is_injected(set) {
+                let (it, matched, message) = verdict_on(it, autoscalers.of_set(set), &format!("SidecarSet/{set}"));
+                (it, matched, if matched { format!("{message}, which is injected") } else { message })
+            } else {
+                (it, false, format!("it targets SidecarSet/{set}, which is not injected"))
+            }
         });
         let verdict = |(it, matched, mut message): (&Arc<VerticalPodAutoscaler>, bool, String)| {
             if matched && it.status.recommendation.is_none() {
@@ -253,6 +248,27 @@ impl Offline {
 
     fn namespace_of<'a>(&'a self, object: &'a Value) -> &'a str {
         object["metadata"]["namespace"].as_str().filter(|name| !name.is_empty()).unwrap_or(&self.namespace)
+    }
+}
+
+/// Whether an autoscaler of the right target sizes a new pod, and why. `controlling` is the one that does.
+fn verdict_on<'a>(
+    it: &'a Arc<VerticalPodAutoscaler>,
+    controlling: Option<&VerticalPodAutoscaler>,
+    target: &str,
+) -> (&'a Arc<VerticalPodAutoscaler>, bool, String) {
+    if is_refused(it) {
+        let reason = unsupported(it).unwrap_or_default();
+        return (it, false, format!("it targets {target}, which is not supported: {reason}"));
+    }
+    if !admits(it) {
+        return (it, false, "its mode is Off: new pods are left alone".to_owned());
+    }
+    match controlling {
+        Some(other) if !std::ptr::eq(other, it.as_ref()) => {
+            (it, false, format!("{} is older, and targets {target} as well", other.name()))
+        }
+        _ => (it, true, format!("it targets {target}")),
     }
 }
 
@@ -348,6 +364,39 @@ mod tests {
         let why = offline.why(&too_large, Timestamp::UNIX_EPOCH).unwrap().unwrap();
         assert_eq!(why.denied.as_deref(), Some(said));
         assert!(why.sidecar_sets[0].matched && !why.notes.is_empty(), "{why:?}");
+    }
+
+    #[test]
+    fn of_the_autoscalers_of_a_set_only_the_one_that_sizes_is_said_to() {
+        let of_set = |name: &str, created: &str, set: &str, mode: &str| {
+            let autoscaler = pillion_api::vpa::decode(json!({
+                "apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscaler",
+                "metadata": {"name": name, "namespace": "default", "creationTimestamp": created},
+                "spec": {
+                    "targetRef": {"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "name": set},
+                    "updatePolicy": {"updateMode": mode},
+                },
+            }));
+            Arc::new(autoscaler.unwrap())
+        };
+        let mut offline = offline();
+        offline.snapshot.autoscalers.of_sets = vec![
+            of_set("off", "2026-01-01T00:00:00Z", "mesh", "Off"),
+            of_set("old", "2026-01-02T00:00:00Z", "mesh", "Recreate"),
+            of_set("new", "2026-01-03T00:00:00Z", "mesh", "Recreate"),
+            of_set("other", "2026-01-01T00:00:00Z", "logs", "Recreate"),
+        ];
+        let why = offline.why(&deployment("shop", "1"), Timestamp::UNIX_EPOCH).unwrap().unwrap();
+        let said = why.vertical_pod_autoscalers.iter().map(|it| format!("{} {} {}", it.name, it.matched, it.message));
+        assert_eq!(
+            said.collect::<Vec<_>>(),
+            [
+                "off false its mode is Off: new pods are left alone",
+                "old true it targets SidecarSet/mesh, which is injected; it recommends nothing yet",
+                "new false old is older, and targets SidecarSet/mesh as well",
+                "other false it targets SidecarSet/logs, which is not injected",
+            ]
+        );
     }
 
     #[test]
