@@ -18,10 +18,11 @@ use pillion_api::pod::{Container, Pod, name_of};
 use pillion_api::record::sidecars::{Method, SidecarRecord};
 use pillion_api::sidecarset::SidecarMode;
 use pillion_gates::{Gate, Gates};
+use pillion_kinds::pod::{SIDECAR_FIELD, endless_work};
 use pillion_note::{ContainerKey, ContainerList, Denied, Draft, Note, Reason, Subject};
 use serde_json::{Value, json};
 
-use table::{FAIL_POD, FIELD, IGNORE_ERRORS, MARKS, MODE, listed};
+use table::{FAIL_POD, IGNORE_ERRORS, MARKS, MODE, listed};
 
 pub use admitted::modes_of;
 pub use table::{Place, is_variable, table};
@@ -153,7 +154,7 @@ pub fn apply(
         return Ok(Vec::new());
     }
     let policy = draft.field("restartPolicy").and_then(Value::as_str).unwrap_or("Always").to_owned();
-    if let Some(why) = endless_work(draft, &marks, &policy) {
+    if let Some(why) = no_effect(draft, &marks, &policy) {
         ignore(draft, &marks, means, &why);
         return Ok(Vec::new());
     }
@@ -202,21 +203,16 @@ pub fn refusal_of_template(template: &Value, gates: Gates) -> Option<String> {
     apply(&mut Draft::new(&pod), Vec::new(), gates, &Means::default()).err().map(|denied| denied.to_string())
 }
 
-/// Why the work of the pod is never done, if that is so: a container without a mark is always restarted, by its own restart policy or by the pod's.
-fn endless_work(draft: &Draft<'_>, marks: &[Mark], policy: &str) -> Option<String> {
+/// Why marks have no effect, if that is so. Where all containers are marked, the work is that of all.
+fn no_effect(draft: &Draft<'_>, marks: &[Mark], policy: &str) -> Option<String> {
     let containers = || draft.containers(ContainerList::Containers);
     let is_marked = |key: ContainerKey| marks.iter().any(|mark| mark.key == key);
     let has_work = containers().any(|(key, _)| !is_marked(key));
-    let mut work = containers().filter(|(key, _)| !has_work || !is_marked(*key)).map(|(_, container)| container);
-    work.find_map(|container| match container.0.get("restartPolicy").and_then(Value::as_str) {
-        Some("Always") => Some(format!(
-            "has no effect: container {:?} has restartPolicy Always, so the work of the pod is never done",
-            container.name()
-        )),
-        Some("OnFailure" | "Never") => None,
-        _ => (policy == "Always")
-            .then(|| "has no effect in a pod with restartPolicy Always, whose work is never done".to_owned()),
-    })
+    let work = containers().filter(|(key, _)| !has_work || !is_marked(*key)).map(|(_, container)| container);
+    let work = work.map(|Container(object)| {
+        (name_of(object), object.get("restartPolicy").and_then(Value::as_str).unwrap_or_default())
+    });
+    endless_work(work, policy)
 }
 
 /// Marks that the pod has itself: of each container the first one of the table.
@@ -327,16 +323,16 @@ fn name_in(draft: &Draft<'_>, key: ContainerKey) -> String {
 /// A field that the API server does not know would have the pod refused.
 fn set_field(draft: &mut Draft<'_>, mark: &Mark, is_known: bool) {
     let Some(container) = draft.container(mark.key) else { return };
-    let has = container.0.contains_key(FIELD);
-    if is_known && container.0.get(FIELD) != Some(&json!(true)) {
+    let has = container.0.contains_key(SIDECAR_FIELD);
+    if is_known && container.0.get(SIDECAR_FIELD) != Some(&json!(true)) {
         if let Some(container) = draft.container_mut(mark.key) {
-            container.insert(FIELD.to_owned(), json!(true));
+            container.insert(SIDECAR_FIELD.to_owned(), json!(true));
         }
     } else if !is_known
         && has
         && let Some(container) = draft.container_mut(mark.key)
     {
-        container.shift_remove(FIELD);
+        container.shift_remove(SIDECAR_FIELD);
     }
 }
 

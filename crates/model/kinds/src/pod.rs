@@ -56,7 +56,7 @@ pub use self::qos::qos_class;
 pub use self::resize::validate_resize;
 pub use self::resources::aggregate;
 pub use self::service_account::{apply_service_account, service_account_name, validate_service_account};
-pub use self::sidecar_field::{SIDECAR_FIELD, drop_sidecar_field};
+pub use self::sidecar_field::{SIDECAR_FIELD, drop_sidecar_field, endless_work};
 pub use self::status::{status_warnings, validate_status};
 pub use self::tolerations::apply_default_tolerations;
 pub use self::update::validate_update;

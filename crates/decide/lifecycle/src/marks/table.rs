@@ -5,6 +5,7 @@ use std::fmt;
 use pillion_api::names;
 use pillion_api::pod::Container;
 use pillion_api::sidecarset::SidecarMode;
+use pillion_kinds::pod::SIDECAR_FIELD;
 use serde_json::Value;
 
 /// One thing that can be said about sidecars.
@@ -44,14 +45,12 @@ pub(super) enum Values {
     OneOf(&'static [&'static str]),
 }
 
-/// The field of KEP-0008.
-pub(super) const FIELD: &str = "sidecar";
 const SET: &str = "where the SidecarSet is injected";
 
 /// What marks a container as a sidecar. Of several marks of one container the first one counts.
 pub(super) static MARKS: [Setting; 5] = [
     Setting {
-        place: Place::Field(FIELD),
+        place: Place::Field(SIDECAR_FIELD),
         values: Values::True,
         meaning: "the container is a sidecar",
         honoured: "on pods and templates of the embedded cluster; a real API server does not know the field",
@@ -75,7 +74,7 @@ pub(super) static MARKS: [Setting; 5] = [
         honoured: "everywhere",
     },
     Setting {
-        place: Place::SidecarSet(FIELD),
+        place: Place::SidecarSet(SIDECAR_FIELD),
         values: Values::True,
         meaning: "the container is a sidecar",
         honoured: SET,
@@ -135,7 +134,7 @@ pub fn is_variable(name: &str) -> bool {
 
 /// Whether a container has the field `sidecar: true`.
 pub(crate) fn has_field(container: &Value) -> bool {
-    container[FIELD] == true
+    container[SIDECAR_FIELD] == true
 }
 
 /// The names in the annotation `pillion.dev/sidecars`.

@@ -62,19 +62,25 @@ fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
     CONTAINER_LISTS.into_iter().flat_map(|field| list(spec, field))
 }
 
-/// A warning about marks that have no effect, because a container that does the work is always restarted.
-pub(super) fn warn(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
-    let mut work = list(spec, "containers").iter().filter(|container| container[SIDECAR_FIELD] != true);
-    let why = work.find_map(|container| match text(container, "restartPolicy") {
+/// Why marks of sidecars have no effect, if that is so: a container that does the work is always restarted, by its own restart policy or by the
+/// pod's. `work` are the names of these containers, each with its own restart policy or an empty text.
+pub fn endless_work<'c>(mut work: impl Iterator<Item = (&'c str, &'c str)>, policy: &str) -> Option<String> {
+    work.find_map(|(name, own)| match own {
         "Always" => Some(format!(
-            "has no effect: container {:?} has restartPolicy Always, so the work of the pod is never done",
-            text(container, "name")
+            "has no effect: container {name:?} has restartPolicy Always, so the work of the pod is never done"
         )),
-        "" if text(spec, "restartPolicy") == "Always" => {
+        "" if policy == "Always" => {
             Some("has no effect in a pod with restartPolicy Always, whose work is never done".to_owned())
         }
         _ => None,
-    });
+    })
+}
+
+/// A warning about marks that have no effect.
+pub(super) fn warn(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
+    let work = list(spec, "containers").iter().filter(|container| container[SIDECAR_FIELD] != true);
+    let work = work.map(|container| (text(container, "name"), text(container, "restartPolicy")));
+    let why = endless_work(work, text(spec, "restartPolicy"));
     let Some(why) = why else { return };
     for (i, container) in list(spec, "containers").iter().enumerate() {
         if container[SIDECAR_FIELD] == true {
