@@ -24,7 +24,6 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::diagnostics;
 use crate::namespace::Namespace;
-use crate::story::Differs;
 use crate::wait;
 
 /// When time begins in an embedded cluster: 2026-01-01T00:00:00Z.
@@ -182,28 +181,10 @@ impl TestCluster {
     }
 
     /// Runs a scenario in a namespace of its own, and prints what is in there if it fails.
-    ///
-    /// A story is compared word for word, and that of a real kubelet depends on how much processor time it gets: between two looks at a
-    /// container, one second apart as a rule, it can miss a state. So on a real cluster a story that differs is looked at a second time.
     pub async fn run(
         &self,
         name: &str,
-        scenario: impl AsyncFn(&Namespace) -> anyhow::Result<()>,
-    ) -> anyhow::Result<()> {
-        let outcome = self.run_once(name, &scenario).await;
-        match outcome {
-            Err(error) if matches!(self.engine, Engine::Real) && error.downcast_ref::<Differs>().is_some() => {
-                eprintln!("{error:?}\nOnce more, in case the kubelet was slow:");
-                self.run_once(name, &scenario).await
-            }
-            outcome => outcome,
-        }
-    }
-
-    async fn run_once(
-        &self,
-        name: &str,
-        scenario: &impl AsyncFn(&Namespace) -> anyhow::Result<()>,
+        scenario: impl AsyncFnOnce(&Namespace) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let namespaces: Api<KubeNamespace> = Api::all(self.client());
         let mut new = KubeNamespace::default();
