@@ -2,34 +2,46 @@
 //!
 //! ```text
 //!  watches, from before the scenario begins ─▶ chronicle ─┐
-//!                                                         ├─▶ text ─▶ words (what differs from run to run) ─▶ compared
-//!  events ────────────────────────────────────────────────┘
+//!                                                         ├─▶ text ─▶ words (what differs from run to run) ─┐
+//!  events ────────────────────────────────────────────────┘                                                 ▼
+//!                             scenario ─▶ expected: lines, and what may differ among them ─▶ comparison ─▶ outcome
+//!                                ▲                                                               │
+//!                                └────── source (`cargo xtask test real --accept`) ◀─────────────┘
 //! ```
 
 mod chronicle;
+mod comparison;
+mod expected;
+mod outcome;
+mod source;
 mod text;
 mod words;
 
-use std::time::Duration;
+use std::panic::Location;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::ListParams;
-use similar::TextDiff;
-use tokio::time::Instant;
 
 use self::chronicle::{Chronicle, Subject};
+use self::comparison::{Comparison, End};
+use self::expected::Expected;
+use self::outcome::Differs;
 use self::words::Words;
 use crate::{Namespace, wait};
 
-/// How long a story may take to become what is expected: many write down what happened, each when it can.
-const PATIENCE: Duration = Duration::from_secs(20);
-const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
-/// For how long it must then stay so. What follows at once, such as a second event or one more pod, comes within this time: a kubelet
-/// and a controller look once a second.
-const STEADY: Duration = Duration::from_millis(1200);
-
 /// The story of a namespace, from when it was begun.
+///
+/// A story is compared line by line. What may differ between two runs is declared in the text that the scenario expects, below the reason:
+///
+/// | written | means |
+/// |---|---|
+/// | `maybe LINE` | the line may be missing |
+/// | `Pending, {maybe Running, }Succeeded` | a part of the line may be missing |
+/// | `any order`, with lines indented below it | these lines come in any order |
+/// | `# REASON` | why the declaration in the next line may differ; each declaration needs a reason |
+///
+/// Everything else must be equal. Each object has a part of its own, so the order of events of different objects is not compared.
 pub struct Story {
     namespace: Namespace,
     chronicle: Chronicle,
@@ -42,32 +54,62 @@ impl Story {
     }
 
     /// Wants the whole story to be as expected before long, and to stay so.
-    pub async fn tells(&self, expected: &str) -> anyhow::Result<()> {
-        self.tells_of(&chronicle::TOLD, expected).await
+    #[track_caller]
+    pub fn tells(&self, expected: &str) -> impl Future<Output = anyhow::Result<()>> {
+        self.tells_of(&chronicle::TOLD, expected)
     }
 
     /// The same, of some kinds only: where it is not said which of several equal pods is chosen.
-    pub async fn tells_of(&self, kinds: &[&str], expected: &str) -> anyhow::Result<()> {
-        becomes_and_stays(&unindent(expected), async || self.text(kinds).await).await
+    #[track_caller]
+    pub fn tells_of(&self, kinds: &[&str], expected: &str) -> impl Future<Output = anyhow::Result<()>> {
+        let place = Location::caller();
+        async move {
+            let story = Expected::parse(&unindent(expected)).with_context(|| format!("the story at {place}"))?;
+            let ask = async || self.text(kinds).await;
+            let Some(differs) = outcome::becomes_and_stays(&story, ask).await? else { return Ok(()) };
+            if !self.is_accepted() {
+                return Err(differs.into());
+            }
+            let told = outcome::settles(ask).await?;
+            accept(place, expected, &story, &told.lines().collect::<Vec<_>>())
+        }
     }
 
-    /// Wants all that a container of the pod said of itself, in its order, to begin as expected, before long. A line that begins with `? `
-    /// may be missing: a kubelet reports only the latest of statuses that follow each other at once.
-    pub async fn life_begins(&self, container: &str, expected: &str) -> anyhow::Result<()> {
-        let expected = unindent(expected);
-        let mut reported = String::new();
-        let found = wait::until("the container's life", async || {
-            let subjects = self.chronicle.subjects();
-            let words = Words::new(self.namespace.name(), &subjects);
-            let lives = subjects.iter().filter_map(|subject| subject.lives.get(container)).flatten();
-            reported = lives.map(|said| format!("{}\n", words.replace(said))).collect::<Vec<_>>().concat();
-            Ok(begins(&reported, &expected).then_some(()))
-        });
-        let outcome = found.await;
-        outcome.with_context(|| {
-            let difference = TextDiff::from_lines(expected.as_str(), reported.as_str());
-            format!("{container} has led another life:\n{}", difference.unified_diff().header("expected", "seen"))
-        })
+    /// Wants all that a container of the pod said of itself, in its order, to begin as expected, before long.
+    #[track_caller]
+    pub fn life_begins(&self, container: &str, expected: &str) -> impl Future<Output = anyhow::Result<()>> {
+        let place = Location::caller();
+        async move {
+            let story = Expected::parse(&unindent(expected)).with_context(|| format!("the story at {place}"))?;
+            let last =
+                story.groups.last().and_then(|group| group.lines.first()).context("the story has a last line")?;
+            let mut told = String::new();
+            let waited = wait::until("the container's life", async || {
+                told = self.life(container);
+                let lines: Vec<&str> = told.lines().collect();
+                let agrees = |end| Comparison::new(&story, &lines, end).agrees();
+                // What a container has said stays said. A life that is accepted goes as far as the expected one.
+                let is_over = if self.is_accepted() {
+                    lines.iter().any(|line| last.matches(line))
+                } else {
+                    !agrees(End::ExpectedMayGoOn)
+                };
+                Ok((is_over || agrees(End::ToldMayGoOn)).then_some(()))
+            });
+            let waited = waited.await;
+            let mut lines: Vec<&str> = told.lines().collect();
+            let comparison = Comparison::new(&story, &lines, End::ToldMayGoOn);
+            if comparison.agrees() {
+                return Ok(());
+            }
+            let differs = Differs::new("of the container is another", &comparison, &told);
+            if !self.is_accepted() || waited.is_err() {
+                return Err(anyhow::Error::from(differs).context(format!("the life of {container}")));
+            }
+            let end = lines.iter().position(|line| last.matches(line)).map_or(0, |last| last + 1);
+            lines.truncate(end);
+            accept(place, expected, &story, &lines)
+        }
     }
 
     /// Waits until a pod is gone, and gives it as it was seen last.
@@ -86,47 +128,27 @@ impl Story {
         let subjects = self.chronicle.subjects();
         Ok(text::tell(self.namespace.name(), &subjects, events, kinds))
     }
-}
 
-/// A story that is not the expected one.
-#[derive(Debug, thiserror::Error)]
-#[error("the story {what}:\n{difference}\nthe whole of it:\n{reported}")]
-pub(crate) struct Differs {
-    what: &'static str,
-    difference: String,
-    reported: String,
-}
+    /// What a container said of itself until now.
+    fn life(&self, container: &str) -> String {
+        let subjects = self.chronicle.subjects();
+        let words = Words::new(self.namespace.name(), &subjects);
+        let lives = subjects.iter().filter_map(|subject| subject.lives.get(container)).flatten();
+        lives.map(|said| format!("{}\n", words.replace(said))).collect()
+    }
 
-/// Asks until the answer is as expected, and fails if it does not become so, or does not stay so.
-async fn becomes_and_stays(expected: &str, mut ask: impl AsyncFnMut() -> anyhow::Result<String>) -> anyhow::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    let mut since = None;
-    loop {
-        let reported = ask().await?;
-        if reported == expected {
-            if since.get_or_insert_with(Instant::now).elapsed() >= STEADY {
-                return Ok(());
-            }
-        } else if since.is_some() || Instant::now() >= deadline {
-            let difference = TextDiff::from_lines(expected, reported.as_str());
-            let what = if since.is_some() { "went on" } else { "is another" };
-            let difference = difference.unified_diff().header("expected", "seen").context_radius(1).to_string();
-            bail!(Differs { what, difference, reported });
-        }
-        tokio::time::sleep(BETWEEN_LOOKS).await;
+    /// Whether a story is rewritten if it is another. The embedded cluster has to tell what the real one tells.
+    fn is_accepted(&self) -> bool {
+        self.namespace.is_real() && std::env::var_os("UPDATE_STORIES").is_some()
     }
 }
 
-/// Whether a text begins with the expected lines, those that begin with `? ` where they are there.
-fn begins(reported: &str, expected: &str) -> bool {
-    let mut reported = reported.lines().peekable();
-    expected.lines().all(|line| match line.strip_prefix("? ") {
-        Some(optional) => {
-            reported.next_if_eq(&optional);
-            true
-        }
-        None => reported.next() == Some(line),
-    })
+/// Writes a story that was told in place of the expected one.
+fn accept(place: &Location<'_>, expected: &str, story: &Expected, told: &[&str]) -> anyhow::Result<()> {
+    let comparison = Comparison::new(story, told, End::Same);
+    source::rewrite(place, expected, &comparison.accepted())?;
+    eprintln!("rewrote the story at {place}:\n{}", comparison.difference());
+    Ok(())
 }
 
 /// Takes away the indentation that a text has in source code.
@@ -139,46 +161,7 @@ fn unindent(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use anyhow::Context as _;
-
-    use super::{Differs, becomes_and_stays, begins, unindent};
-
-    /// What is expected is `b`; the story has these states, one at each look, and keeps the last.
-    async fn wanted_b(states: &str) -> anyhow::Result<()> {
-        let mut states = states.chars().peekable();
-        becomes_and_stays("b", async || {
-            let now = states.peek().copied().unwrap_or_default();
-            if states.clone().nth(1).is_some() {
-                states.next();
-            }
-            Ok(now.to_string())
-        })
-        .await
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_story_has_to_become_what_is_expected_and_to_stay_so() {
-        wanted_b("aab").await.unwrap();
-        let went_on = wanted_b("abbc").await.unwrap_err().to_string();
-        assert!(went_on.starts_with("the story went on:\n--- expected\n+++ seen\n"), "{went_on}");
-        let another = wanted_b("a").await.unwrap_err().to_string();
-        assert!(another.starts_with("the story is another:\n"), "{another}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_story_that_differs_is_known_whatever_is_said_about_it() {
-        let error = wanted_b("a").await.context("the pod").context("scenario pods").unwrap_err();
-        assert!(error.downcast_ref::<Differs>().is_some());
-    }
-
-    #[test]
-    fn a_status_that_lasts_for_no_time_may_be_missing() {
-        let expected = "running\n? terminated at once\nterminated\n";
-        assert!(begins("running\nterminated at once\nterminated\nrunning\n", expected));
-        assert!(begins("running\nterminated\n", expected));
-        assert!(!begins("running\nterminated at once\n", expected));
-        assert!(!begins("terminated at once\nterminated\n", expected));
-    }
+    use super::unindent;
 
     #[test]
     fn a_text_is_as_if_it_were_not_in_source_code() {

@@ -13,17 +13,26 @@ pub async fn a_container_that_crashes_is_backed_off(namespace: &Namespace) -> an
     let line = "sleep 2; echo >> /state/lives; test $(wc -l < /state/lives) -ge 3 || exit 7; trap 'exit 0' TERM; sleep 3600 & wait $!";
     let main = with(shell("main", line), json!({"volumeMounts": [{"name": "state", "mountPath": "/state"}]}));
     namespace.create::<Pod>(app(json!({"containers": [main], "volumes": [{"name": "state", "emptyDir": {}}]}))).await?;
-    let life = "
-        main waiting ContainerCreating
-        main running, ready
-        main terminated Error 7
-        main running, ready, restarts 1, before terminated Error 7
-        ? main terminated Error 7, restarts 1, before terminated Error 7
-        ? main terminated Error 7, restarts 1
-        main waiting CrashLoopBackOff: back-off 10s restarting failed container=main pod=app_NAMESPACE(UID), restarts 1, before terminated Error 7
-        main running, ready, restarts 2, before terminated Error 7
-        ";
-    story.life_begins("main", life).await?;
+    story
+        .life_begins(
+            "main",
+            "
+            main waiting ContainerCreating
+            # It runs for 2 s: a busy kubelet may not see it running.
+            maybe main running, ready
+            # The restart follows at once: a kubelet reports only the latest of statuses that follow each other quickly.
+            maybe main terminated Error 7
+            # It runs for 2 s.
+            maybe main running, ready, restarts 1, before terminated Error 7
+            # The back-off follows at once.
+            maybe main terminated Error 7, restarts 1, before terminated Error 7
+            # The back-off follows at once, and meanwhile the kubelet removes what the first run has left.
+            maybe main terminated Error 7, restarts 1
+            main waiting CrashLoopBackOff: back-off 10s restarting failed container=main pod=app_NAMESPACE(UID), restarts 1, before terminated Error 7
+            main running, ready, restarts 2, before terminated Error 7
+            ",
+        )
+        .await?;
     story
         .tells(
             "
@@ -82,7 +91,8 @@ pub async fn a_container_leaves_a_message(namespace: &Namespace) -> anyhow::Resu
             &["Pod"],
             "
             Pod app
-              Pending, Running, Failed
+              # The containers run for 2 s: a busy kubelet may not see them running.
+              Pending, {maybe Running, }Failed
               container file terminated Error 1: it was me
               container log terminated Error 1: last words
               PodReadyToStartContainers=False
@@ -100,7 +110,7 @@ pub async fn a_container_leaves_a_message(namespace: &Namespace) -> anyhow::Resu
 /// A pod that may only run so long.
 pub async fn a_pod_fails_at_its_deadline(namespace: &Namespace) -> anyhow::Result<()> {
     let story = namespace.story().await?;
-    let pod = app(json!({"activeDeadlineSeconds": 4, "containers": [shell("main", super::UNTIL_TERM)]}));
+    let pod = app(json!({"activeDeadlineSeconds": 8, "containers": [shell("main", super::UNTIL_TERM)]}));
     namespace.create::<Pod>(pod).await?;
     namespace.wait_for_pod("app", "failed", |pod| phase(pod) == "Failed").await?;
     story

@@ -1,7 +1,7 @@
 //! The lives of native sidecars beside their main containers.
 
 use k8s_openapi::api::core::v1::Pod;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{UNTIL_TERM, app, is_ready, shell, sidecar, with};
 use crate::Namespace;
@@ -9,9 +9,13 @@ use crate::Namespace;
 /// The main container begins when the sidecar's startup probe has succeeded.
 pub async fn a_startup_probe_of_a_sidecar_holds_the_main_container_back(namespace: &Namespace) -> anyhow::Result<()> {
     let story = namespace.story().await?;
-    let line = "sleep 4; : > /state/up; trap 'exit 0' TERM; sleep 3600 & wait $!";
+    // Up only after the probe has failed once, so that the failure is reported however slow the kubelet is.
+    let line = "until test -e /state/probed; do sleep 1; done; : > /state/up; trap 'exit 0' TERM; sleep 3600 & wait $!";
     let mounts = json!({"volumeMounts": [{"name": "state", "mountPath": "/state"}]});
-    let probe = json!({"exec": {"command": ["/bin/sh", "-c", "test -e /state/up"]}, "periodSeconds": 1, "failureThreshold": 30});
+    let check = "test -e /state/up || { : > /state/probed; exit 1; }";
+    let probe = json!({
+        "exec": {"command": ["/bin/sh", "-c", check]}, "periodSeconds": 1, "timeoutSeconds": 5, "failureThreshold": 30
+    });
     let gate = with(with(sidecar("sidecar", line), mounts.clone()), json!({"startupProbe": probe}));
     let pod = app(json!({
         "volumes": [{"name": "state", "emptyDir": {}}], "initContainers": [gate],
@@ -36,43 +40,74 @@ pub async fn a_startup_probe_of_a_sidecar_holds_the_main_container_back(namespac
         .await
 }
 
+/// A pod called `app`, whose sidecar ends twice with this code, each time after two seconds. The third time it stays.
+fn pod_with_a_sidecar_that_ends_twice(code: i32) -> Value {
+    let line = format!(
+        "echo >> /state/lives; test $(wc -l < /state/lives) -ge 3 || {{ sleep 2; exit {code}; }}; {UNTIL_TERM}"
+    );
+    let sidecar = with(sidecar("sidecar", &line), json!({"volumeMounts": [{"name": "state", "mountPath": "/state"}]}));
+    app(json!({
+        "initContainers": [sidecar], "containers": [shell("main", UNTIL_TERM)],
+        "volumes": [{"name": "state", "emptyDir": {}}]
+    }))
+}
+
 /// A sidecar that ends is started again, first at once and then after a while; the main container does not notice. One that ended well
 /// does not say that it waits.
 pub async fn a_sidecar_that_ends_is_restarted_alone(namespace: &Namespace) -> anyhow::Result<()> {
     let story = namespace.story().await?;
-    let pod = app(json!({
-        "initContainers": [sidecar("sidecar", "sleep 2; exit 0")], "containers": [shell("main", UNTIL_TERM)]
-    }));
-    namespace.create::<Pod>(pod).await?;
-    let life = "
-        sidecar waiting PodInitializing
-        sidecar running, ready
-        sidecar terminated Completed 0
-        sidecar running, ready, restarts 1, before terminated Completed 0
-        ? sidecar terminated Completed 0, restarts 1, before terminated Completed 0
-        sidecar terminated Completed 0, restarts 1
-        sidecar running, ready, restarts 2, before terminated Completed 0
-        ";
-    story.life_begins("sidecar", life).await?;
-    story.life_begins("main", "main waiting PodInitializing\nmain running, ready").await
+    namespace.create::<Pod>(pod_with_a_sidecar_that_ends_twice(0)).await?;
+    story
+        .life_begins(
+            "sidecar",
+            "
+            sidecar waiting PodInitializing
+            # It runs for 2 s: a busy kubelet may not see it running.
+            maybe sidecar running, ready
+            # The restart follows at once: a kubelet reports only the latest of statuses that follow each other quickly.
+            maybe sidecar terminated Completed 0
+            # It runs for 2 s.
+            maybe sidecar running, ready, restarts 1, before terminated Completed 0
+            # The kubelet removes what the first run has left at once.
+            maybe sidecar terminated Completed 0, restarts 1, before terminated Completed 0
+            sidecar terminated Completed 0, restarts 1
+            sidecar running, ready, restarts 2, before terminated Completed 0
+            ",
+        )
+        .await?;
+    story
+        .life_begins(
+            "main",
+            "
+            main waiting PodInitializing
+            main running, ready
+            ",
+        )
+        .await
 }
 
 /// One that failed says it.
 pub async fn a_sidecar_that_fails_is_backed_off(namespace: &Namespace) -> anyhow::Result<()> {
     let story = namespace.story().await?;
-    let pod = app(json!({
-        "initContainers": [sidecar("sidecar", "sleep 2; exit 6")], "containers": [shell("main", UNTIL_TERM)]
-    }));
-    namespace.create::<Pod>(pod).await?;
-    let life = "
-        sidecar waiting PodInitializing
-        sidecar running, ready
-        sidecar terminated Error 6
-        sidecar running, ready, restarts 1, before terminated Error 6
-        ? sidecar terminated Error 6, restarts 1, before terminated Error 6
-        ? sidecar terminated Error 6, restarts 1
-        sidecar waiting CrashLoopBackOff: back-off 10s restarting failed container=sidecar pod=app_NAMESPACE(UID), restarts 1, before terminated Error 6
-        sidecar running, ready, restarts 2, before terminated Error 6
-        ";
-    story.life_begins("sidecar", life).await
+    namespace.create::<Pod>(pod_with_a_sidecar_that_ends_twice(6)).await?;
+    story
+        .life_begins(
+            "sidecar",
+            "
+            sidecar waiting PodInitializing
+            # It runs for 2 s: a busy kubelet may not see it running.
+            maybe sidecar running, ready
+            # The restart follows at once: a kubelet reports only the latest of statuses that follow each other quickly.
+            maybe sidecar terminated Error 6
+            # It runs for 2 s.
+            maybe sidecar running, ready, restarts 1, before terminated Error 6
+            # The back-off follows at once.
+            maybe sidecar terminated Error 6, restarts 1, before terminated Error 6
+            # The back-off follows at once, and meanwhile the kubelet removes what the first run has left.
+            maybe sidecar terminated Error 6, restarts 1
+            sidecar waiting CrashLoopBackOff: back-off 10s restarting failed container=sidecar pod=app_NAMESPACE(UID), restarts 1, before terminated Error 6
+            sidecar running, ready, restarts 2, before terminated Error 6
+            ",
+        )
+        .await
 }
