@@ -23,7 +23,8 @@ pub async fn init_containers_run_in_order(namespace: &Namespace) -> anyhow::Resu
         .tells(
             "
             Pod app
-              Pending, Running, Succeeded
+              # The main container runs for 3 s: a busy kubelet may not see it running.
+              Pending, {maybe Running, }Succeeded
               init container first terminated Completed 0
               init container second terminated Completed 0
               container main terminated Completed 0

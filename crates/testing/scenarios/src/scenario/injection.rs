@@ -58,7 +58,8 @@ async fn injects(namespace: &Namespace) -> anyhow::Result<()> {
               job-controller Normal SuccessfulCreate: Created pod: work-1
               job-controller Normal Completed: Job completed
             Pod work-1 of Job work
-              Pending, Running, Succeeded
+              # The container runs for 3 s: a busy kubelet may not see it running.
+              Pending, {maybe Running, }Succeeded
               init container proxy terminated Completed 0
               container main terminated Completed 0
               PodReadyToStartContainers=False

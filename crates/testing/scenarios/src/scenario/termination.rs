@@ -42,8 +42,10 @@ pub async fn a_sidecar_ends_after_the_main_container(namespace: &Namespace) -> a
               default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
               kubelet Normal Pulled, Created, Started spec.initContainers{sidecar}
               kubelet Normal Pulled, Created, Started spec.containers{main}
-              kubelet Normal Killing spec.containers{main}: Stopping container main
-              kubelet Normal Killing spec.initContainers{sidecar}: Stopping container sidecar
+              # The kubelet reports both at the same time. The sidecar then waits for the end of the main container, as checked above.
+              any order
+                kubelet Normal Killing spec.containers{main}: Stopping container main
+                kubelet Normal Killing spec.initContainers{sidecar}: Stopping container sidecar
               gone
             ",
         )

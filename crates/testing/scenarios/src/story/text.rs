@@ -16,7 +16,7 @@ pub(super) fn tell(namespace: &str, subjects: &[Subject], mut events: Vec<Event>
     for (rank, kind) in kinds.iter().enumerate() {
         for subject in subjects.iter().filter(|subject| subject.kind == *kind) {
             let mut lines = if *kind == "Pod" { pod(subject) } else { workload(subject) };
-            lines.extend(events_of(subject, &events, &words));
+            lines.extend(events_of(subject, &events));
             if subject.is_gone {
                 lines.push("gone".to_owned());
             }
@@ -136,20 +136,17 @@ fn conditions(subject: &Subject) -> Vec<String> {
     same.filter_map(line).collect()
 }
 
-/// The events of an object in their order. Pods that are made together and containers that are stopped together are reported in
-/// any order: those events are sorted.
-fn events_of(subject: &Subject, events: &[Event], words: &Words) -> Vec<String> {
+/// The events of an object, those of each component in their order.
+fn events_of(subject: &Subject, events: &[Event]) -> Vec<String> {
     let uid = subject.text("/metadata/uid");
     let is_told = |event: &&Event| !is_of_the_kubelet_alone(event);
     let mut own: Vec<&Event> =
         events.iter().filter(is_told).filter(|event| event.involved_object.uid.as_deref() == Some(uid)).collect();
+    // Each component reports on its own time: the scheduler may report a pod's place after the kubelet has begun with it.
+    own.sort_by_key(|event| component(event));
     // The scheduler tries again whenever something in the cluster changes, such as a pod of another test; how often says nothing.
     let is_retry = |event: &Event| event.reason.as_deref() == Some("FailedScheduling");
     own.dedup_by(|later, earlier| is_retry(later) && is_retry(earlier) && later.message == earlier.message);
-    let is_together = |event: &Event| matches!(event.reason.as_deref(), Some("SuccessfulCreate" | "Killing"));
-    own.chunk_by_mut(|one, other| is_together(one) && one.reason == other.reason).for_each(|together| {
-        together.sort_by_cached_key(|event| words.replace(event.message.as_deref().unwrap_or_default()));
-    });
     let mut lines = Vec::new();
     let mut rest = own.as_slice();
     while let [first, others @ ..] = rest {
@@ -226,4 +223,40 @@ fn times(event: &Event) -> String {
 fn began(event: &Event) -> u128 {
     let name = event.metadata.name.as_deref().unwrap_or_default();
     name.rsplit_once('.').and_then(|(_, number)| u128::from_str_radix(number, 16).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::{from_value, json};
+
+    use super::{Event, Subject, began, events_of};
+
+    #[test]
+    fn events_are_in_the_order_of_each_component() {
+        let subject = Subject {
+            kind: "Pod",
+            object: json!({"metadata": {"uid": "1"}}),
+            phases: Vec::new(),
+            lives: BTreeMap::new(),
+            is_gone: false,
+        };
+        let event = |name: &str, component: &str, reason: &str| -> Event {
+            from_value(json!({
+                "metadata": {"name": name}, "involvedObject": {"uid": "1"}, "reason": reason, "type": "Normal",
+                "reportingComponent": component
+            }))
+            .unwrap()
+        };
+        let mut events = vec![
+            event("app.12", "kubelet", "Killing"),
+            event("app.11", "default-scheduler", "Scheduled"),
+            event("app.f", "kubelet", "Unhealthy"),
+        ];
+        events.sort_by_key(began);
+        let expected =
+            ["default-scheduler Normal Scheduled: ", "kubelet Normal Unhealthy: ", "kubelet Normal Killing: "];
+        assert_eq!(events_of(&subject, &events), expected);
+    }
 }
