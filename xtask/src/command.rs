@@ -20,12 +20,18 @@ pub(crate) fn root() -> PathBuf {
 /// How often tests of chance are tried, if not as often as they say themselves.
 pub(crate) static REPEAT: OnceLock<u64> = OnceLock::new();
 
+/// Whether stories are rewritten as the real cluster tells them.
+pub(crate) static ACCEPT: OnceLock<()> = OnceLock::new();
+
 /// `cargo` at the root, with the toolchain that runs this program.
 pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).args(arguments);
     if let Some(repeat) = REPEAT.get() {
         command.env("PILLION_QUOTA_RUNS", repeat.to_string());
+    }
+    if ACCEPT.get().is_some() {
+        command.env("UPDATE_STORIES", "1");
     }
     command
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use comfy_table::{Cell, Table, presets::UTF8_HORIZONTAL_ONLY};
 
-use crate::command::{REPEAT, all, cargo, cargo_beside, label, run};
+use crate::command::{ACCEPT, REPEAT, all, cargo, cargo_beside, label, run};
 use crate::{alone, generate, house, kill, real};
 
 /// Which tiers to run.
@@ -31,6 +31,9 @@ pub(crate) struct Test {
     /// How often the exact quota of new pods is tried, in virtual time and on the real cluster [default: 50 and 1].
     #[arg(long, value_name = "N")]
     repeat: Option<u64>,
+    /// Rewrite the stories of scenarios as the real cluster tells them: `cargo xtask test real --accept`.
+    #[arg(long)]
+    accept: bool,
     /// Keep this many processors busy meanwhile: tests must not depend on how fast the machine is.
     #[arg(long, value_name = "N", default_value_t = 0)]
     busy: usize,
@@ -222,6 +225,15 @@ impl Test {
                 "there is no tier {name:?}; the tiers are {}",
                 TIERS.iter().map(|tier| tier.name).collect::<Vec<_>>().join(", ")
             );
+        }
+        if self.accept {
+            // The other tiers would compile and run the old stories at the same time.
+            anyhow::ensure!(
+                self.only == ["real"],
+                "--accept rewrites stories while they run: use `cargo xtask test real --accept`"
+            );
+            // Nobody has set it before.
+            let _ = ACCEPT.set(());
         }
         if let Some(repeat) = self.repeat {
             // Nobody has set it before.

@@ -16,7 +16,7 @@
 //!  tests/real.rs ──┐                    ┌─▶ TestCluster::real ────────┐
 //!                  ├─ scenarios! {…} ───┤                             ├─▶ run ─▶ a namespace ─▶ scenario::…(&Namespace)
 //!  tests/embedded ─┤                    └─▶ TestCluster::processes ───┘                              │
-//!                  │                                                             Story: what happened, word for word the same
+//!                  │                                                             Story: what happened, the same on both
 //!                  ├─▶ TestCluster::simulated ─▶ days of controllers and pods in seconds
 //!                  └─▶ TestCluster::embedded, Faults ─▶ kube's watchers and controllers over the API server alone
 //! ```
@@ -33,6 +33,7 @@
 //! - A scenario touches its own namespace only, and cluster-wide objects only under that namespace's name.
 //! - A scenario waits for conditions, never for time; a condition that does not come is a failure that says what was seen.
 //! - A story has everything that users see of a workload and its pods; what it leaves out is said in `story/text.rs`, with the reason.
+//! - A scenario runs once. What may differ between two runs is declared in its story, with the reason; everything else is a failure.
 //! - In virtual time two runs of a test send the same requests and get the same answers, faults included.
 
 pub mod faults;
