@@ -206,8 +206,9 @@ where
 async fn attempt(reconciling: impl Future<Output = Outcome>, deadline: Option<Duration>) -> Outcome {
     let failed = |error: String| Outcome::Failed { error, has_progressed: false };
     // The message of a panic is on standard error already.
-    let reconciling =
-        AssertUnwindSafe(reconciling).catch_unwind().map(|ended| ended.unwrap_or_else(|_| failed("it panicked".into())));
+    let reconciling = AssertUnwindSafe(reconciling)
+        .catch_unwind()
+        .map(|ended| ended.unwrap_or_else(|_| failed("it panicked".into())));
     let Some(deadline) = deadline else { return reconciling.await };
     let ended = tokio::time::timeout(deadline, reconciling).await;
     ended.unwrap_or_else(|_| failed(format!("it took longer than {deadline:?}")))

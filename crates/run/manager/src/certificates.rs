@@ -1,5 +1,9 @@
 //! Keeps the serving certificate valid and trusted.
 
+mod certificate;
+mod mounted;
+mod secret;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,13 +14,13 @@ use kube::Api;
 use kube::api::PostParams;
 use kube::core::{PartialObjectMeta, Status};
 
-use crate::certificate::{self, Authorities, Pair, Step};
+use self::certificate::{Authorities, Pair, Step};
+use self::mounted::Mounted;
 use crate::config::{Certificates, Config};
 use crate::error::Error;
-use crate::mounted::Mounted;
+use crate::registration;
+use crate::registration::touched::touched;
 use crate::state::{Inner, Served};
-use crate::touched::touched;
-use crate::{registration, secret};
 
 /// What failed is tried again after this time.
 const RETRY: Duration = Duration::from_secs(5);

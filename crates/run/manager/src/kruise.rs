@@ -1,5 +1,7 @@
 //! An OpenKruise that serves SidecarSets: how it is found, and what has to happen before its objects are served by somebody else.
 
+pub(crate) mod wait;
+
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};

@@ -60,52 +60,23 @@
 //! - Time comes from [`Config::now`] and tokio's clock.
 #![forbid(unsafe_code)]
 
-mod agents;
-mod autoscalers;
-mod budget;
-mod certificate;
+mod caches;
 mod certificates;
-mod cluster;
-mod condition;
 mod config;
-mod confirming;
-mod enforced;
+mod controllers;
 mod error;
-mod follow;
-mod health;
 mod kruise;
 mod leader;
-mod lifecycle;
 mod manager;
 mod metrics;
-mod mounted;
-mod not_in_force;
-mod pace;
 mod part;
-mod paths;
 mod peer;
-mod pending;
 mod places;
-mod question;
-mod reference;
-mod registered;
 mod registration;
-mod repair;
-mod review;
-mod revision_view;
-mod rightsizing;
-mod rollout;
-mod secret;
-mod serve;
-mod set_view;
+mod serving;
 mod sidecar_field;
-mod standing_by;
 mod state;
-mod touched;
-mod wait;
-mod watches;
-mod webhook;
-mod weight;
+mod webhooks;
 
 pub use config::{
     Certificates, Config, Leasing, NAMESPACE, Now, WebhookAddress, conversion_service, excluded_namespaces,

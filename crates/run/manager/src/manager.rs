@@ -20,19 +20,29 @@ use tokio::time::Instant;
 
 use crate::certificates::Keeper;
 use crate::config::Config;
+use crate::controllers::agents;
+use crate::controllers::confirming;
+use crate::controllers::enforced;
+use crate::controllers::follow;
+use crate::controllers::lifecycle;
+use crate::controllers::pace::Pace;
+use crate::controllers::registered;
+use crate::controllers::repair;
+use crate::controllers::rightsizing;
+use crate::controllers::rollout;
+use crate::controllers::standing_by::StandingBy;
 use crate::error::Error;
+use crate::kruise::wait;
 use crate::leader::lead;
-use crate::pace::Pace;
 use crate::part::Part;
+use crate::registration;
 use crate::registration::Registered;
+use crate::registration::touched::touched;
+use crate::serving::health;
+use crate::serving::serve;
 use crate::sidecar_field::sidecar_field_is_served;
-use crate::standing_by::StandingBy;
 use crate::state::Inner;
-use crate::touched::touched;
-use crate::{
-    agents, confirming, enforced, follow, health, lifecycle, registered, registration, repair, rightsizing, rollout,
-    serve, wait, webhook,
-};
+use crate::webhooks;
 
 /// A new definition is served within a second or two, if at all.
 const LONGEST_ESTABLISHING: Duration = Duration::from_secs(30);
@@ -59,7 +69,7 @@ impl Manager {
     /// converted from the start;
     /// the others answer when the caches are synced.
     pub fn webhooks(&self) -> Router {
-        webhook::router(Arc::clone(&self.inner))
+        webhooks::router(Arc::clone(&self.inner))
     }
 
     /// `GET /healthz`, `/readyz` and `/metrics`.
@@ -264,7 +274,7 @@ impl Manager {
             };
             wanted = want.clone();
             tokio::time::sleep(pause).await;
-            let is_wanted = |view: &Arc<crate::cluster::View>| {
+            let is_wanted = |view: &Arc<crate::caches::cluster::View>| {
                 want.as_ref().is_some_and(|(_, failing, is_filled, _)| {
                     !Arc::ptr_eq(&view.failing, failing) || view.is_filled != *is_filled
                 })

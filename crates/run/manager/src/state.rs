@@ -7,12 +7,12 @@ use pillion_pods::Pods;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::autoscalers::Rightsizing;
-use crate::cluster::View;
+use crate::caches::autoscalers::Rightsizing;
+use crate::caches::cluster::View;
+use crate::caches::pending::Pending;
+use crate::caches::watches::Caches;
 use crate::config::Config;
-use crate::pending::Pending;
 use crate::places::{Lines, Registration};
-use crate::watches::Caches;
 
 /// The state of a running manager.
 pub(crate) struct Inner {

@@ -49,8 +49,6 @@ impl AgentPod {
             let metadata = &pod.0["metadata"];
             (metadata["labels"].clone(), metadata["annotations"].clone(), metadata["deletionTimestamp"].clone())
         };
-        metadata(self) == metadata(other)
-            && self.0["status"] == other.0["status"]
-            && self.0["spec"] == other.0["spec"]
+        metadata(self) == metadata(other) && self.0["status"] == other.0["status"] && self.0["spec"] == other.0["spec"]
     }
 }

@@ -160,7 +160,8 @@ mod tests {
         let server = ApiServer::new(Config::in_memory());
         server.bootstrap().await.unwrap();
         let client = Client::new(server.router(), "default");
-        let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": true});
+        let owner =
+            json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": true});
         let service_account = json!({"metadata": {"name": "default"}});
         let accounts: Api<k8s_openapi::api::core::v1::ServiceAccount> = Api::namespaced(client.clone(), "default");
         accounts.create(&PostParams::default(), &serde_json::from_value(service_account).unwrap()).await.unwrap();

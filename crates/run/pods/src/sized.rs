@@ -22,7 +22,15 @@ pub struct SizedPod {
 
 const POD: Keep = Keep::Fields(&[
     ("metadata", Keep::Without("managedFields")),
-    ("spec", Keep::Fields(&[("nodeName", Keep::All), ("resources", Keep::All), ("containers", CONTAINER), ("initContainers", CONTAINER)])),
+    (
+        "spec",
+        Keep::Fields(&[
+            ("nodeName", Keep::All),
+            ("resources", Keep::All),
+            ("containers", CONTAINER),
+            ("initContainers", CONTAINER),
+        ]),
+    ),
     (
         "status",
         Keep::Fields(&[
@@ -111,7 +119,9 @@ mod tests {
         let expected = SizedPod::of(whole).unwrap();
         assert_eq!(read.view, expected.view);
         assert!(read.is_being_deleted && read.is_bound && !read.has_ended);
-        assert!(expected.view.containers.iter().all(|container| container.restarts == 3 && container.last_oom.is_some()));
+        assert!(
+            expected.view.containers.iter().all(|container| container.restarts == 3 && container.last_oom.is_some())
+        );
     }
 
     #[test]

@@ -195,7 +195,11 @@ fn a_part_that_is_included_later_comes_with_the_next_list_and_is_reported() {
     list();
     assert_eq!(owner().as_deref(), Some("set"));
     list();
-    assert_eq!(reported(changes), [("default/a".to_owned(), true, true)], "only the first list is about a further part");
+    assert_eq!(
+        reported(changes),
+        [("default/a".to_owned(), true, true)],
+        "only the first list is about a further part"
+    );
 }
 
 proptest! {

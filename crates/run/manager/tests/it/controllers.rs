@@ -1,5 +1,13 @@
 //! What all controllers have in common: an object whose requests hang delays no other, and pods are watched once.
 
+mod agents;
+mod lifecycle;
+mod quiet;
+mod repair;
+mod rightsizing;
+mod rollout;
+mod rollout_events;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -51,9 +59,8 @@ async fn a_set_whose_status_cannot_be_written_delays_no_other_rollout() {
         let selector = json!({"selector": {"matchLabels": {"app": name}}});
         cluster.create(SIDECARSETS, sidecarset(name, selector)).await.object();
     }
-    let is_reported = async |name: &str| {
-        cluster.get(&format!("{SIDECARSETS}/{name}")).await["status"]["latestRevision"].is_string()
-    };
+    let is_reported =
+        async |name: &str| cluster.get(&format!("{SIDECARSETS}/{name}")).await["status"]["latestRevision"].is_string();
     sleep(SOON).await;
     assert!(!is_reported("set-00").await);
     for name in &names[1..] {
@@ -77,8 +84,7 @@ async fn a_set_whose_missed_pods_cannot_be_reported_delays_no_other() {
         cluster.create(SIDECARSETS, sidecarset(name, older)).await.object();
     }
     tokio::spawn(async move { manager.run().await });
-    let missed =
-        async |set: &str| cluster.get(&format!("{SIDECARSETS}/{set}")).await["status"]["missedPods"].clone();
+    let missed = async |set: &str| cluster.get(&format!("{SIDECARSETS}/{set}")).await["status"]["missedPods"].clone();
     sleep(SOON).await;
     assert_eq!((missed("first").await, missed("second").await), (Value::Null, json!(1)));
     sleep(AFTER_THE_DEADLINE).await;

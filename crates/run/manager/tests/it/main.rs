@@ -1,23 +1,13 @@
 //! The manager beside an API server in this process, in virtual time, asked as kubectl asks.
 // Helpers of tests are tests as well.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::panic, clippy::unwrap_used)]
 
-mod agents;
 mod controllers;
-mod conversion;
-mod health;
-mod lifecycle;
-mod many;
-mod mounted;
 mod neighbours;
-mod pods;
-mod quiet;
 mod registration;
-mod repair;
-mod rollout_events;
-mod sidecarsets;
+mod serving;
 mod take_over;
-mod tls;
+mod webhooks;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
