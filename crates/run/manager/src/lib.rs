@@ -26,9 +26,9 @@
 //! ```
 //!
 //! ```text
-//!  informer caches: SidecarSets, Namespaces, ControllerRevisions ─▶ cluster::Objects ─▶ View, swapped as a whole
+//!  informer caches: SidecarSets, Namespaces, ControllerRevisions ─▶ caches::Objects ─▶ View, swapped as a whole
 //!                   (as text)                (digests; pinned ones whole)               │
-//!  kube-apiserver ─▶ webhook (bound, decode) ─▶ pod, sidecarset (pure) ◀────────────────┘
+//!  kube-apiserver ─▶ webhooks (bound, decode) ─▶ pod, sidecarset (pure) ◀────────────────┘
 //!                                                   └─▶ review::Answer ─▶ patch, warnings, refusal
 //!
 //!  certificates: authority in a Secret (shared) ─▶ certificate of this replica ─▶ serve (TLS)
@@ -54,6 +54,9 @@
 //!   SidecarSets cannot be changed.
 //! - Each step of a pod is one write under the version that was read. No more pods have a place of a partition than there are places, however
 //!   many replicas admit pods.
+//! - Every controller is a `Reconciler`: each object has a key, waits once, and is tried again after its own back-off. An object whose requests hang
+//!   delays no other. Every request has a deadline.
+//! - Pods are watched once, whichever controllers run.
 //! - Only the replica that leads a part writes for it. A watch that ends, ends the manager.
 //! - Objects that an OpenKruise serves are left alone: nothing is registered, served or written before it has stopped. One that comes later is
 //!   found within seconds, and what it serves is left to it from then on.

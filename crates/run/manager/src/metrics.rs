@@ -297,6 +297,11 @@ impl Metrics {
         self.inner.controllers.of(name)
     }
 
+    /// Whether a controller reconciles: it leads, and its caches are synced.
+    pub(crate) fn is_running(&self, controller: &'static str) -> bool {
+        self.inner.controllers.is_running(controller)
+    }
+
     pub(crate) fn leads(&self, controller: &'static str, leads: bool) {
         self.inner.leading.get_or_create(&PartLabels { controller }).set(i64::from(leads));
     }

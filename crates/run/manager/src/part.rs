@@ -44,6 +44,19 @@ impl Part {
         }
     }
 
+    /// The controllers that its leader runs.
+    pub(crate) fn controllers(self) -> &'static [&'static str] {
+        match self {
+            Part::Webhook => &[],
+            Part::Rollout => &["rollout", "places"],
+            Part::Repair => &["repair"],
+            Part::Lifecycle => &["lifecycle"],
+            Part::Recommender => &["recommender"],
+            Part::Updater => &["updater", "follow"],
+            Part::Agents => &["agents"],
+        }
+    }
+
     /// The Lease that its leader holds. Each part has its own, so that parts may run in different processes.
     pub fn lease(self) -> &'static str {
         match self {

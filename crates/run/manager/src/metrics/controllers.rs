@@ -17,6 +17,7 @@ type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
 /// What is counted of all controllers.
 pub(super) struct Controllers {
+    running: Family<Labels, Gauge>,
     depth: Family<Labels, Gauge>,
     waits: Histograms,
     durations: Histograms,
@@ -34,6 +35,7 @@ impl Default for Controllers {
         let histograms = || Family::new_with_constructor((|| Histogram::new(SECONDS)) as fn() -> Histogram);
         let (waits, durations) = (histograms(), histograms());
         Controllers {
+            running: Family::default(),
             depth: Family::default(),
             waits,
             durations,
@@ -45,6 +47,7 @@ impl Default for Controllers {
 
 impl Controllers {
     pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register("controller_running", "1 while a controller reconciles", self.running.clone());
         registry.register("workqueue_depth", "Objects that wait for a controller", self.depth.clone());
         registry.register_with_unit(
             "workqueue_queue_duration",
@@ -62,10 +65,18 @@ impl Controllers {
         registry.register("reconcile_errors", "Reconciliations that failed", self.errors.clone());
     }
 
-    /// Those of one controller.
+    /// Whether a controller reconciles: it leads, and its caches are synced.
+    pub(super) fn is_running(&self, controller: &'static str) -> bool {
+        self.running.get(&Labels { controller }).is_some_and(|running| running.get() == 1)
+    }
+
+    /// Those of one controller, which is running until they are dropped.
     pub(super) fn of(&self, controller: &'static str) -> Counted {
         let labels = Labels { controller };
+        let running = self.running.get_or_create_owned(&labels);
+        running.set(1);
         Counted {
+            running,
             depth: self.depth.get_or_create_owned(&labels),
             waits: self.waits.get_or_create_owned(&labels),
             durations: self.durations.get_or_create_owned(&labels),
@@ -77,6 +88,7 @@ impl Controllers {
 
 /// What is counted of one controller.
 pub(super) struct Counted {
+    running: Gauge,
     depth: Gauge,
     waits: Histogram,
     durations: Histogram,
@@ -103,6 +115,7 @@ impl Observe for Counted {
 impl Drop for Counted {
     /// Another replica may lead now: nothing waits here.
     fn drop(&mut self) {
+        self.running.set(0);
         self.depth.set(0);
     }
 }

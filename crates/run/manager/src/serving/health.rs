@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -28,8 +28,26 @@ const GRACE: Duration = Duration::from_mins(1);
 /// Ready while the caches of admission are synced, their watches are not refused, the webhooks are registered (if this process serves them), and the
 /// manager is not about to end. A manager that stands by because somebody else
 /// serves SidecarSets meanwhile still answers: API servers call it until it is not registered any more.
-async fn readyz(State(inner): State<Arc<Inner>>) -> Response {
-    let not_ready = |reason: &str| (StatusCode::SERVICE_UNAVAILABLE, reason.to_owned()).into_response();
+///
+/// With `?verbose`, the answer also says of each controller whether it reconciles.
+async fn readyz(State(inner): State<Arc<Inner>>, RawQuery(query): RawQuery) -> Response {
+    let (status, mut text) = readiness(&inner);
+    if query.is_some_and(|query| query.split('&').any(|flag| flag.split('=').next() == Some("verbose"))) {
+        for controller in inner.config.parts.iter().flat_map(|part| part.controllers()) {
+            let line = if inner.config.metrics.is_running(controller) {
+                format!("\n[+] {controller} reconciles")
+            } else {
+                format!("\n[-] {controller} is not the leader, or waits for what it needs")
+            };
+            text.push_str(&line);
+        }
+    }
+    (status, text).into_response()
+}
+
+fn readiness(inner: &Inner) -> (StatusCode, String) {
+    let not_ready = |reason: &str| (StatusCode::SERVICE_UNAVAILABLE, reason.to_owned());
+    let ready = |text: String| (StatusCode::OK, text);
     if *inner.stopping.borrow() {
         return not_ready("shutting down");
     }
@@ -39,15 +57,15 @@ async fn readyz(State(inner): State<Arc<Inner>>) -> Response {
         let seconds = failure.since.elapsed().as_secs();
         return not_ready(&format!("the watch of {what} has failed for {seconds} s: {}", failure.error));
     }
-    let unregistered = unregistered(&inner);
+    let unregistered = unregistered(inner);
     let (waiting, is_filled) = (inner.waiting.borrow().clone(), inner.views.borrow().is_filled);
     match (inner.caches.state().min(inner.rightsizing.state()), waiting) {
         (pillion_informer::State::Synced, _) if is_filled && unregistered.is_some() => {
             not_ready(&unregistered.unwrap_or_default())
         }
-        (pillion_informer::State::Synced, None) if is_filled => "ok".into_response(),
+        (pillion_informer::State::Synced, None) if is_filled => ready("ok".to_owned()),
         (pillion_informer::State::Synced, Some(obstacle)) if is_filled => {
-            format!("ok, but standing by: {obstacle}").into_response()
+            ready(format!("ok, but standing by: {obstacle}"))
         }
         (_, Some(obstacle)) => not_ready(&format!("waiting: {obstacle}")),
         (pillion_informer::State::Stopped, None) => not_ready("a watch has stopped"),

@@ -208,4 +208,8 @@ async fn a_process_watches_pods_once_with_every_controller_and_every_gate() {
     // Watches end and are opened again after some minutes.
     sleep(Duration::from_mins(20)).await;
     assert_eq!((open.now.load(Ordering::Relaxed), open.most.load(Ordering::Relaxed)), (1, 1));
+    let (_, text) = asked(&manager, "/readyz?verbose").await;
+    for controller in ["rollout", "places", "repair", "lifecycle", "recommender", "updater", "follow", "agents"] {
+        assert!(text.lines().any(|line| line == format!("[+] {controller} reconciles")), "{controller}: {text}");
+    }
 }
