@@ -51,7 +51,7 @@ impl Part {
             Part::Rollout => &["rollout", "places"],
             Part::Repair => &["repair"],
             Part::Lifecycle => &["lifecycle"],
-            Part::Recommender => &["recommender"],
+            Part::Recommender => &["recommender", "recommender-writes"],
             Part::Updater => &["updater", "follow"],
             Part::Agents => &["agents"],
         }
