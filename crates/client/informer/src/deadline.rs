@@ -54,7 +54,8 @@ mod tests {
         let start = Instant::now();
         let error = maps.get("a").await.unwrap_err();
         assert_eq!((error.to_string().as_str(), start.elapsed()), ("ServiceError: no answer within 30s", LONGEST));
-        let watch = maps.watch(&WatchParams::default(), "0");
+        let parameters = WatchParams::default();
+        let watch = maps.watch(&parameters, "0");
         assert!(tokio::time::timeout(2 * LONGEST, watch).await.is_err(), "it still waits for its first event");
     }
 }

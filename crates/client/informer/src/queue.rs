@@ -1,7 +1,7 @@
 //! The keys that wait to be reconciled, each once, and when each is due.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -31,15 +31,20 @@ impl Backoff {
     }
 }
 
+/// When a key is due, and its number: keys that are due at the same time come in the order in which they were added.
+type Place = (Instant, u64);
+
 /// Keys with the time when each is due. A key that is being processed is not handed out again until it is done.
 pub(crate) struct Queue<K> {
     backoff: Backoff,
     /// What is due at a later time.
-    later: BTreeSet<(Instant, K)>,
+    later: BTreeMap<Place, K>,
+    /// How many keys were added.
+    added: u64,
     /// What is due, and since when.
     ready: VecDeque<(Instant, K)>,
     /// What waits: until when, or `None` for what is ready.
-    waiting: HashMap<K, Option<Instant>>,
+    waiting: HashMap<K, Option<Place>>,
     /// What is being processed, and when it is due again because of something that happened meanwhile.
     processing: HashMap<K, Option<Instant>>,
     /// How often each has failed in a row.
@@ -61,11 +66,12 @@ pub(crate) struct Due<K> {
     pub(crate) is_retry: bool,
 }
 
-impl<K: Clone + Ord + Hash> Queue<K> {
+impl<K: Clone + Eq + Hash> Queue<K> {
     pub(crate) fn new(backoff: Backoff) -> Queue<K> {
         Queue {
             backoff,
-            later: BTreeSet::new(),
+            later: BTreeMap::new(),
+            added: 0,
             ready: VecDeque::new(),
             waiting: HashMap::new(),
             processing: HashMap::new(),
@@ -81,23 +87,26 @@ impl<K: Clone + Ord + Hash> Queue<K> {
             return;
         }
         let at = self.held.get(&key).map_or(at, |until| at.max(*until));
+        let place = (at, self.added);
+        self.added += 1;
         match self.waiting.entry(key) {
             Entry::Occupied(mut known) => {
-                let Some(before) = known.get().filter(|before| *before > at) else { return };
-                self.later.remove(&(before, known.key().clone()));
-                self.later.insert((at, known.key().clone()));
-                known.insert(Some(at));
+                let Some(before) = known.get().filter(|(before, _)| *before > at) else { return };
+                self.later.remove(&before);
+                self.later.insert(place, known.key().clone());
+                known.insert(Some(place));
             }
             Entry::Vacant(new) => {
-                self.later.insert((at, new.key().clone()));
-                new.insert(Some(at));
+                self.later.insert(place, new.key().clone());
+                new.insert(Some(place));
             }
         }
     }
 
     /// When the next key is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        self.ready.front().or(self.later.first()).map(|(at, _)| *at)
+        let ready = self.ready.front().map(|(since, _)| *since);
+        ready.or_else(|| self.later.first_key_value().map(|((at, _), _)| *at))
     }
 
     /// How many keys are due. Call [`Queue::ripen`] first.
@@ -107,8 +116,8 @@ impl<K: Clone + Ord + Hash> Queue<K> {
 
     /// Notes what is due by now.
     pub(crate) fn ripen(&mut self, now: Instant) {
-        while self.later.first().is_some_and(|(at, _)| *at <= now)
-            && let Some((at, key)) = self.later.pop_first()
+        while self.later.first_key_value().is_some_and(|((at, _), _)| *at <= now)
+            && let Some(((at, _), key)) = self.later.pop_first()
         {
             self.waiting.insert(key.clone(), None);
             self.ready.push_back((at, key));
@@ -203,6 +212,15 @@ mod tests {
         assert_eq!(queue.pop(now + ms(9)), Some(Due { key: "a", since: now + ms(5), is_retry: false }));
         assert_eq!(pop(&mut queue, now + ms(9)), Some("b"));
         assert_eq!(pop(&mut queue, now + ms(9)), None);
+    }
+
+    #[test]
+    fn keys_that_are_due_at_the_same_time_come_in_the_order_in_which_they_were_added() {
+        let (mut queue, now) = (Queue::new(Backoff::default()), Instant::now());
+        for key in ["b", "c", "a"] {
+            queue.add(key, now);
+        }
+        assert_eq!([(); 3].map(|()| pop(&mut queue, now)), [Some("b"), Some("c"), Some("a")]);
     }
 
     #[test]

@@ -82,10 +82,24 @@ pub trait Observe: Send + Sync {
 /// Counts nothing.
 impl Observe for () {}
 
+impl<O: Observe + ?Sized> Observe for Box<O> {
+    fn waiting(&self, keys: usize) {
+        (**self).waiting(keys);
+    }
+
+    fn begins(&self, waited: Duration, is_retry: bool) {
+        (**self).begins(waited, is_retry);
+    }
+
+    fn ended(&self, took: Duration, has_failed: bool) {
+        (**self).ended(took, has_failed);
+    }
+}
+
 /// Reconciles keys: each one when a stream names it, again when it asks for that, and again after errors.
 ///
 /// A key is never reconciled twice at the same time, and waits once however often it is named: what waits takes as much memory as there are keys.
-/// A key that fails, panics or takes too long delays no other.
+/// Keys that are due at the same time are reconciled in the order in which they were named. A key that fails, panics or takes too long delays no other.
 #[must_use = "a reconciler does nothing until it runs"]
 pub struct Reconciler<'a, K> {
     name: &'static str,
@@ -100,7 +114,7 @@ pub struct Reconciler<'a, K> {
 
 impl<'a, K> Reconciler<'a, K>
 where
-    K: Clone + Display + Ord + Hash + Send + 'a,
+    K: Clone + Display + Eq + Hash + Send + 'a,
 {
     /// A reconciler that the log calls by this name.
     pub fn new(name: &'static str) -> Reconciler<'a, K> {
@@ -192,7 +206,9 @@ where
                 }
                 Some(named) = keys.next() => {
                     let at = Instant::now() + settle;
-                    named.into_iter().for_each(|key| queue.add(key, at));
+                    for key in named {
+                        queue.add(key, at);
+                    }
                 }
                 () = tokio::time::sleep_until(due.unwrap_or(now)), if due.is_some() => {}
                 // Nothing runs, nothing is to come, and nothing waits.

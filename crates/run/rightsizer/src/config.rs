@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use pillion_api::vpa::{DEFAULT_RECOMMENDER, Gates, ResourceList};
+use pillion_informer::Observe;
 use pillion_rightsize::update::UpdaterSettings;
 use pillion_rightsize::{EstimatorSettings, RecommendationFormat, SampleSettings};
 
@@ -19,6 +20,9 @@ pub use prometheus::{Prometheus, PrometheusLogin};
 
 /// Reads the time of day.
 pub type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// Makes what counts the work of a controller, by its name: `updater`, `recommender` (its passes) or `recommender-writes`.
+pub type Observers = Arc<dyn Fn(&'static str) -> Box<dyn Observe> + Send + Sync>;
 
 /// What the recommender and the updater are made of. The defaults are upstream's.
 #[derive(Clone)]
@@ -79,6 +83,8 @@ pub struct Config {
     pub status_lease_interval: Duration,
     /// What is counted.
     pub metrics: Metrics,
+    /// What is counted of each controller.
+    pub observers: Observers,
 }
 
 impl Config {
@@ -113,6 +119,7 @@ impl Config {
             status_lease: LeaseName::default(),
             status_lease_interval: lease_name::RENEW,
             metrics: Metrics::default(),
+            observers: Arc::new(|_| Box::new(())),
         }
     }
 

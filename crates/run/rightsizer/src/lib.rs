@@ -35,6 +35,7 @@
 //! - A checkpoint is read before the first one is written in its place. An autoscaler whose checkpoints cannot be read is left alone.
 //! - When nothing has moved, nothing is written.
 //! - Pods are updated only while an admission controller is alive: its Lease is fresh.
+//! - A request that hangs or fails delays no other object: the updater and the recommender run on `pillion_informer::Reconciler`.
 //! - Time comes from [`Config::now`] and tokio's clock.
 #![forbid(unsafe_code)]
 
@@ -44,6 +45,7 @@ mod config;
 mod definition;
 mod lease_name;
 mod metrics;
+mod named;
 mod owners;
 mod peer;
 mod recommender;
@@ -54,7 +56,9 @@ mod resources;
 mod updater;
 
 pub use cluster::{AutoscalerView, Cluster, RangeView};
-pub use config::{Config, HistorySource, Namespaces, Now, Prometheus, PrometheusLogin, UpdateRate, UsageSource};
+pub use config::{
+    Config, HistorySource, Namespaces, Now, Observers, Prometheus, PrometheusLogin, UpdateRate, UsageSource,
+};
 pub use definition::defined;
 pub use lease_name::LeaseName;
 pub use metrics::Metrics;

@@ -1,7 +1,7 @@
 //! From a pod to the workload that it belongs to: up the chain of controllers.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::{join_all, select_all};
@@ -180,7 +180,7 @@ impl Owners {
 #[derive(Debug, Default)]
 pub(crate) struct Scales {
     /// By namespace, kind (of a custom resource with its version) and name.
-    known: HashMap<(String, String, String), Checked>,
+    known: Mutex<HashMap<(String, String, String), Checked>>,
 }
 
 /// What was found, and when.
@@ -199,7 +199,7 @@ impl Scales {
     /// Whether the custom resource exists and has a subresource `scale` with a selector. While the API server does not answer, what was found
     /// last holds.
     pub(crate) async fn check(
-        &mut self,
+        &self,
         client: &Client,
         namespace: &str,
         target: &pillion_api::vpa::CrossVersionObjectReference,
@@ -211,27 +211,31 @@ impl Scales {
         const FRESH_REFUSAL: jiff::SignedDuration = jiff::SignedDuration::from_mins(1);
         let version = target.api_version.clone().unwrap_or_default();
         let key = (namespace.to_owned(), format!("{version}/{}", target.kind), target.name.clone());
-        let known = self.known.get(&key);
+        let known = self.known().get(&key).cloned();
         let is_fresh = |(known, at): &&Checked| {
             let fresh = if known.is_ok() { FRESH } else { FRESH_REFUSAL };
             now.duration_since(*at) < fresh
         };
-        if let Some((known, _)) = known.filter(is_fresh) {
+        if let Some((known, _)) = known.as_ref().filter(is_fresh) {
             return known.clone().map_err(Unscalable::Refused);
         }
         let read = match (scale(client, namespace, target).await, known) {
             (Ok(()), _) => Ok(()),
             (Err(Unscalable::Refused(error)), _) => Err(error),
-            (Err(Unscalable::Unanswered(_)), Some((known, _))) => return known.clone().map_err(Unscalable::Refused),
+            (Err(Unscalable::Unanswered(_)), Some((known, _))) => return known.map_err(Unscalable::Refused),
             (unanswered, None) => return unanswered,
         };
-        self.known.insert(key, (read.clone(), now));
+        self.known().insert(key, (read.clone(), now));
         read.map_err(Unscalable::Refused)
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<(String, String, String), Checked>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the SidecarSet exists.
     pub(crate) async fn check_set(
-        &mut self,
+        &self,
         client: &Client,
         target: &pillion_api::vpa::CrossVersionObjectReference,
         now: Timestamp,
@@ -239,10 +243,9 @@ impl Scales {
         /// It may have been created in the same minute.
         const FRESH: jiff::SignedDuration = jiff::SignedDuration::from_mins(1);
         let key = (String::new(), target.kind.clone(), target.name.clone());
-        if let Some((known, at)) = self.known.get(&key)
-            && now.duration_since(*at) < FRESH
-        {
-            return known.clone();
+        let known = self.known().get(&key).cloned();
+        if let Some((known, _)) = known.filter(|(_, at)| now.duration_since(*at) < FRESH) {
+            return known;
         }
         let version = target.api_version.as_deref().unwrap_or(names::V1BETA1);
         let path = format!("/apis/{version}/sidecarsets/{}", target.name);
@@ -254,7 +257,7 @@ impl Scales {
             }
             Err(error) => Err(format!("SidecarSet {} cannot be read: {error}", target.name)),
         };
-        self.known.insert(key, (read.clone(), now));
+        self.known().insert(key, (read.clone(), now));
         read
     }
 }

@@ -1,38 +1,54 @@
 //! The updater: running pods are brought to what is recommended, in place or by eviction.
+//!
+//! ```text
+//!  every interval: the pods of each workload ─▶ Reconciler ─▶ rightsize::update::Pass ─▶ resizes, evictions, events
+//!  evictions are stopped, or go on ─────────────────┘  ▲ └──▶ condition of the autoscaler
+//!                                                      │
+//!         after an error, and while a successor is awaited
+//! ```
 
-mod conditions;
+mod answers;
+mod brakes;
+mod group;
+mod key;
+mod progress;
 mod quotas;
+mod stops;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod as KubePod;
-use kube::Api;
-use kube::api::{DeleteParams, EvictParams, Preconditions};
+use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use pillion_api::vpa::VerticalPodAutoscaler;
 use pillion_events::Recorder;
-use pillion_rightsize::update::{
-    Action, Brake, Budgets, Disrupted, EvictReason, Infeasible, Pass, Planned, RateLimit, Replicas, Rules, SkipReason,
-    Skips, Snapshot, Step, stop_conditions, stopped,
-};
-use pillion_rightsize::{
-    ContainerTarget, Owner, PodView, Unboost, Workload, annotation_removal_patch, controlling, is_refused,
-    running_targets, target_of, without_containers,
-};
+use pillion_informer::{Backoff, Outcome, Reconciler, with_deadlines};
+use pillion_rightsize::update::{Disrupted, Infeasible, RateLimit, Skips, stopped};
+use pillion_rightsize::{PodView, is_refused};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use self::brakes::Brakes;
+use self::key::{Key, PodsKey};
+use self::progress::Progress;
 use self::quotas::Quotas;
-use crate::admission_lease::Admission;
+use crate::admission_lease::{self, Admission};
 use crate::cluster::{Cluster, Followed, Targets};
 use crate::config::Config;
 use crate::definition::defined;
-use crate::metrics::{UpdateOutcome, Updated};
-use crate::resize::{patch_pod, resize};
-use crate::{admission_lease, references};
+use crate::named::Named;
+use crate::references::name_of;
 
 /// So often in one interval the updater looks whether the successor of an evicted pod is back.
 const LOOKS: u32 = 12;
+/// How many workloads are updated at the same time. The rate limits apply to all of them together. The others wait only if the requests of
+/// this many hang.
+const AT_ONCE: usize = 8;
+/// How long the pods of a workload wait after an error. After this time, the cache has what was done with those that were updated.
+const BACKOFF: Backoff = Backoff { first: Duration::from_secs(5), longest: Duration::from_mins(1), is_strict: true };
+/// The pods of all workloads are looked up at most this often, since each lookup goes over all pods of the cluster. A workload whose pods
+/// were updated waits as long, so that it does not see them as they were before.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// Updates pods until dropped.
 pub async fn update(cluster: &Cluster, config: &Config) {
@@ -41,64 +57,64 @@ pub async fn update(cluster: &Cluster, config: &Config) {
     // Nobody's pods are read where there is nothing to update.
     cluster.any_autoscaler().await;
     let _pods = cluster.synced_with_pods().await;
-    let now = config.now.clone();
-    let start = now();
-    let mut updater = Updater {
-        cluster,
-        config,
-        recorder: Recorder::new(config.client.clone(), move || now(), "vpa-updater"),
-        evictions: RateLimit::new(config.rate.evictions, config.rate.burst, start),
-        resizes: RateLimit::new(config.rate.resizes, config.rate.burst, start),
-        brakes: HashMap::new(),
-        infeasible: Infeasible::default(),
-        skips: Skips::default(),
-        quotas: Quotas::default(),
-        evicted: HashMap::new(),
-        awaiting: Vec::new(),
-        is_waiting: false,
-        admission: Admission::Ours,
-        last: None,
-        serves_resize: true,
-    };
-    let mut passes = interval(config.updater_interval);
-    passes.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        cluster.any_autoscaler().await;
-        passes.tick().await;
-        let start = Instant::now();
-        updater.pass(start + config.updater_interval).await;
-        config.metrics.passed("updater", start.elapsed());
-        updater.follow_canaries(start + config.updater_interval).await;
-    }
+    let (client, evicting) = (with_deadlines(&config.client), config.evicting.as_ref().map(with_deadlines));
+    let config = &Config { client, evicting, ..config.clone() };
+    let updater = Updater::new(cluster, config);
+    let reconciler = Reconciler::new("updater").on(updater.ticks()).on(updater.named.keys());
+    let reconciler = reconciler.on(updater.quotas.named().keys()).concurrency(AT_ONCE).backoff(BACKOFF);
+    let reconciler = reconciler.observed_by((config.observers)("updater"));
+    reconciler.run(|key| updater.reconcile(key).boxed()).await;
 }
 
 struct Updater<'a> {
     cluster: &'a Cluster,
     config: &'a Config,
     recorder: Recorder,
-    evictions: RateLimit,
-    resizes: RateLimit,
-    /// By autoscaler, and the namespace of the pods.
-    brakes: HashMap<(String, String, String), Brake>,
+    /// A group locks it while it waits for its next eviction, so that all groups get theirs in turn.
+    evictions: tokio::sync::Mutex<RateLimit>,
+    /// The same for resizes.
+    resizes: tokio::sync::Mutex<RateLimit>,
+    quotas: Quotas,
+    /// Whether the API server serves `pods/resize`, as far as this pass knows.
+    serves_resize: AtomicBool,
+    state: Mutex<State>,
+    /// The pods, while there is something to do. Locked before `state`.
+    known: Mutex<Option<Arc<Known>>>,
+    /// The autoscalers whose evictions were stopped, or go on.
+    named: Named<Key>,
+}
+
+/// What is known of the passes before.
+struct State {
+    brakes: Brakes,
     infeasible: Infeasible,
     skips: Skips,
-    quotas: Quotas,
-    /// How many pods were evicted in this pass.
-    evicted: HashMap<PodsKey, Disrupted>,
-    /// The pods of which some wait until the successor of the first one that was evicted is back.
-    awaiting: Vec<PodsKey>,
+    /// What was done with each group in this pass.
+    groups: HashMap<PodsKey, Done>,
+    progress: Progress,
+    /// Until when pods may be updated, unless it is found before that they may not.
+    until: Instant,
     /// Whether the log says that there is no admission controller.
     is_waiting: bool,
     /// Whose webhook sizes new pods.
     admission: Admission,
-    /// The last pods that were looked at in a pass that ran out of time: the next one goes on after them.
-    last: Option<PodsKey>,
-    /// Whether the API server serves `pods/resize`, as far as this pass knows.
-    serves_resize: bool,
 }
 
-/// The pods of a workload, and their namespace: a SidecarSet is injected into pods of many, and budgets and LimitRanges are those of each.
-type PodsKey = (Arc<Workload>, String);
+/// What was done with a group in one pass.
+#[derive(Default)]
+struct Done {
+    /// How many pods were evicted.
+    disrupted: Disrupted,
+    /// Whether some wait until the successor of the first one that was evicted is back.
+    is_awaiting: bool,
+}
+
+/// The autoscalers that have anything for the updater to do, and their pods.
+struct Known {
+    at: Instant,
+    targets: Targets,
+    pods: BTreeMap<PodsKey, Vec<Followed>>,
+}
 
 impl Drop for Updater<'_> {
     /// Another replica may lead now, and its numbers are the ones that count.
@@ -107,91 +123,158 @@ impl Drop for Updater<'_> {
     }
 }
 
-impl Updater<'_> {
-    /// Looks at every autoscaler once. A pass takes one interval at most: what is recommended, the mode and the Lease of the admission
-    /// controller are looked at again before it goes on.
-    async fn pass(&mut self, until: Instant) {
-        self.evicted.clear();
-        self.awaiting.clear();
-        self.quotas.forget();
-        let targets = self.targets();
-        let known: HashSet<(String, String)> = targets.values().flatten().map(|it| key(it)).collect();
-        self.brakes.retain(|(namespace, name, _), _| known.contains(&(namespace.clone(), name.clone())));
-        self.forget_stops().await;
-        if targets.is_empty() || (self.config.needs_admission && !self.is_admission_alive().await) {
+/// A reconciliation of a group, which counts for the pass when it ends, whatever its end is.
+struct Visit<'u> {
+    updater: &'u Updater<'u>,
+    key: &'u PodsKey,
+    /// Whether the group waits for its turn instead.
+    is_waiting: bool,
+}
+
+impl Drop for Visit<'_> {
+    fn drop(&mut self) {
+        if self.is_waiting {
             return;
         }
-        let pods = self.pods_of(&targets);
-        let now = (self.config.now)();
-        let views: HashMap<&str, &PodView> =
-            pods.values().flatten().map(|it| (it.pod.view.uid.as_str(), &it.pod.view)).collect();
-        self.infeasible.retain(&views, now);
-        let autoscalers = targets.values().flatten();
-        let uids: HashSet<&str> = autoscalers.filter_map(|it| it.metadata.uid.as_deref()).collect();
-        self.skips.retain(|uid| views.contains_key(uid) || uids.contains(uid));
-        self.serves_resize = true;
-        let last = self.last.take();
-        let is_later = |key: &PodsKey| last.as_ref().is_none_or(|last| key > last);
-        let (later, earlier): (Vec<_>, Vec<_>) = pods.iter().partition(|(key, _)| is_later(key));
-        let mut is_late = false;
-        for (key, followed) in later.into_iter().chain(earlier) {
-            is_late = Instant::now() >= until;
-            if is_late {
-                break;
-            }
-            self.last = Some(key.clone());
-            self.update_pods(&targets, key, followed, until).await;
+        let began = self.updater.lock().progress.done(self.key);
+        if let Some(began) = began {
+            self.updater.passed(began);
         }
-        if !is_late {
-            self.last = None;
+    }
+}
+
+impl<'a> Updater<'a> {
+    fn new(cluster: &'a Cluster, config: &'a Config) -> Updater<'a> {
+        let now = config.now.clone();
+        let limit = |rate: f64| tokio::sync::Mutex::new(RateLimit::new(rate, config.rate.burst, now()));
+        let state = State {
+            brakes: Brakes::default(),
+            infeasible: Infeasible::default(),
+            skips: Skips::default(),
+            groups: HashMap::new(),
+            progress: Progress::default(),
+            until: Instant::now(),
+            is_waiting: false,
+            admission: Admission::Ours,
+        };
+        Updater {
+            cluster,
+            config,
+            evictions: limit(config.rate.evictions),
+            resizes: limit(config.rate.resizes),
+            quotas: Quotas::new(),
+            serves_resize: AtomicBool::new(true),
+            state: Mutex::new(state),
+            known: Mutex::default(),
+            named: Named::new(),
+            recorder: Recorder::new(config.client.clone(), move || now(), "vpa-updater"),
         }
-        self.config.metrics.stopped(self.brakes.values().filter(|brake| brake.cause().is_some()).count());
     }
 
-    /// Takes back what an earlier pass wrote about autoscalers that have been switched off since.
-    async fn forget_stops(&self) {
-        for view in self.cluster.autoscalers().list() {
-            let autoscaler = &view.0;
-            if stopped(autoscaler).is_some()
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is to be reconciled in each interval. A group that was not reached in an earlier one still waits, before the others.
+    fn ticks(&self) -> impl Stream<Item = Key> + Send + '_ {
+        let mut passes = interval(self.config.updater_interval);
+        passes.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let ticks = stream::unfold(passes, move |mut passes| async move {
+            self.cluster.any_autoscaler().await;
+            passes.tick().await;
+            Some((self.tick().await, passes))
+        });
+        ticks.flat_map(stream::iter)
+    }
+
+    /// Begins a pass: does what concerns all groups, and names them.
+    async fn tick(&self) -> Vec<Key> {
+        let start = Instant::now();
+        self.quotas.forget();
+        *self.known_before() = None;
+        let known = self.known();
+        {
+            let mut state = self.lock();
+            state.brakes.retain(&known.targets);
+            state.groups.clear();
+        }
+        let mut keys = self.outdated_stops();
+        let may_update = !known.targets.is_empty() && (!self.config.needs_admission || self.is_admission_alive().await);
+        // The Lease may be read more slowly the next time.
+        self.lock().until = if may_update { start + 2 * self.config.updater_interval } else { start };
+        if !may_update || known.pods.is_empty() {
+            self.passed(start);
+            return keys;
+        }
+        self.forget_pods(&known);
+        self.serves_resize.store(true, Ordering::Relaxed);
+        self.lock().progress.begin(known.pods.keys().cloned().collect(), start);
+        keys.extend(known.pods.keys().cloned().map(Key::Pods));
+        keys
+    }
+
+    /// The autoscalers that have been switched off since an earlier pass wrote that evictions are stopped.
+    fn outdated_stops(&self) -> Vec<Key> {
+        let views = self.cluster.autoscalers().list();
+        let autoscalers = views.iter().map(|view| &view.0).filter(|autoscaler| {
+            stopped(autoscaler).is_some()
                 && !autoscaler.update_mode().updates_running_pods()
                 && self.config.namespaces.has(autoscaler.namespace())
-            {
-                self.say_whether_stopped(autoscaler, (self.config.now)()).await;
+        });
+        autoscalers.map(|autoscaler| Key::Status(name_of(autoscaler))).collect()
+    }
+
+    /// Forgets pods that are gone.
+    fn forget_pods(&self, known: &Known) {
+        let views: HashMap<&str, &PodView> =
+            known.pods.values().flatten().map(|it| (it.pod.view.uid.as_str(), &it.pod.view)).collect();
+        let autoscalers = known.targets.values().flatten();
+        let uids: HashSet<&str> = autoscalers.filter_map(|it| it.metadata.uid.as_deref()).collect();
+        let mut state = self.lock();
+        state.infeasible.retain(&views, (self.config.now)());
+        state.skips.retain(|uid| views.contains_key(uid) || uids.contains(uid));
+    }
+
+    /// A pass is over that has begun at this time.
+    fn passed(&self, began: Instant) {
+        self.config.metrics.passed("updater", began.elapsed());
+        self.config.metrics.stopped(self.lock().brakes.stopped());
+        *self.known_before() = None;
+    }
+
+    async fn reconcile(&self, key: Key) -> Outcome {
+        match key {
+            Key::Status(name) => self.say_whether_stopped(&name).await,
+            Key::Pods(key) => {
+                let mut visit = Visit { updater: self, key: &key, is_waiting: false };
+                self.update_pods(&key, &mut visit.is_waiting).await
             }
         }
     }
 
-    /// Goes on with the pods that wait for a successor as soon as it is back, within the same interval.
-    async fn follow_canaries(&mut self, until: Instant) {
-        let pause = self.config.updater_interval / LOOKS;
-        while !self.awaiting.is_empty() && Instant::now() + pause < until {
-            tokio::time::sleep(pause).await;
-            let targets = self.targets();
-            let mut pods = self.pods_of(&targets);
-            for key in std::mem::take(&mut self.awaiting) {
-                let followed = pods.remove(&key).unwrap_or_default();
-                if self.is_awaited(&targets, &key, &followed) {
-                    self.awaiting.push(key);
-                } else {
-                    // The successor counts by now, and so do pods that others have created since.
-                    self.quotas.outdated(&key.1);
-                    self.update_pods(&targets, &key, &followed, until).await;
-                }
-            }
-        }
-    }
-
-    /// Whether the successor of a canary is still not back.
-    fn is_awaited(&mut self, targets: &Targets, key: &PodsKey, followed: &[Followed]) -> bool {
-        let Some(autoscaler) = self.controlling(targets, key) else { return false };
-        let pods: Vec<PodView> = followed.iter().map(|it| it.pod.view.clone()).collect();
-        let brake = self.look(&autoscaler, &key.1, &pods);
-        brake.cause().is_none() && brake.awaited().next().is_some()
+    /// Whether pods may be updated: the last pass has found that they may.
+    fn may_update(&self) -> bool {
+        Instant::now() < self.lock().until
     }
 
     /// The autoscalers that have anything for the updater to do.
     fn targets(&self) -> Targets {
         self.cluster.targets(self.config, |autoscaler| is_wanted(self.config, autoscaler))
+    }
+
+    fn known_before(&self) -> MutexGuard<'_, Option<Arc<Known>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The autoscalers and their pods, as they were a moment ago.
+    fn known(&self) -> Arc<Known> {
+        let mut known = self.known_before();
+        if let Some(known) = known.as_ref().filter(|known| known.at.elapsed() < FRESH) {
+            return Arc::clone(known);
+        }
+        let targets = self.targets();
+        let pods = self.pods_of(&targets);
+        Arc::clone(known.insert(Arc::new(Known { at: Instant::now(), targets, pods })))
     }
 
     /// The pods of autoscalers that run or start. An entry without any is left where pods were evicted and are not back.
@@ -200,57 +283,24 @@ impl Updater<'_> {
         for followed in self.cluster.pods_of(targets, self.config) {
             let pod = &followed.pod;
             if !pod.has_ended && !pod.is_being_deleted {
-                let key = (Arc::clone(&followed.workload), pod.view.namespace.clone());
+                let namespace = pod.view.namespace.as_str().into();
+                let key = PodsKey { workload: Arc::clone(&followed.workload), namespace };
                 pods.entry(key).or_default().push(followed);
             }
         }
-        for ((of, name, namespace), brake) in &self.brakes {
-            if brake.awaited().next().is_none() {
-                continue;
-            }
-            let is_of =
-                |autoscaler: &Arc<VerticalPodAutoscaler>| autoscaler.namespace() == of && autoscaler.name() == name;
+        for (autoscaler, namespace) in self.lock().brakes.awaiting() {
+            let is_of = |other: &Arc<VerticalPodAutoscaler>| {
+                other.namespace() == &*autoscaler.namespace && other.name() == &*autoscaler.name
+            };
             for (workload, _) in targets.iter().filter(|(_, autoscalers)| autoscalers.iter().any(is_of)) {
-                pods.entry((Arc::new(workload.clone()), namespace.clone())).or_default();
+                let key = PodsKey { workload: Arc::new(workload.clone()), namespace: Arc::clone(namespace) };
+                pods.entry(key).or_default();
             }
         }
         pods
     }
 
-    /// The autoscaler that controls pods, as it is now.
-    fn controlling(&self, targets: &Targets, key: &PodsKey) -> Option<Arc<VerticalPodAutoscaler>> {
-        let autoscalers = targets.get(key.0.as_ref())?.iter().filter_map(|it| self.as_it_is_now(it));
-        let autoscalers: Vec<_> = autoscalers.collect();
-        let name = controlling(autoscalers.iter().map(AsRef::as_ref))?.name();
-        autoscalers.iter().find(|autoscaler| autoscaler.name() == name).cloned()
-    }
-
-    async fn update_pods(&mut self, targets: &Targets, key: &PodsKey, followed: &[Followed], until: Instant) {
-        let Some(autoscaler) = self.controlling(targets, key) else { return };
-        let is_left_out = |name: &str| !followed.iter().all(|it| it.has(name) || !has(&it.pod.view, name));
-        let autoscaler = without_containers(&autoscaler, is_left_out);
-        let (bound, unbound): (Vec<_>, Vec<_>) = followed.iter().partition(|it| it.pod.is_bound);
-        let views = |followed: Vec<&Followed>| followed.iter().map(|it| it.pod.view.clone()).collect::<Vec<PodView>>();
-        self.update(&autoscaler, key, &views(bound), &views(unbound), until).await;
-    }
-
-    /// Looks whether evicted pods came back.
-    fn look(&mut self, autoscaler: &VerticalPodAutoscaler, namespace: &str, pods: &[PodView]) -> &mut Brake {
-        let now = (self.config.now)();
-        let brake = self.brakes.entry(brake_key(autoscaler, namespace)).or_insert_with(|| Brake::of(autoscaler));
-        let replicas = replicas_of(self.cluster, namespace, brake.awaited());
-        brake.look(pods, &replicas, now);
-        brake
-    }
-
-    /// An autoscaler, if it still targets the same and updates pods.
-    fn as_it_is_now(&self, known: &VerticalPodAutoscaler) -> Option<Arc<VerticalPodAutoscaler>> {
-        let view = self.cluster.autoscalers().get(known.namespace(), known.name())?;
-        let is_meant = is_wanted(self.config, &view.0) && target_of(&view.0) == target_of(known);
-        is_meant.then(|| Arc::clone(&view.0))
-    }
-
-    async fn is_admission_alive(&mut self) -> bool {
+    async fn is_admission_alive(&self) -> bool {
         let (lease, timeout) = (&self.config.admission_lease, self.config.admission_lease_timeout);
         let alive = match admission_lease::alive(&self.config.client, lease, timeout, (self.config.now)()).await {
             Ok(alive) => alive,
@@ -259,310 +309,22 @@ impl Updater<'_> {
                 return false;
             }
         };
-        if alive.is_none() && !self.is_waiting {
+        let mut state = self.lock();
+        if alive.is_none() && !state.is_waiting {
             tracing::warn!(
                 lease = lease.name,
                 namespace = lease.namespace,
                 "no admission controller renews its Lease: evicted pods would come back as they were"
             );
         }
-        self.is_waiting = alive.is_none();
-        self.admission = alive.unwrap_or(self.admission);
+        state.is_waiting = alive.is_none();
+        state.admission = alive.unwrap_or(state.admission);
         alive.is_some()
     }
-
-    /// Whether new pods of a namespace are sized. That upstream's webhook leaves some out is not known here.
-    fn is_admitted(&self, namespace: &str) -> bool {
-        self.admission == Admission::Others || !self.config.not_admitted.contains(namespace)
-    }
-
-    /// Updates the pods of one autoscaler, until it is time for the next pass.
-    async fn update(
-        &mut self,
-        autoscaler: &VerticalPodAutoscaler,
-        key: &PodsKey,
-        pods: &[PodView],
-        unbound: &[PodView],
-        until: Instant,
-    ) {
-        let now = (self.config.now)();
-        let namespace = key.1.as_str();
-        let everyone: Vec<PodView> = pods.iter().chain(unbound).cloned().collect();
-        let brake = self.look(autoscaler, namespace, &everyone).clone();
-        self.say_whether_stopped(autoscaler, now).await;
-        let replicas = replicas_of(self.cluster, namespace, pods.iter().filter_map(|pod| pod.owner.as_ref()));
-        let recommendation = Arc::new(autoscaler.status.recommendation.clone().unwrap_or_default());
-        self.infeasible.look(pods, &recommendation);
-        let ranges = self.cluster.limit_ranges(namespace);
-        let infeasible = self.infeasible.of(pods);
-        let disrupted = self.evicted.get(key).cloned().unwrap_or_default();
-        let (no_rules, budgets) = (Rules::default(), Budgets::new());
-        let snapshot = Snapshot {
-            autoscaler,
-            pods,
-            replicas: &replicas,
-            ranges: &ranges,
-            infeasible: &infeasible,
-            serves_resize: self.serves_resize,
-            is_admitted: self.is_admitted(namespace),
-            unbound,
-            brake: &brake,
-            rules: &no_rules,
-            disrupted: &disrupted,
-            budgets: &budgets,
-        };
-        let mut pass = Pass::new(snapshot, &self.config.updater, self.config.gates, now);
-        let rules = if pass.may_evict() {
-            let quotas = self.quotas.of(&self.config.client, namespace).await;
-            self.cluster.rules(namespace, &quotas.last).with_earlier(&quotas.first, &quotas.planned)
-        } else {
-            Rules::default()
-        };
-        pass.with_rules(&rules);
-        let mut refusals: HashMap<usize, String> = HashMap::new();
-        let mut evicted = Vec::new();
-        while Instant::now() < until
-            && let Some(step) = pass.next_step()
-        {
-            let Some(pod) = pods.get(step.pod) else { continue };
-            let is_eviction = matches!(step.action, Action::Evict(_));
-            let limit = if is_eviction { &mut self.evictions } else { &mut self.resizes };
-            if !wait(limit, self.config, until).await {
-                pass.out_of_time(&step);
-                break;
-            }
-            let done = self.execute(autoscaler, pod, &step, refusals.get(&step.pod)).await;
-            let Err(error) = done else {
-                if is_eviction {
-                    evicted.push(pod);
-                } else if matches!(step.action, Action::Resize(_)) {
-                    self.infeasible.sent(pod, &recommendation, now);
-                }
-                continue;
-            };
-            let (name, namespace) = (&pod.name, &pod.namespace);
-            tracing::warn!(pod = name, namespace, %error, "a pod could not be updated");
-            if is_beyond_node(&error) {
-                self.infeasible.refused(pod, &recommendation);
-            }
-            refusals.insert(step.pod, said(&error));
-            if matches!(step.action, Action::Resize(_)) && is_not_served(&error, pod) {
-                self.serves_resize = false;
-                pass.not_served(&step);
-            } else if is_eviction && let Some(budget) = forbidden_by_budget(&error) {
-                pass.refused(&step, SkipReason::DisruptionBudget(budget));
-            } else {
-                pass.failed(&step);
-            }
-        }
-        let brake = self.brakes.entry(brake_key(autoscaler, namespace)).or_default();
-        let disrupted = self.evicted.entry(key.clone()).or_default();
-        for pod in evicted {
-            let targets = running_targets(autoscaler, pod, &ranges, self.config.gates);
-            brake.evicted(pod, &targets, &everyone, now);
-            self.quotas.evicted(namespace, &Planned::of(pod, &targets));
-            if let Some(owner) = pod.owner.as_ref().filter(|_| !pod.is_pending) {
-                *disrupted.entry(owner.clone()).or_default() += 1;
-            }
-        }
-        let skipped = pass.skipped();
-        if brake.awaited().next().is_some() && skipped.iter().any(|(_, reason)| *reason == SkipReason::AwaitsSuccessor)
-        {
-            self.awaiting.push(key.clone());
-        }
-        self.report(autoscaler, pods, skipped, now);
-    }
-
-    /// Says why pods were left alone.
-    fn report(
-        &mut self,
-        autoscaler: &VerticalPodAutoscaler,
-        pods: &[PodView],
-        skipped: &[(usize, SkipReason)],
-        now: Timestamp,
-    ) {
-        for (pod, reason) in skipped {
-            if matches!(reason, SkipReason::Stopped(_)) {
-                self.config.metrics.updated(Updated::Evict, UpdateOutcome::Stopped);
-            }
-            if let Some(pod) = pods.get(*pod) {
-                tracing::debug!(pod = pod.name, namespace = pod.namespace, %reason, "a pod is left alone");
-            }
-        }
-        for event in self.skips.report(autoscaler, pods, skipped, now) {
-            let pod = event.pod.and_then(|pod| pods.get(pod));
-            let about = pod.map_or_else(|| references::of_autoscaler(autoscaler), references::pod_reference);
-            self.recorder.normal(&about, event.reason, event.text);
-        }
-    }
-
-    /// Writes a condition when evictions for an autoscaler are stopped, or go on, and an event when they are stopped.
-    async fn say_whether_stopped(&self, autoscaler: &VerticalPodAutoscaler, now: Timestamp) {
-        let is_of =
-            |(of, name, _): &(String, String, String)| of == autoscaler.namespace() && name == autoscaler.name();
-        let cause = self.brakes.iter().filter(|(key, _)| is_of(key)).find_map(|(_, brake)| brake.cause());
-        if stop_conditions(&autoscaler.status.conditions, cause, now).is_none() {
-            return;
-        }
-        match conditions::write(&self.config.client, autoscaler, cause, now).await {
-            Ok(Some(written)) => {
-                self.cluster.autoscalers().written(written);
-                if let Some(cause) = cause {
-                    let text = cause.to_string();
-                    tracing::warn!(autoscaler = autoscaler.name(), namespace = autoscaler.namespace(), text);
-                    self.recorder.warning(&references::of_autoscaler(autoscaler), "EvictionsStopped", text);
-                }
-            }
-            Ok(None) => {}
-            Err(error) => {
-                let (name, namespace) = (autoscaler.name(), autoscaler.namespace());
-                tracing::warn!(autoscaler = name, namespace, %error, "cannot write whether evictions are stopped");
-            }
-        }
-    }
-
-    /// Does one step. What the API server said of a resize is the reason of an eviction in its place.
-    async fn execute(
-        &self,
-        autoscaler: &VerticalPodAutoscaler,
-        pod: &PodView,
-        step: &Step,
-        refusal: Option<&String>,
-    ) -> Result<(), kube::Error> {
-        let (action, done) = match &step.action {
-            Action::Resize(targets) => (Updated::Resize, self.resize(autoscaler, pod, targets).await),
-            Action::Unboost(ended) => (Updated::Unboost, self.unboost(pod, ended).await),
-            Action::Evict(reason) => {
-                let reason = match (reason, refusal) {
-                    (EvictReason::ResizeFailed, Some(refusal)) => format!("{reason}: {refusal}"),
-                    _ => reason.to_string(),
-                };
-                (Updated::Evict, self.evict(autoscaler, pod, &reason).await)
-            }
-        };
-        let outcome = if done.is_ok() { UpdateOutcome::Done } else { UpdateOutcome::Failed };
-        self.config.metrics.updated(action, outcome);
-        done
-    }
-
-    async fn resize(
-        &self,
-        autoscaler: &VerticalPodAutoscaler,
-        pod: &PodView,
-        targets: &[ContainerTarget],
-    ) -> Result<(), kube::Error> {
-        resize(&self.config.client, pod, targets).await?;
-        let containers: Vec<&str> = targets.iter().map(|target| target.container.as_str()).collect();
-        let text =
-            format!("resized {} as VerticalPodAutoscaler {} recommends", containers.join(", "), autoscaler.name());
-        self.recorder.normal(&references::pod_reference(pod), "InPlaceResizedByVPA", text);
-        Ok(())
-    }
-
-    async fn unboost(&self, pod: &PodView, ended: &Unboost) -> Result<(), kube::Error> {
-        resize(&self.config.client, pod, &ended.targets).await?;
-        patch_pod(&self.config.client, pod, None, &annotation_removal_patch(&ended.annotations)).await
-    }
-
-    async fn evict(&self, autoscaler: &VerticalPodAutoscaler, pod: &PodView, reason: &str) -> Result<(), kube::Error> {
-        let client = self.config.evicting.as_ref().unwrap_or(&self.config.client);
-        let api: Api<KubePod> = Api::namespaced(client.clone(), &pod.namespace);
-        let this_one = Preconditions { uid: Some(pod.uid.clone()), resource_version: None };
-        let delete = DeleteParams { preconditions: Some(this_one), ..DeleteParams::default() };
-        let parameters = EvictParams { delete_options: Some(delete), ..EvictParams::default() };
-        api.evict(&pod.name, &parameters).await?;
-        let text = format!("evicted for VerticalPodAutoscaler {}: {reason}", autoscaler.name());
-        self.recorder.normal(&references::pod_reference(pod), "EvictedByVPA", text);
-        Ok(())
-    }
-}
-
-/// How many replicas controllers want, as far as they say so.
-fn replicas_of<'a>(cluster: &Cluster, namespace: &str, owners: impl Iterator<Item = &'a Owner>) -> Replicas {
-    let known = |owner: &Owner| Some((owner.clone(), cluster.owners().replicas(namespace, owner)?));
-    owners.filter_map(known).collect()
 }
 
 /// Whether an autoscaler has anything for the updater to do.
 fn is_wanted(config: &Config, autoscaler: &VerticalPodAutoscaler) -> bool {
     let boosts = config.gates.cpu_startup_boost && autoscaler.has_cpu_boost();
     (autoscaler.update_mode().updates_running_pods() || boosts) && !is_refused(autoscaler)
-}
-
-/// Waits until one more update is allowed. Returns whether that was in time.
-async fn wait(limit: &mut RateLimit, config: &Config, until: Instant) -> bool {
-    while let Err(pause) = limit.acquire((config.now)()) {
-        let allowed = Instant::now() + pause.try_into().unwrap_or_default();
-        tokio::time::sleep_until(allowed.min(until)).await;
-        if allowed > until {
-            return false;
-        }
-    }
-    true
-}
-
-/// Whether the API server does not know the subresource. That a pod is gone, it says with the name of the pod.
-fn is_not_served(error: &kube::Error, pod: &PodView) -> bool {
-    let kube::Error::Api(status) = error else { return false };
-    status.code == 404 && status.details.as_ref().is_none_or(|details| details.name != pod.name)
-}
-
-/// What the API server said.
-fn said(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        error => error.to_string(),
-    }
-}
-
-/// What the API server says of the PodDisruptionBudget that forbids an eviction.
-fn forbidden_by_budget(error: &kube::Error) -> Option<String> {
-    let kube::Error::Api(status) = error else { return None };
-    let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
-    let cause = causes.iter().find(|cause| cause.reason == "DisruptionBudget").filter(|_| status.code == 429)?;
-    Some(cause.message.clone())
-}
-
-/// Whether the API server says that the node can never do the resize (Kubernetes 1.36 and later).
-fn is_beyond_node(error: &kube::Error) -> bool {
-    let kube::Error::Api(status) = error else { return false };
-    let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
-    status.code == 403 && causes.iter().any(|cause| cause.reason == "NodeCapacity")
-}
-
-fn has(pod: &PodView, container: &str) -> bool {
-    pod.containers.iter().any(|it| it.name == container)
-}
-
-fn brake_key(autoscaler: &VerticalPodAutoscaler, namespace: &str) -> (String, String, String) {
-    let (of, name) = key(autoscaler);
-    (of, name, namespace.to_owned())
-}
-
-fn key(autoscaler: &VerticalPodAutoscaler) -> (String, String) {
-    (autoscaler.namespace().to_owned(), autoscaler.name().to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn only_a_refusal_for_the_capacity_of_the_node_is_beyond_it() {
-        let refused = |code: u16, reason: &str, causes: &[&str]| {
-            let causes: Vec<serde_json::Value> = causes.iter().map(|cause| json!({"reason": cause})).collect();
-            let status = json!({
-                "status": "Failure", "code": code, "reason": reason, "message": "no", "details": {"causes": causes},
-            });
-            kube::Error::Api(serde_json::from_value(status).unwrap())
-        };
-        assert!(is_beyond_node(&refused(403, "Forbidden", &["NodeCapacity"])));
-        assert!(is_beyond_node(&refused(403, "Forbidden", &["Other", "NodeCapacity"])));
-        assert!(!is_beyond_node(&refused(403, "Forbidden", &["Other"])));
-        assert!(!is_beyond_node(&refused(403, "Forbidden", &[])));
-        assert!(!is_beyond_node(&refused(422, "Invalid", &["NodeCapacity"])));
-        assert!(!is_beyond_node(&kube::Error::LinesCodecMaxLineLengthExceeded));
-    }
 }

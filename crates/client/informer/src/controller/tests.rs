@@ -6,6 +6,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use serde_json::json;
 
+use tokio::time::Instant;
+
 use super::*;
 
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! The recommender and the updater, and the Lease of the admission controller.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
@@ -103,10 +104,11 @@ async fn alone(inner: &Inner, part: PeerPart) -> Option<pillion_rightsizer::Conf
         () = inner.rightsizing.alone(part) => {}
         () = inner.stopped() => return None,
     }
-    let config = &inner.config;
+    let (config, metrics) = (&inner.config, inner.config.metrics.clone());
     Some(pillion_rightsizer::Config {
         gates: config.gates.into(),
         metrics: config.metrics.rightsizing().clone(),
+        observers: Arc::new(move |controller| Box::new(metrics.controller(controller))),
         home: config.namespace.clone(),
         not_admitted: excluded_namespaces(&config.namespace).map(str::to_owned).into(),
         ..config.rightsizing.clone()

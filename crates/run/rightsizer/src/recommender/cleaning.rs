@@ -35,7 +35,7 @@ impl Recommender<'_> {
 
     /// Deletes checkpoints whose autoscaler is gone, and forgets old history.
     async fn clean(&mut self, now: Timestamp) {
-        self.history.usage.expire(now);
+        self.writer.learned().history.usage.expire(now);
         self.delete_orphans().await;
         // Whoever creates an autoscaler of the same target again starts with its history, and without its checkpoints.
         let live: HashSet<Workload> = self
@@ -48,10 +48,11 @@ impl Recommender<'_> {
                 target_of(autoscaler)
             })
             .collect();
-        self.loaded.retain(|workload, _| live.contains(workload) || self.history.has_pods(workload));
+        let learned = &mut *self.writer.learned();
+        self.loaded.retain(|workload, _| live.contains(workload) || learned.history.has_pods(workload));
         let exists = |namespace: &str, name: &str| self.cluster.autoscalers().get(namespace, name).is_some();
         self.before.retain(|(namespace, name), _| exists(namespace, name));
-        self.written.retain(|(namespace, name), _| exists(namespace, name));
+        learned.written.retain(|(namespace, name), _| exists(namespace, name));
         self.missing.retain(exists);
     }
 
@@ -90,7 +91,7 @@ impl Recommender<'_> {
         }
         for (key, _) in orphans {
             match checkpoints::delete(client, &key.0, &key.1).await {
-                Ok(()) => drop(self.stored.remove(&key)),
+                Ok(()) => drop(self.writer.learned().stored.remove(&key)),
                 Err(error) => {
                     tracing::warn!(checkpoint = key.1, namespace = key.0, %error, "an orphan cannot be deleted");
                 }

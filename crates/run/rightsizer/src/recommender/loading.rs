@@ -21,8 +21,7 @@ impl Recommender<'_> {
                 if new.is_empty() {
                     return;
                 }
-                let history = &mut self.history;
-                let loaded = past::load(self.cluster, self.config, prometheus, &new, history).await;
+                let loaded = past::load(self.cluster, self.config, prometheus, &new, self.writer).await;
                 for workload in loaded {
                     let autoscaler = new.get(&workload).and_then(|it| controlling(it.iter().map(AsRef::as_ref)));
                     self.begin(workload, autoscaler);
@@ -45,7 +44,8 @@ impl Recommender<'_> {
     /// Reads from templates what the containers are that only checkpoints tell of: their workloads have no pod at the moment.
     pub(super) async fn look_at_templates(&mut self) {
         let unseen = std::mem::take(&mut self.unseen);
-        let unseen: Vec<Workload> = unseen.into_iter().filter(|it| self.history.usage.is_unseen(it)).collect();
+        let is_unseen = |workload: &Workload| self.writer.learned().history.usage.is_unseen(workload);
+        let unseen: Vec<Workload> = unseen.into_iter().filter(is_unseen).collect();
         let (cluster, config) = (self.cluster, self.config);
         let reads = unseen
             .into_iter()
@@ -55,7 +55,7 @@ impl Recommender<'_> {
             let Some(template) = template else { continue };
             let containers = &template.pod.containers;
             let kind = |name: &str| containers.iter().find(|it| it.name == name).map(|it| it.kind);
-            self.history.usage.set_kinds(&workload, kind);
+            self.writer.learned().history.usage.set_kinds(&workload, kind);
         }
     }
 
@@ -86,13 +86,14 @@ impl Recommender<'_> {
                 ((workload.namespace.clone(), autoscaler.name().to_owned()), (*workload, *autoscaler))
             })
             .collect();
+        let learned = &mut *self.writer.learned();
         for checkpoint in &read {
             let namespace = checkpoint.metadata.namespace.clone().unwrap_or_default();
             let key = (namespace, checkpoint.spec.vpa_object_name.clone());
             let Some((workload, _)) = by_autoscaler.get(&key) else { continue };
             let name = checkpoint.metadata.name.clone().unwrap_or_default();
-            match self.history.load(workload, checkpoint) {
-                Ok(stored) => drop(self.stored.insert((key.0, name), stored)),
+            match learned.history.load(workload, checkpoint) {
+                Ok(stored) => drop(learned.stored.insert((key.0, name), stored)),
                 Err(error) => tracing::warn!(checkpoint = name, namespace = key.0, %error, "a checkpoint is left out"),
             }
         }

