@@ -1,5 +1,4 @@
 //! The recommender with history from a Prometheus that answers over HTTP, beside an API server in memory.
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

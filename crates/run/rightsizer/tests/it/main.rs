@@ -3,6 +3,7 @@
 
 mod checkpoints;
 mod kills;
+mod prometheus;
 mod statuses;
 mod targets;
 mod troubles;
