@@ -125,9 +125,13 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::apply::{contains, entries};
+    use pillion_api::names;
+    use pillion_api::sidecarset::crd;
+
+    use super::apply::contains;
     use super::confirming::confirming_by;
-    use super::entries::{PLACES, PODS, places};
+    use super::definition::conversion;
+    use super::entries::places;
     use super::*;
 
     const SETS: Registered = Registered { sidecar_sets: true, autoscalers: false, jobs: false };

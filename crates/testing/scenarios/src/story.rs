@@ -134,7 +134,7 @@ impl Story {
         let subjects = self.chronicle.subjects();
         let words = Words::new(self.namespace.name(), &subjects);
         let lives = subjects.iter().filter_map(|subject| subject.lives.get(container)).flatten();
-        lives.map(|said| format!("{}\n", words.replace(said))).collect()
+        lives.flat_map(|said| [words.replace(said), "\n".to_owned()]).collect()
     }
 
     /// Whether a story is rewritten if it is another. The embedded cluster has to tell what the real one tells.

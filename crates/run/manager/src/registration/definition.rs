@@ -21,7 +21,7 @@ pub(crate) fn definition_name() -> String {
 }
 
 /// Conversion by the webhook.
-fn conversion(address: &WebhookAddress, bundle: &str) -> Value {
+pub(super) fn conversion(address: &WebhookAddress, bundle: &str) -> Value {
     json!({
         "strategy": "Webhook",
         "webhook": {"clientConfig": address.of_conversion().client_config(paths::CONVERT, bundle), "conversionReviewVersions": ["v1"]},
