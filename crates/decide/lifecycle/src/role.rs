@@ -3,9 +3,8 @@
 use std::fmt;
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
+use pillion_kinds::pod::SIDECAR_FIELD;
 use serde_json::Value;
-
-use crate::marks::table::has_field;
 
 /// How a container takes part in the life of its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,7 +56,7 @@ impl Marked {
     /// The containers of a pod, as JSON, that have `sidecar: true`.
     pub fn of(pod: &Value) -> Marked {
         let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
-        let marked = containers.filter(|container| has_field(container));
+        let marked = containers.filter(|container| container[SIDECAR_FIELD] == true);
         marked.filter_map(|container| container["name"].as_str()).collect()
     }
 

@@ -132,11 +132,6 @@ pub fn is_variable(name: &str) -> bool {
     settings().any(|setting| matches!(setting.place, Place::Variable(variable) if variable == name))
 }
 
-/// Whether a container has the field `sidecar: true`.
-pub(crate) fn has_field(container: &Value) -> bool {
-    container[SIDECAR_FIELD] == true
-}
-
 /// The names in the annotation `pillion.dev/sidecars`.
 pub(super) fn listed(annotation: &str) -> impl Iterator<Item = &str> {
     annotation.split(',').map(str::trim).filter(|name| !name.is_empty())
