@@ -1,4 +1,4 @@
-//! Requests that end, whatever the API server does.
+//! A deadline for every request to the API server.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use http::Request;
 use kube::Client;
 use kube::client::Body;
 
-/// How long a request may take, its answer included. An API server gives up itself after a minute, and webhooks after half a minute at most.
+/// How long a request may take, its answer included. An API server gives up after a minute, and waits for a webhook for half a minute at most.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// A client like this one whose requests end in time. Watches go on.
+/// Returns a client whose requests fail after 30 seconds without an answer. Watches have no deadline.
 #[must_use]
 pub fn with_deadlines(client: &Client) -> Client {
     let inner = client.clone();
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_that_hangs_ends_and_a_watch_goes_on() {
+    async fn a_request_that_hangs_fails_and_a_watch_has_no_deadline() {
         let hang = get(async || tokio::time::sleep(Duration::from_hours(1)).await);
         let router = Router::new().fallback(hang);
         let maps: Api<ConfigMap> = Api::default_namespaced(with_deadlines(&Client::new(router, "default")));

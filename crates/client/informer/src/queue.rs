@@ -49,7 +49,7 @@ pub(crate) struct Queue<K> {
     processing: HashMap<K, Option<Instant>>,
     /// How often each has failed in a row.
     failures: HashMap<K, u32>,
-    /// What is not due before a time, whatever happens to it.
+    /// Keys that are not due before a time, even if something happens to them.
     held: HashMap<K, Instant>,
 }
 
@@ -141,7 +141,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.done(key, again);
     }
 
-    /// A key that is being processed is not due before this time, whatever happens to it.
+    /// A key that is being processed is not due before this time, even if something happens to it.
     pub(crate) fn hold(&mut self, key: &K, until: Instant, now: Instant) {
         if self.held.len() >= MANY.max(2 * self.waiting.len()) {
             self.held.retain(|_, until| *until > now);

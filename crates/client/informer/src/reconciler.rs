@@ -22,7 +22,7 @@ const TURN: usize = 1024;
 pub enum Outcome {
     /// The state is as it should be; it is looked at again after this time if nothing happens before.
     Done(Option<Duration>),
-    /// The same, and whatever happens it is not looked at before a pause has passed.
+    /// The same, but it is not looked at before a pause has passed, even if something happens to it.
     Paused {
         /// The pause.
         pause: Duration,
@@ -50,7 +50,7 @@ impl Outcome {
         }
     }
 
-    /// The same, and whatever happens the key is not looked at before a pause has passed.
+    /// The same, but the key is not looked at before a pause has passed, even if something happens to it.
     #[must_use]
     pub fn and_pause(self, pause: Duration) -> Outcome {
         match self {
@@ -99,7 +99,8 @@ impl<O: Observe + ?Sized> Observe for Box<O> {
 /// Reconciles keys: each one when a stream names it, again when it asks for that, and again after errors.
 ///
 /// A key is never reconciled twice at the same time, and waits once however often it is named: what waits takes as much memory as there are keys.
-/// Keys that are due at the same time are reconciled in the order in which they were named. A key that fails, panics or takes too long delays no other.
+/// Keys that are due at the same time are reconciled in the order in which they were named. A key that fails or panics delays no
+/// other, and neither does one that hangs while fewer keys hang than the limit allows.
 #[must_use = "a reconciler does nothing until it runs"]
 pub struct Reconciler<'a, K> {
     name: &'static str,
@@ -107,7 +108,6 @@ pub struct Reconciler<'a, K> {
     concurrency: usize,
     settle: Duration,
     backoff: Backoff,
-    deadline: Option<Duration>,
     is_quiet: bool,
     observer: Box<dyn Observe + 'a>,
 }
@@ -124,7 +124,6 @@ where
             concurrency: usize::MAX,
             settle: SETTLE,
             backoff: Backoff::default(),
-            deadline: None,
             is_quiet: false,
             observer: Box::new(()),
         }
@@ -151,12 +150,7 @@ where
         Reconciler { backoff, ..self }
     }
 
-    /// A reconciliation that takes longer is dropped, and counts as failed.
-    pub fn deadline(self, deadline: Duration) -> Reconciler<'a, K> {
-        Reconciler { deadline: Some(deadline), ..self }
-    }
-
-    /// Errors are expected, such as those of writers that meet each other: they are logged as details.
+    /// Logs errors at debug level: conflicts between writers are expected.
     pub fn quiet(self) -> Reconciler<'a, K> {
         Reconciler { is_quiet: true, ..self }
     }
@@ -168,7 +162,7 @@ where
 
     /// Runs until all streams have ended and nothing waits. Dropping the future also ends the reconciliations that are under way.
     pub async fn run<F: Future<Output = Outcome>>(self, reconcile: impl Fn(K) -> F) {
-        let Reconciler { name, mut keys, concurrency, settle, backoff, deadline, is_quiet, observer } = self;
+        let Reconciler { name, mut keys, concurrency, settle, backoff, is_quiet, observer } = self;
         let mut queue: Queue<K> = Queue::new(backoff);
         let (reconcile, mut running) = (&reconcile, FuturesUnordered::new());
         loop {
@@ -180,7 +174,7 @@ where
                 running.push(async move {
                     let key = due.key.clone();
                     // Called inside, since it may panic before there is a future.
-                    (due.key, attempt(async { reconcile(key).await }, deadline).await, now)
+                    (due.key, attempt(async { reconcile(key).await }).await, now)
                 });
             }
             queue.ripen(now);
@@ -218,16 +212,11 @@ where
     }
 }
 
-/// One reconciliation, which ends whatever it does.
-async fn attempt(reconciling: impl Future<Output = Outcome>, deadline: Option<Duration>) -> Outcome {
-    let failed = |error: String| Outcome::Failed { error, has_progressed: false };
+/// One reconciliation. A panic is a failure of its key alone.
+async fn attempt(reconciling: impl Future<Output = Outcome>) -> Outcome {
+    let ended = AssertUnwindSafe(reconciling).catch_unwind().await;
     // The message of a panic is on standard error already.
-    let reconciling = AssertUnwindSafe(reconciling)
-        .catch_unwind()
-        .map(|ended| ended.unwrap_or_else(|_| failed("it panicked".into())));
-    let Some(deadline) = deadline else { return reconciling.await };
-    let ended = tokio::time::timeout(deadline, reconciling).await;
-    ended.unwrap_or_else(|_| failed(format!("it took longer than {deadline:?}")))
+    ended.unwrap_or_else(|_| Outcome::Failed { error: "it panicked".to_owned(), has_progressed: false })
 }
 
 /// When a key is due again. A wait without end is a wait for a change.

@@ -269,7 +269,7 @@ fn annotated_mode(draft: &Draft<'_>) -> Result<Option<SidecarMode>, Denied> {
     let mode = modes.into_iter().find(|mode| words_of(mode) == text);
     mode.map(Some).ok_or_else(|| Denied::Mark {
         path: format!("metadata.annotations[{}]", MODE.place.name()),
-        reason: format!("{text:?} is no mode: write {}", SidecarMode::NAMES.join(" or ")),
+        reason: format!("{text:?} is not a mode: use {}", SidecarMode::NAMES.join(" or ")),
     })
 }
 

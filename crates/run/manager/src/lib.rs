@@ -54,9 +54,9 @@
 //!   SidecarSets cannot be changed.
 //! - Each step of a pod is one write under the version that was read. No more pods have a place of a partition than there are places, however
 //!   many replicas admit pods.
-//! - Every controller is a `Reconciler`: each object has a key, waits once, and is tried again after its own back-off. An object whose requests hang
-//!   delays no other. Every request has a deadline.
-//! - Pods are watched once, whichever controllers run.
+//! - The controllers of rollouts, places, repair, lifecycle, followers, agents and rightsizing are each a `Reconciler`: each object has a key, waits
+//!   once, and is retried after its own back-off. Every request has a deadline, watches excepted.
+//! - Pods are watched once per process.
 //! - Only the replica that leads a part writes for it. A watch that ends, ends the manager.
 //! - Objects that an OpenKruise serves are left alone: nothing is registered, served or written before it has stopped. One that comes later is
 //!   found within seconds, and what it serves is left to it from then on.

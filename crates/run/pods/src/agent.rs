@@ -45,10 +45,9 @@ impl AgentPod {
 
     /// Whether nothing that the manager reads differs. The times of heartbeats do not count.
     pub fn is_same(&self, other: &AgentPod) -> bool {
-        let metadata = |pod: &AgentPod| {
-            let metadata = &pod.0["metadata"];
-            (metadata["labels"].clone(), metadata["annotations"].clone(), metadata["deletionTimestamp"].clone())
-        };
-        metadata(self) == metadata(other) && self.0["status"] == other.0["status"] && self.0["spec"] == other.0["spec"]
+        let metadata = ["labels", "annotations", "deletionTimestamp"];
+        metadata.into_iter().all(|field| self.0["metadata"][field] == other.0["metadata"][field])
+            && self.0["status"] == other.0["status"]
+            && self.0["spec"] == other.0["spec"]
     }
 }

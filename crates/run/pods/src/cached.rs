@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pillion_informer::{View, Watched};
+use pillion_informer::{Change, View, Watched};
 use pillion_rollout::PodView;
 
 use crate::agent::AgentPod;
@@ -22,6 +22,14 @@ pub struct CachedPod {
     pub marked: Option<Arc<MarkedPod>>,
     /// What the manager reads of a pod with an in-pod agent; `None` for all others.
     pub agent: Option<Arc<AgentPod>>,
+}
+
+impl CachedPod {
+    /// Returns what a change says about sizes: what they were, and what they are.
+    pub fn sized_before_and_after(change: &Change<CachedPod>) -> (Option<Arc<SizedPod>>, Option<Arc<SizedPod>>) {
+        let of = |pod: &Option<Arc<CachedPod>>| pod.as_ref().and_then(|pod| pod.sized.clone());
+        (of(&change.old), of(&change.new))
+    }
 }
 
 impl View for CachedPod {
@@ -106,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rollout_reads_is_there_whatever_else_a_pod_has() {
+    fn a_rollout_reads_the_same_from_text_as_from_a_whole_pod() {
         let whole = PodView::new(&Pod::new(rich()).unwrap(), &mut Texts::default());
         let seen = CachedPod::of(serde_json::from_str(&rich().to_string()).unwrap()).unwrap();
         assert_eq!(*seen.rollout.unwrap(), whole);

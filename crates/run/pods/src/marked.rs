@@ -36,7 +36,7 @@ fn record_of(object: &DynamicObject) -> Option<SidecarRecord> {
         Ok(record) => Some(record),
         Err(error) => {
             let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-            tracing::warn!(namespace, name, %error, "annotation {} is no record of sidecars; the pod is left alone", names::SIDECAR_RECORD);
+            tracing::warn!(namespace, name, %error, "cannot read annotation {}; the sidecars of the pod are not ended", names::SIDECAR_RECORD);
             None
         }
     }

@@ -233,8 +233,7 @@ impl Cluster {
     pub fn resized_pods(&self) -> BoxStream<'static, (String, String)> {
         let (held, changes) = self.inner.pods.cache().subscribe();
         let resized = stream::iter(held).chain(changes).filter_map(|change| {
-            let of = |pod: Option<Arc<CachedPod>>| pod.and_then(|pod| pod.sized.clone());
-            let (old, new) = (of(change.old), of(change.new));
+            let (old, new) = CachedPod::sized_before_and_after(&change);
             let new = new.filter(|new| !new.view.injected.is_empty() && !new.has_ended && !new.is_being_deleted);
             let is_meant = new.as_ref().is_some_and(|new| {
                 new.is_bound && old.as_ref().is_none_or(|old| !has_same_resources(&old.view, &new.view))

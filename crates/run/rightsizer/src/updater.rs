@@ -123,7 +123,7 @@ impl Drop for Updater<'_> {
     }
 }
 
-/// A reconciliation of a group, which counts for the pass when it ends, whatever its end is.
+/// A reconciliation of a group. It counts for the pass when it ends, also after an error or a panic.
 struct Visit<'u> {
     updater: &'u Updater<'u>,
     key: &'u PodsKey,

@@ -222,7 +222,7 @@ fn marks_that_cannot_be_meant_are_refused() {
     let init = refused(job(json!({"pillion.dev/sidecars": "setup"})));
     assert!(init.starts_with(r#"metadata.annotations[pillion.dev/sidecars]: "setup" is an init container"#), "{init}");
     let mode = refused(job(json!({"pillion.dev/sidecars": "web", "pillion.dev/sidecar-mode": "strict"})));
-    assert_eq!(mode, r#"metadata.annotations[pillion.dev/sidecar-mode]: "strict" is no mode: write Native or Strict"#);
+    assert_eq!(mode, r#"metadata.annotations[pillion.dev/sidecar-mode]: "strict" is not a mode: use Native or Strict"#);
 }
 
 #[test]

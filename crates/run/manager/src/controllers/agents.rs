@@ -31,7 +31,7 @@ mod probe_markers;
 
 /// The least time between two looks at a namespace.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Results of a namespace are looked at this often, whatever changes.
+/// Results of a namespace are looked at this often, even if nothing changes.
 const AGAIN: Duration = Duration::from_mins(1);
 /// How many namespaces are worked on at the same time.
 const NAMESPACES: usize = 4;
@@ -118,7 +118,7 @@ impl Agents<'_> {
         pods.into_iter().chain(others.into_iter().flatten()).map(|it| it.namespace).collect()
     }
 
-    /// Brings a namespace to what its agents need, and removes what they left. All of it is attempted, whatever fails.
+    /// Brings a namespace to what its agents need, and removes what they left. An error in one step does not keep it from the others.
     async fn reconcile(&self, name: Arc<str>) -> Outcome {
         let namespace = self.namespace(&name);
         let selection = select(&self.caches.sources);

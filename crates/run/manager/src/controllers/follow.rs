@@ -1,4 +1,4 @@
-//! Sidecars with a `resourcesPolicy` follow an app that was resized in place, whoever resized it.
+//! Sidecars with a `resourcesPolicy` follow an app that was resized in place, by any client.
 //!
 //! ```text
 //!  pods whose own containers were resized ─▶ admission::follow (the policies of their SidecarSets) ─▶ one patch of pods/resize, one event

@@ -38,8 +38,7 @@ use serde_json::{Map, Value};
 use self::explanations::Explanations;
 use self::revisions::Collisions;
 use crate::caches::revision_view::{RevisionView, holds, pinnable_by};
-use crate::controllers::condition;
-use crate::controllers::reference;
+use crate::controllers::{condition, reference};
 use crate::error::Error;
 use crate::metrics::RolloutPods;
 use crate::state::Inner;
@@ -52,7 +51,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const RETRY: Duration = Duration::from_secs(10);
 /// How many sets are worked on at the same time.
 const SETS: usize = 8;
-/// A set whose writes have failed is left alone, whatever happens to it: it may be the reason.
+/// After a failed write, a set waits even if something happens to it: the change may be the reason for the error.
 const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Duration::from_mins(1), is_strict: true };
 
 /// Runs until dropped.

@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-/// From a millisecond to the minute in which a reconciliation is given up.
+/// A request has a deadline of 30 seconds, and a reconciliation can make several.
 const SECONDS: [f64; 11] = [0.001, 0.0025, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 25.0, 60.0];
 
 type Histograms = Family<Labels, Histogram, fn() -> Histogram>;

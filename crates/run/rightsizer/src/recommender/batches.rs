@@ -84,8 +84,8 @@ fn kills<'a>(
     happened: &'a Mutex<Happened>,
 ) -> impl Stream<Item = Batch> + Send + use<'a> {
     pods.updates().filter_map(move |change| {
-        let of = |pod: Option<Arc<CachedPod>>| pod.and_then(|pod| pod.sized.clone());
-        let kill = of(change.old).zip(of(change.new)).filter(|(old, new)| {
+        let (old, new) = CachedPod::sized_before_and_after(&change);
+        let kill = old.zip(new).filter(|(old, new)| {
             let kills = new_ooms(Some(&old.view), &new.view, config.gates, |_| None);
             !kills.is_empty()
         });
