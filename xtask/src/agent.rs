@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
 
+use crate::command::static_program;
+
 const PROBES: u64 = 10;
 const INTERVAL: Duration = Duration::from_secs(5);
 /// What the API server answers: the pod.
@@ -121,7 +123,7 @@ impl Taken {
 
 /// Builds it as it is put into images, and looks at it while it probes for so many seconds, beside a peer if there is one.
 pub(crate) fn bench(seconds: u64, peer: Option<&Path>) -> anyhow::Result<()> {
-    let program = pillion_cluster::static_agent()?;
+    let program = static_program("pillion-agent")?;
     let programs = [Some(program.as_path()), peer].into_iter().flatten();
     let mut subjects = programs.map(Subject::start).collect::<anyhow::Result<Vec<_>>>()?;
     subjects.iter_mut().try_for_each(Subject::warm_up)?;

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Context as _;
 use serde_json::Value;
 
-use crate::command::{all, cargo, cargo_beside, output, run};
+use crate::command::{APART, all, cargo, cargo_beside, output, run};
 use crate::house;
 
 /// Name and version of a package ▸ the sets of features that it is compiled with: one, or another one for build scripts.
@@ -68,12 +68,13 @@ pub(crate) fn check() -> anyhow::Result<()> {
     }))
 }
 
-/// Fails if this program is compiled with other features than the tests: both would compile their dependencies.
+/// Fails if a program that users and contributors start is compiled with other features than the tests: both would compile their dependencies.
 pub(crate) fn check_shared_features() -> anyhow::Result<()> {
     let metadata = house::metadata()?;
-    let names: Vec<&str> = house::packages(&metadata).filter_map(|package| package["name"].as_str()).collect();
+    let names = house::packages(&metadata).filter_map(|package| package["name"].as_str());
+    let names: Vec<&str> = names.filter(|name| !APART.contains(name)).collect();
     let tests = features(&names, "normal,build,dev")?;
-    let differ: Vec<String> = features(&["xtask"], "normal,build")?
+    let differ: Vec<String> = features(&["pillion", "pillion-generate"], "normal,build")?
         .into_iter()
         .filter_map(|(package, sets)| {
             let wanted = tests.get(&package)?;
@@ -82,7 +83,7 @@ pub(crate) fn check_shared_features() -> anyhow::Result<()> {
         .collect();
     anyhow::ensure!(
         differ.is_empty(),
-        "add these features to xtask/Cargo.toml, or the dependencies are compiled twice: {}",
+        "programs and tests need the same features, or their dependencies are compiled twice; add these to the table of the workspace: {}",
         differ.join("; ")
     );
     Ok(())

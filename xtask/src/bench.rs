@@ -13,17 +13,6 @@ use serde_json::Value;
 use crate::command::{cargo, output, run};
 use crate::{agent, build, wrap};
 
-/// Packages with benchmarks.
-const PACKAGES: &[&str] = &[
-    "pillion-quantity",
-    "pillion-expr",
-    "pillion-rollout",
-    "pillion-rightsize",
-    "pillion-admission",
-    "pillion-preview",
-    "pillion-apiserver",
-];
-
 /// What is compared with what: the larger work, the smaller work, and the ratio that the design allows.
 const RATIOS: &[(&str, &str, &str)] = &[
     ("admit/50000 sets", "admit/100 sets", "at most 1.2"),
@@ -133,23 +122,19 @@ impl Bench {
             };
             run(command)?;
             if is_rollout {
-                measure(&["pillion-rollout"], Some("rollout/plan"))?;
+                measure(&["--bench", "plan"], Some("rollout/plan"))?;
             }
             return Ok(ExitCode::SUCCESS);
         }
-        measure(PACKAGES, self.filter.as_deref())?;
+        measure(&["--benches"], self.filter.as_deref())?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Runs what criterion measures in these packages, and prints the means and their ratios.
-fn measure(packages: &[&str], filter: Option<&str>) -> anyhow::Result<()> {
-    let mut command = cargo(["bench"]);
-    for package in packages {
-        command.args(["--package", package]);
-    }
-    // Only what criterion measures: a library's own harness knows none of this.
-    command.args(["--bench", "*", "--"]).args(filter);
+/// Runs benchmarks of criterion, and prints the means and their ratios.
+fn measure(targets: &[&str], filter: Option<&str>) -> anyhow::Result<()> {
+    let mut command = cargo(["bench", "--package", "pillion-benches"]);
+    command.args(targets).arg("--").args(filter);
     run(command)?;
     let target: Value = serde_json::from_str(&output(cargo(["metadata", "--no-deps", "--format-version", "1"]))?)?;
     let folder =

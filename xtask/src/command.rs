@@ -36,6 +36,28 @@ pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command
     command
 }
 
+/// Packages with features of their own: compiled together with the others, they would change the features of the tests.
+pub(crate) const APART: [&str; 2] = ["pillion-benches", "pillion-schemas"];
+
+/// `cargo test` of the workspace, with the features that programs have as well.
+pub(crate) fn tests<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
+    let mut command = cargo(["test", "--workspace"]);
+    command.args(APART.iter().flat_map(|package| ["--exclude", package])).args(arguments);
+    command
+}
+
+/// The program that runs real clusters and builds images.
+pub(crate) fn cluster_program<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
+    let mut command = cargo(["run", "--quiet", "--package", "pillion-cluster", "--"]);
+    command.args(arguments);
+    command
+}
+
+/// Builds a program as it is put into images, and returns its path.
+pub(crate) fn static_program(name: &str) -> anyhow::Result<PathBuf> {
+    Ok(output(cluster_program(["static", name]))?.trim_end().into())
+}
+
 /// Arguments of `nice` that lower the priority of a command.
 const NICE: [&str; 2] = ["-n", "10"];
 

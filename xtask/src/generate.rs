@@ -1,17 +1,14 @@
 //! Files that are written by the code: CRDs, manifests, the Helm chart, schemas that programs carry, the reference of the command line, and the
 //! table of Kubernetes' types.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
-use pillion::render;
-use pillion_api::sidecarset::crd;
-use pillion_api::{probe_marker, vpa};
 
-use crate::chart;
-use crate::command::{output, root};
+use crate::command::{cargo, output, root};
 
 /// Writes the generated files.
 #[derive(Args)]
@@ -57,53 +54,16 @@ fn compare(files: impl IntoIterator<Item = (PathBuf, String)>) -> anyhow::Result
     Ok(())
 }
 
+/// The files that programs of the workspace print.
 fn files() -> anyhow::Result<Vec<(PathBuf, String)>> {
-    let crds = root().join("deploy/crds");
-    let autoscaler = [
-        ("autoscaling.k8s.io_verticalpodautoscalers.yaml", vpa::crd::vertical_pod_autoscaler()),
-        ("autoscaling.k8s.io_verticalpodautoscalercheckpoints.yaml", vpa::crd::checkpoint()),
-        ("apps.kruise.io_podprobemarkers.yaml", probe_marker::crd()),
-    ];
-    let autoscaler = autoscaler.into_iter().map(|(name, definition)| Ok((crds.join(name), render::yaml(&definition)?)));
-    let others = [
-        (root().join("crates/model/api/src/sidecarset/crd/versions.json"), format!("{}\n", crd::versions())),
-        (root().join("crates/model/api/src/vpa/crd/definitions.json"), format!("{}\n", vpa::crd::definitions())),
-        (root().join("crates/engine/apiserver/src/openapi/builtin.json"), pillion_apiserver::builtin_definitions()),
-        (crds.join("apps.kruise.io_sidecarsets.yaml"), render::yaml(&crd::sidecarset())?),
-        (root().join("docs/cli.md"), pillion::cli_reference_markdown()),
-        differences()?,
-        lifecycle()?,
-    ];
-    let timelines = pillion_lifecycle::timeline::TIMELINES.iter();
-    let timelines = timelines.map(|timeline| Ok((root().join("docs/images").join(timeline.file), timeline.svg())));
-    let chart = chart::files()?.into_iter().chain([chart::plain()?]);
-    autoscaler.chain(timelines).chain(others.into_iter().chain(chart).map(Ok)).collect()
-}
-
-/// The page on the embedded API server, with its table of known differences.
-fn differences() -> anyhow::Result<(PathBuf, String)> {
-    let known = pillion_differential::Known::list(&pillion_differential::known_differences())?;
-    with_parts("docs/embedded.md", &[("known differences", pillion_differential::markdown(&known))])
-}
-
-/// The page on the end of sidecars, with the marks and what each mode keeps.
-fn lifecycle() -> anyhow::Result<(PathBuf, String)> {
-    use pillion_lifecycle::{cases, marks, modes};
-    let parts = [("marks", marks::table()), ("modes", modes::table()), ("cases", cases::table())];
-    with_parts("docs/lifecycle.md", &parts)
-}
-
-/// A page in which parts are generated, each between two comments.
-fn with_parts(page: &str, parts: &[(&str, String)]) -> anyhow::Result<(PathBuf, String)> {
-    let path = root().join(page);
-    let mut text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    for (name, part) in parts {
-        let (begin, end) = (format!("<!-- begin: {name} -->\n"), format!("<!-- end: {name} -->"));
-        let (before, rest) = text.split_once(&begin).with_context(|| format!("{page} marks where {name} begin"))?;
-        let (_, after) = rest.split_once(&end).with_context(|| format!("{page} marks where {name} end"))?;
-        text = format!("{before}{begin}{part}{end}{after}");
+    let mut files = Vec::new();
+    for program in ["pillion-generate", "pillion-schemas"] {
+        let printed = output(cargo(["run", "--quiet", "--package", program]))?;
+        let printed: BTreeMap<String, String> =
+            serde_json::from_str(&printed).with_context(|| format!("{program} has not printed its files"))?;
+        files.extend(printed.into_iter().map(|(path, text)| (root().join(path), text)));
     }
-    Ok((path, text))
+    Ok(files)
 }
 
 /// How Go holds and writes Kubernetes' types. `None` where there is no Go.

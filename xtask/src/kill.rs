@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::command::{all, cargo, run};
+use crate::command::{all, run, tests};
 
 /// Kills a writing store and a whole `pillion up` at random moments, and checks that everything that was acknowledged is there and that the
 /// next start is healthy.
@@ -21,8 +21,7 @@ pub(crate) struct Kill {
 impl Kill {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         all([&["--test", "kill"][..], &["--test", "it", "kill::"]].map(|arguments| {
-            // With the features of the whole workspace, which are compiled already.
-            let mut command = cargo(["test", "--workspace"]);
+            let mut command = tests([]);
             command.args(arguments).args(["--", "--nocapture"]);
             command.env("PILLION_KILL_ROUNDS", self.repeat.to_string());
             command.envs(self.seed.map(|seed| ("PILLION_KILL_SEED", seed.to_string())));

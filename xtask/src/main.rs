@@ -1,12 +1,12 @@
 //! Developer commands: `cargo xtask test`, `bench`, `fuzz`, `kill`, `gen`, `screenshot`, `cluster`, `image`.
 //!
-//! Needs nothing but cargo; what a tier needs besides, the tier says.
+//! Needs nothing but cargo; a tier that needs more says what is missing. This program uses no crate of the product, so it is compiled in
+//! seconds. What needs the product is a program of the workspace, which this one runs.
 
 mod agent;
 mod alone;
 mod bench;
 mod build;
-mod chart;
 mod circles;
 mod command;
 mod fuzz;
@@ -18,10 +18,13 @@ mod screenshot;
 mod tiers;
 mod wrap;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
-use pillion_cluster::cli::{self, ClusterCommand, ImageCommand};
+use anyhow::Context as _;
+use clap::{Args, Parser};
+
+use command::cluster_program;
 
 /// Developer commands.
 #[derive(Parser)]
@@ -39,17 +42,33 @@ enum Command {
     Gen(generate::Gen),
     /// Draws the picture of `pillion up` that is in the README.
     Screenshot(screenshot::Screenshot),
-    /// A real Kubernetes on this machine, for tests.
-    #[command(subcommand)]
-    Cluster(ClusterCommand),
-    Image(ImageCommand),
+    /// A real Kubernetes on this machine, for tests: `cargo xtask cluster help` lists the commands.
+    #[command(disable_help_flag = true)]
+    Cluster(Arguments),
+    /// Builds images as OCI tarballs, without Docker: `cargo xtask image --help` lists the options.
+    #[command(disable_help_flag = true)]
+    Image(Arguments),
+    /// Runs the tests of the tier `real` on the cluster that the environment names.
+    #[command(hide = true)]
+    OnCluster(real::OnCluster),
+}
+
+/// Arguments that are passed on to `pillion-cluster`.
+#[derive(Args)]
+struct Arguments {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+impl Arguments {
+    fn run(&self, mut command: std::process::Command) -> anyhow::Result<ExitCode> {
+        let status = command.args(&self.arguments).status().context("cannot start cargo")?;
+        let code = status.code().and_then(|code| u8::try_from(code).ok());
+        Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
+    }
 }
 
 fn main() -> ExitCode {
-    // A cluster outlives the command that brought it up: its supervisor is this program again.
-    if let Some(code) = pillion_cluster::supervise_if_asked() {
-        return code;
-    }
     let outcome = match Command::parse() {
         Command::Test(test) => test.run(),
         Command::Bench(bench) => bench.run(),
@@ -57,8 +76,9 @@ fn main() -> ExitCode {
         Command::Kill(kill) => kill.run(),
         Command::Gen(generate) => generate.run(),
         Command::Screenshot(screenshot) => screenshot.run(),
-        Command::Cluster(command) => cli::run(command),
-        Command::Image(command) => cli::image(&command),
+        Command::Cluster(arguments) => arguments.run(cluster_program([])),
+        Command::Image(arguments) => arguments.run(cluster_program(["image"])),
+        Command::OnCluster(tests) => tests.run(),
     };
     match outcome {
         Ok(code) => code,

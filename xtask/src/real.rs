@@ -1,9 +1,10 @@
 //! The tiers that need a real cluster.
 
-use pillion_cluster::cli::ClusterCommand;
-use pillion_cluster::{Cluster, Options, prerequisites};
+use std::process::ExitCode;
 
-use crate::command::{all, cargo, run};
+use clap::{Args, ValueEnum};
+
+use crate::command::{all, cluster_program, run, tests};
 use crate::generate;
 
 /// The tests of these tiers, by name. `test = false` in their manifests keeps them out of `cargo test`; a name is of one crate only, so
@@ -12,66 +13,78 @@ pub(crate) const TESTS: [&str; 8] =
     [LEAVES_NOTHING_BEHIND, "record", "generated", "sessions", "real", "quantity", "running", "install"];
 const LEAVES_NOTHING_BEHIND: &str = "leaves_nothing_behind";
 
-/// Why there can be no cluster here, in one line.
-pub(crate) fn missing() -> Option<String> {
-    let missing = prerequisites(&Options::default()).err()?;
-    Some(missing.to_string().lines().collect::<Vec<_>>().join("; "))
+/// Tests that run in a command with a cluster: `pillion-cluster run -- cargo xtask on-cluster WHICH`.
+#[derive(Args)]
+pub(crate) struct OnCluster {
+    which: Which,
 }
 
-/// Brings clusters of its own up and down; and says whether the pinned Go module, and the table of types that is made with it, are still
-/// what Kubernetes' own makes them.
+/// What the cluster consists of.
+#[derive(Clone, Copy, ValueEnum)]
+enum Which {
+    /// Nothing but the requests of the tests writes there.
+    ControlPlane,
+    Whole,
+}
+
+impl OnCluster {
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        match self.which {
+            Which::ControlPlane => compare_api_servers()?,
+            Which::Whole => run_on_whole_cluster()?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Returns why a cluster cannot run here, in one line.
+pub(crate) fn missing() -> Option<String> {
+    let output = cluster_program(["check"]).output().ok()?;
+    let missing = String::from_utf8_lossy(&output.stderr);
+    (!output.status.success()).then(|| missing.trim().trim_start_matches("cluster: ").replace('\n', "; "))
+}
+
+/// Starts and stops clusters. Also compares the pinned Go module, and the table of types that is made with it, with Kubernetes' own.
 pub(crate) fn leaves_nothing_behind() -> anyhow::Result<()> {
     let mut outcomes = Vec::new();
     if generate::has_go() {
-        outcomes.push(pillion_cluster::cli::run(ClusterCommand::GoMod { check: true }).map(drop));
+        outcomes.push(run(cluster_program(["go-mod", "--check"])));
         outcomes.push(generate::check_schemas());
     }
-    outcomes.push(test(None, &[LEAVES_NOTHING_BEHIND], &["--nocapture"]));
+    outcomes.push(test(&[LEAVES_NOTHING_BEHIND], &["--nocapture"]));
     all(outcomes)
 }
 
 /// Compares the embedded API server with a real one, and runs the scenarios on a whole cluster.
 pub(crate) fn scenarios() -> anyhow::Result<()> {
-    all([
-        on(&Options { control_plane_only: true, ..Options::default() }, compare_api_servers),
-        on(&Options::default(), run_on_whole_cluster),
-    ])
+    let with_cluster = |options: &[&str], which: &str| {
+        let mut command = cluster_program(["run"]);
+        command.args(options).arg("--").arg(std::env::current_exe()?).args(["on-cluster", which]);
+        run(command)
+    };
+    all([with_cluster(&["--control-plane-only"], "control-plane"), with_cluster(&[], "whole")])
 }
 
-/// Brings a cluster up for some work, and takes it down whatever comes of it.
-fn on(options: &Options, work: fn(&Cluster) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    let cluster = Cluster::up(options)?;
-    let outcome = work(&cluster);
-    all([outcome, cluster.down()])
+fn compare_api_servers() -> anyhow::Result<()> {
+    all([test(&["record", "generated"], &["--nocapture"]), test(&["sessions"], &[])])
 }
 
-/// On a control plane alone: nothing but the requests writes there.
-fn compare_api_servers(control_plane: &Cluster) -> anyhow::Result<()> {
-    all([
-        test(Some(control_plane), &["record", "generated"], &["--nocapture"]),
-        test(Some(control_plane), &["sessions"], &[]),
-    ])
-}
-
-fn run_on_whole_cluster(cluster: &Cluster) -> anyhow::Result<()> {
+fn run_on_whole_cluster() -> anyhow::Result<()> {
     // The program that `running` starts is among them.
-    let mut images = std::process::Command::new(std::env::current_exe()?);
-    images.arg("image");
-    run(images)?;
+    run(cluster_program(["image"]))?;
     all([
         // They mostly wait for the cluster.
-        test(Some(cluster), &["real", "quantity"], &["--test-threads", "8"]),
-        test(Some(cluster), &["running"], &[]),
+        test(&["real", "quantity"], &["--test-threads", "8"]),
+        test(&["running"], &[]),
         // A cluster has one installation, and the program in its image is the one that was just built.
-        test(Some(cluster), &["install"], &["--test-threads", "1"]),
+        test(&["install"], &["--test-threads", "1"]),
     ])
 }
 
 /// Runs tests by the names of their targets, all of them even if one fails.
-fn test(cluster: Option<&Cluster>, names: &[&str], arguments: &[&str]) -> anyhow::Result<()> {
-    let mut command = cargo(["test", "--workspace", "--no-fail-fast"]);
+fn test(names: &[&str], arguments: &[&str]) -> anyhow::Result<()> {
+    let mut command = tests(["--no-fail-fast"]);
     command.args(names.iter().flat_map(|name| ["--test", name])).arg("--").args(arguments);
-    command.envs(cluster.into_iter().flat_map(Cluster::environment));
     command.env("PILLION", std::env::current_exe()?.with_file_name("pillion"));
     run(command)
 }

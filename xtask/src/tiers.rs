@@ -1,5 +1,8 @@
 //! `cargo xtask test`: the tiers, and the table of what ran.
 //!
+//! Without further words the command runs what a contributor needs before a commit: tiers that need neither root nor Go. `--all` and `CI=true` run
+//! every tier.
+//!
 //! Compilers keep the processors busy, and tests of whole clusters mostly wait for the processes that they have started. So both run
 //! beside each other, in the order that [`Tier::after`] says:
 //!
@@ -16,15 +19,18 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use comfy_table::{Cell, Table, presets::UTF8_HORIZONTAL_ONLY};
 
-use crate::command::{ACCEPT, REPEAT, all, cargo, cargo_beside, label, run};
+use crate::command::{ACCEPT, REPEAT, all, cargo_beside, label, run, tests};
 use crate::{alone, generate, house, kill, real};
 
 /// Which tiers to run.
 #[derive(Args)]
 pub(crate) struct Test {
-    /// Run only these tiers, by name.
+    /// Run only these tiers, by name [default: format, house, test and doctest].
     #[arg(value_name = "TIER")]
     only: Vec<String>,
+    /// Run every tier, as CI does; some need root and Go.
+    #[arg(long, conflicts_with = "only")]
+    all: bool,
     /// Begin no other tier after one has failed.
     #[arg(long)]
     fail_fast: bool,
@@ -46,11 +52,20 @@ pub(crate) struct Test {
 struct Tier {
     name: &'static str,
     what: &'static str,
+    when: When,
     /// The tier that has to end before this one begins, if it is among those that run.
     after: Option<&'static str>,
     /// Says why it cannot run here, if it cannot.
     missing: fn() -> Option<String>,
     run: fn() -> anyhow::Result<()>,
+}
+
+/// When a tier runs without being named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum When {
+    Always,
+    /// With `--all` and in CI.
+    All,
 }
 
 enum Outcome {
@@ -124,21 +139,24 @@ const TIERS: &[Tier] = &[
     Tier {
         name: "format",
         what: "rustfmt",
+        when: When::Always,
         after: None,
         missing: always,
         run: || run(cargo_beside(["fmt", "--all", "--check"])),
     },
-    Tier { name: "lint", what: "clippy, warnings denied", after: Some("format"), missing: always, run: lint },
+    Tier { name: "lint", what: "clippy, warnings denied", when: When::All, after: Some("format"), missing: always, run: lint },
     Tier {
         name: "house",
         what: "imports only go down; no circles between files; floors share their lints",
+        when: When::Always,
         after: Some("lint"),
         missing: always,
         run: house::check,
     },
     Tier {
         name: "test",
-        what: "unit, property, snapshot and command-line tests; the fuzz corpus",
+        what: "unit, property, snapshot and command-line tests; scenarios on the embedded engine; the fuzz corpus",
+        when: When::Always,
         after: Some("cluster"),
         missing: always,
         run: test,
@@ -146,13 +164,15 @@ const TIERS: &[Tier] = &[
     Tier {
         name: "doctest",
         what: "examples in the documentation",
+        when: When::Always,
         after: Some("test"),
         missing: always,
-        run: || run(cargo(["test", "--workspace", "--doc", "--quiet", "--no-fail-fast"])),
+        run: || run(tests(["--doc", "--quiet", "--no-fail-fast"])),
     },
     Tier {
         name: "doc",
         what: "rustdoc, warnings denied",
+        when: When::All,
         after: Some("house"),
         missing: always,
         run: || {
@@ -164,6 +184,7 @@ const TIERS: &[Tier] = &[
     Tier {
         name: "alone",
         what: "each crate compiles by itself",
+        when: When::All,
         after: Some("doc"),
         missing: always,
         run: alone::check,
@@ -171,6 +192,7 @@ const TIERS: &[Tier] = &[
     Tier {
         name: "generated",
         what: "CRDs, manifests, chart and CLI reference are up to date",
+        when: When::All,
         after: Some("alone"),
         missing: always,
         run: generate::check,
@@ -178,6 +200,7 @@ const TIERS: &[Tier] = &[
     Tier {
         name: "kill",
         what: "`pillion up` and its store, killed 40 times at random moments",
+        when: When::All,
         after: Some("doctest"),
         missing: always,
         run: kill::check,
@@ -185,6 +208,7 @@ const TIERS: &[Tier] = &[
     Tier {
         name: "cluster",
         what: "a real cluster comes up, goes down and leaves nothing behind",
+        when: When::All,
         after: None,
         missing: real::missing,
         run: real::leaves_nothing_behind,
@@ -192,6 +216,7 @@ const TIERS: &[Tier] = &[
     Tier {
         name: "real",
         what: "scenarios on a real kube-apiserver and kubelet",
+        when: When::All,
         after: Some("cluster"),
         missing: real::missing,
         run: real::scenarios,
@@ -200,7 +225,7 @@ const TIERS: &[Tier] = &[
 
 /// With four times as many threads as processors: tests of whole clusters mostly wait for the processes that they have started.
 fn test() -> anyhow::Result<()> {
-    let mut command = cargo(["test", "--workspace", "--lib", "--bins", "--tests", "--quiet", "--no-fail-fast"]);
+    let mut command = tests(["--lib", "--bins", "--tests", "--quiet", "--no-fail-fast"]);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     command.env("RUST_TEST_THREADS", (4 * processors).to_string());
     run(command)
@@ -257,8 +282,13 @@ impl Test {
 
     /// Runs the tiers, and returns whether they passed.
     fn run_once(&self) -> bool {
-        let is_meant = |name: &str| self.only.is_empty() || self.only.iter().any(|only| only == name);
-        let tiers: Vec<&'static Tier> = TIERS.iter().filter(|tier| is_meant(tier.name)).collect();
+        let runs_all = self.all || is_ci();
+        let runs = |tier: &Tier| match self.only.as_slice() {
+            [] => runs_all || tier.when == When::Always,
+            only => only.iter().any(|name| name == tier.name),
+        };
+        let is_meant = |name: &str| TIERS.iter().any(|tier| tier.name == name && runs(tier));
+        let (tiers, left_out): (Vec<&'static Tier>, Vec<&'static Tier>) = TIERS.iter().partition(|tier| runs(tier));
         let (started, progress) = (Instant::now(), Progress::default());
         std::thread::scope(|scope| {
             for tier in &tiers {
@@ -279,7 +309,12 @@ impl Test {
         });
         let mut ran = progress.ran.into_inner().unwrap_or_else(PoisonError::into_inner);
         ran.sort_by_key(|ran| TIERS.iter().position(|tier| tier.name == ran.tier.name));
-        report(&ran, started.elapsed())
+        let passed = report(&ran, started.elapsed());
+        if self.only.is_empty() && !left_out.is_empty() {
+            let names: Vec<&str> = left_out.iter().map(|tier| tier.name).collect();
+            println!("left out: {}; `cargo xtask test --all` runs them, some as root", names.join(", "));
+        }
+        passed
     }
 }
 
@@ -289,10 +324,13 @@ fn first_before(tier: &Tier, is_meant: impl Fn(&str) -> bool) -> Option<&'static
     std::iter::successors(tier.after, |name| named(name)?.after).find(|name| is_meant(name))
 }
 
+fn is_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| value == "true")
+}
+
 /// Prints the table, and after it everything that failed, and returns whether all passed. In CI a tier that was skipped counts as failed, since
 /// nobody would notice.
 fn report(ran: &[Ran], elapsed: Duration) -> bool {
-    let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
     let mut table = Table::new();
     table.load_style(UTF8_HORIZONTAL_ONLY).set_header(["tier", "result", "seconds", "what"]);
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
@@ -326,5 +364,5 @@ fn report(ran: &[Ran], elapsed: Duration) -> bool {
     }
     let minutes = elapsed.as_secs_f64() / 60.0;
     println!("tiers: {passed} passed, {failed} failed, {skipped} skipped; {minutes:.1} minutes");
-    failed == 0 && !(is_ci && skipped > 0)
+    failed == 0 && !(is_ci() && skipped > 0)
 }

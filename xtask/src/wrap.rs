@@ -6,6 +6,8 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context as _, ensure};
 use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
 
+use crate::command::static_program;
+
 /// The most that it may take on disk, and of memory that is its own.
 const LARGEST_FILE: u64 = 1024;
 const MOST_MEMORY: u64 = 300;
@@ -36,7 +38,7 @@ impl Drop for Running {
 
 /// Builds it as it is put into images, and looks at it while it runs commands. Fails when a goal is missed.
 pub(crate) fn bench() -> anyhow::Result<()> {
-    let program = pillion_cluster::static_wrapper()?;
+    let program = static_program("pillion-wrap")?;
     let size = std::fs::metadata(&program)?.len().div_ceil(1024);
     let state = std::env::temp_dir().join(format!("pillion-wrap-{}", std::process::id()));
     std::fs::create_dir_all(&state)?;

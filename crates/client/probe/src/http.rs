@@ -200,7 +200,7 @@ fn sentence(error: &hyper::Error) -> String {
 }
 
 static TLS: LazyLock<TlsConnector> = LazyLock::new(|| {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = Arc::new(AnyCertificate(Arc::clone(&provider)));
     let versions = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = match versions {

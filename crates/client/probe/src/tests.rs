@@ -95,7 +95,7 @@ async fn https_is_spoken_with_any_certificate() {
     let pair = rcgen::generate_simple_self_signed(["nobody.example".to_owned()]).unwrap();
     let certificate = CertificateDer::from(pair.cert.der().to_vec());
     let key = PrivateKeyDer::try_from(pair.signing_key.serialize_der()).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()

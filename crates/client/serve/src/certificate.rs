@@ -45,7 +45,7 @@ fn config(certificate: &str, key: &str, protocols: &[&str]) -> Result<Arc<Server
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
         .map_err(|source| CertificateError::Pem { what: "key", source })?;
     // The provider is named here, so that none has to be installed for the whole process.
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))

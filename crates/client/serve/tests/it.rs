@@ -191,7 +191,7 @@ async fn offer(
 ) -> (Option<String>, String) {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate.clone()).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()

@@ -18,7 +18,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         config.store = Store::open(&folder, Options::default())?;
     }
     // An error means that one is installed already, which is as good.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let server = ApiServer::new(config);
     server.bootstrap().await?;
     let listener = TcpListener::bind("127.0.0.1:0")?;

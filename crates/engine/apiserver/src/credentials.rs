@@ -10,6 +10,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
+use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::json;
 
 /// Why there are no credentials.
@@ -63,7 +64,7 @@ impl Credentials {
         let certificate = server.signed_by(&key, &issuer)?.pem();
 
         let mut random = [0_u8; 32];
-        aws_lc_rs::rand::fill(&mut random).map_err(|_| CredentialsError::Random)?;
+        SystemRandom::new().fill(&mut random).map_err(|_| CredentialsError::Random)?;
         Ok(Credentials {
             authority: authority_pem,
             certificate,

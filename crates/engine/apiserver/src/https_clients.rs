@@ -95,7 +95,7 @@ impl Trust {
             let certificate = certificate.map_err(|error| error.to_string())?;
             roots.add(certificate).map_err(|error| error.to_string())?;
         }
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = rustls::ClientConfig::builder_with_details(provider, Arc::new(ClusterTime(clock)))
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;

@@ -93,8 +93,6 @@ mod webhook_client;
 
 pub use config::Config;
 pub use credentials::{Credentials, CredentialsError};
-#[cfg(feature = "schemas")]
-pub use openapi::generate::builtin_definitions;
 pub use serve::ServeError;
 pub use server::ApiServer;
 pub use status::Refusal;

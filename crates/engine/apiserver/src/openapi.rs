@@ -21,8 +21,6 @@ use crate::discovery::Served;
 
 mod custom;
 mod definitions;
-#[cfg(feature = "schemas")]
-pub(crate) mod generate;
 mod paths;
 
 /// What is under `/openapi`; `None` for what is not there. `custom` are the established `CustomResourceDefinitions`.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::signature::{
+use ring::rand::SystemRandom;
+use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair as _, UnparsedPublicKey,
 };
 use base64::Engine as _;
@@ -40,7 +40,8 @@ impl TokenSigner {
 
     /// A signer with a key that was kept.
     pub fn from_pkcs8(document: &[u8]) -> Result<TokenSigner, TokenError> {
-        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document).map_err(|_| TokenError::Key)?;
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, document, &SystemRandom::new())
+            .map_err(|_| TokenError::Key)?;
         Ok(TokenSigner { key: Arc::new(key), document: document.into() })
     }
 

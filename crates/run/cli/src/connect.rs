@@ -31,7 +31,7 @@ struct Unreachable {
 /// Reads the kubeconfig, or the service account of the pod that this program runs in. Nothing is sent yet.
 pub(crate) async fn connect(args: &ClusterArgs) -> Result<Connection, Failure> {
     // An error means that a provider has been installed already, which is as good.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let config = config(args).await?;
     let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     Ok(Connection { client: client(config.clone())?, config, namespace })

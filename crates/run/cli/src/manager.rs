@@ -31,7 +31,7 @@ const GRACE: Duration = Duration::from_secs(10);
 pub(crate) fn run(args: &ManagerArgs) -> Result<(), Failure> {
     log(args)?;
     // An error means that a provider has been installed already, which is as good.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     // A thread of its own renews Leases while passes keep the others busy.
     let leasing = Builder::new_multi_thread().worker_threads(1).thread_name("leases").enable_all().build()?;

@@ -87,7 +87,7 @@ pub(crate) fn run(args: &UpArgs, documents: Vec<Document>) -> Result<(), Failure
         let _ = log.log_internal_errors(false).try_init();
     }
     // An error means that one is installed already, which is as good.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let outcome = runtime.block_on(session(args, documents, images));
     // A watch or a probe that hangs must not hold up the end.

@@ -1,9 +1,10 @@
-//! `pillion-cluster`: what `cargo xtask cluster` and `cargo xtask image` do, as a program of its own for tests.
+//! `pillion-cluster`: the program behind `cargo xtask cluster` and `cargo xtask image`.
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use pillion_cluster::cli::{self, ClusterCommand, ImageCommand};
+use pillion_cluster::{Options, prerequisites, static_agent, static_wrapper};
 
 /// A real Kubernetes on this machine, for tests.
 #[derive(Parser)]
@@ -18,6 +19,20 @@ enum Command {
     #[command(flatten)]
     Cluster(ClusterCommand),
     Image(ImageCommand),
+    /// Fail if a real cluster cannot run here, and say what is missing
+    Check,
+    /// Build a program as it is put into images, and print its path
+    Static {
+        /// Which program
+        program: StaticProgram,
+    },
+}
+
+/// A program that images have, linked statically.
+#[derive(Clone, ValueEnum)]
+enum StaticProgram {
+    PillionAgent,
+    PillionWrap,
 }
 
 fn main() -> ExitCode {
@@ -27,9 +42,25 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Cluster(command) => cli::run(command),
         Command::Image(command) => cli::image(&command),
+        Command::Check => check(),
+        Command::Static { program } => print_static(&program),
     };
     done.unwrap_or_else(|error| {
         eprintln!("cluster: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+fn check() -> anyhow::Result<ExitCode> {
+    prerequisites(&Options::default())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_static(program: &StaticProgram) -> anyhow::Result<ExitCode> {
+    let path = match program {
+        StaticProgram::PillionAgent => static_agent()?,
+        StaticProgram::PillionWrap => static_wrapper()?,
+    };
+    println!("{}", path.display());
+    Ok(ExitCode::SUCCESS)
 }

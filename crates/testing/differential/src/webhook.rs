@@ -112,5 +112,5 @@ fn converted(request: &Value) -> Value {
 /// rustls needs to know once which cryptography provider a program uses.
 pub(crate) fn install_crypto_provider() {
     // An error means that one is installed already, which is as good.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let _ = rustls::crypto::ring::default_provider().install_default();
 }

@@ -8,7 +8,7 @@ use pillion_differential::{Known, check, corpus, known_differences, own_corpus};
 #[tokio::test]
 async fn the_embedded_server_answers_as_the_real_one_was_recorded() -> anyhow::Result<()> {
     // The webhooks of the corpus are real servers on loopback.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let server = ApiServer::new(Config::in_memory());
     server.bootstrap().await?;
     let client = Client::new(server.router(), "default");

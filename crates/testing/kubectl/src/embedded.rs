@@ -19,7 +19,7 @@ impl Embedded {
     /// Starts one, in the runtime of the caller.
     pub async fn start() -> anyhow::Result<Embedded> {
         // An error means that one is installed already, which is as good.
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let server = ApiServer::new(Config::in_memory());
         server.bootstrap().await?;
         let listener = TcpListener::bind("127.0.0.1:0")?;

@@ -67,7 +67,7 @@ impl Target {
         for certificate in CertificateDer::pem_slice_iter(ready.authority.as_bytes()) {
             roots.add(certificate?)?;
         }
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)

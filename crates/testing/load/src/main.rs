@@ -158,7 +158,7 @@ fn main() -> anyhow::Result<ExitCode> {
         _ => {}
     }
     // An error means that one is installed already, which is as good.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     if let Some(command) = arguments.command {
         runtime.block_on(async {

@@ -33,7 +33,7 @@ pub(crate) fn connector() -> TlsConnector {
 fn connector_with(roots: impl Iterator<Item = CertificateDer<'static>>) -> TlsConnector {
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(roots);
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = match ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions() {
         Ok(builder) => builder.with_root_certificates(store).with_no_client_auth(),
         // The default versions are those of the default provider.

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use nix::unistd::geteuid;
+use nix::unistd::{geteuid, mkdtemp};
 
 /// What is in a folder that a run has kept its objects in.
 const OBJECTS: &str = "objects";
@@ -13,7 +13,16 @@ const OBJECTS: &str = "objects";
 /// The folder of a run. One that the user did not name is removed when this is dropped.
 pub(crate) struct Home {
     folder: PathBuf,
-    temporary: Option<tempfile::TempDir>,
+    is_temporary: bool,
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if self.is_temporary {
+            // Nothing is left to do for a folder that cannot be removed.
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
 }
 
 impl Home {
@@ -24,11 +33,8 @@ impl Home {
         };
         let Some(folder) = data else {
             let parent = std::env::temp_dir();
-            let temporary = tempfile::Builder::new()
-                .prefix("pillion-")
-                .tempdir_in(&parent)
-                .map_err(|error| cannot(&parent, &error))?;
-            return Ok(Home { folder: temporary.path().to_path_buf(), temporary: Some(temporary) });
+            let folder = mkdtemp(&parent.join("pillion-XXXXXX")).map_err(|error| cannot(&parent, &error.into()))?;
+            return Ok(Home { folder, is_temporary: true });
         };
         if let Some(link) = folder.read_link().ok().filter(|_| !folder.exists()) {
             let (name, link) = (folder.display(), link.display());
@@ -41,7 +47,7 @@ impl Home {
         let make = |folder: &Path| DirBuilder::new().recursive(true).mode(0o700).create(folder);
         make(folder).and_then(|()| make(&folder.join(OBJECTS))).map_err(|error| cannot(folder, &error))?;
         let folder = folder.canonicalize().map_err(|error| cannot(folder, &error))?;
-        Ok(Home { folder, temporary: None })
+        Ok(Home { folder, is_temporary: false })
     }
 
     /// What kubectl is pointed to.
@@ -56,7 +62,7 @@ impl Home {
 
     /// Where objects are kept, if they are there after the end.
     pub(crate) fn objects(&self) -> Option<PathBuf> {
-        self.temporary.is_none().then(|| self.folder.join(OBJECTS))
+        (!self.is_temporary).then(|| self.folder.join(OBJECTS))
     }
 }
 

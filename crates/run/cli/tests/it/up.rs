@@ -186,7 +186,7 @@ impl Drop for Up {
 }
 
 pub(crate) fn client(kubeconfig: &Path) -> (tokio::runtime::Runtime, Client) {
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client = runtime.block_on(async {
         let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();

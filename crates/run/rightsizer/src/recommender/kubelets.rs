@@ -288,7 +288,7 @@ mod tests {
     /// A kubelet that vouches for itself, and one that somebody else vouches for.
     #[tokio::test]
     async fn the_certificate_of_a_kubelet_is_checked() {
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         let other = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,5 +1,4 @@
-//! The table of definitions of Kubernetes' own types, as k8s-openapi has them: `cargo xtask gen` writes it into `builtin.json`, which
-//! programs carry instead of the code that makes it.
+//! The OpenAPI definitions of Kubernetes' own types, as k8s-openapi describes them.
 
 use k8s_openapi::api::{
     admissionregistration, apps, authentication, authorization, autoscaling, batch, coordination, core, discovery,
@@ -23,7 +22,7 @@ macro_rules! kinds {
 }
 
 /// The text of the table, a definition per line.
-pub fn builtin_definitions() -> String {
+pub(crate) fn definitions() -> String {
     let mut settings = SchemaSettings::draft2020_12();
     settings.definitions_path = "/components/schemas".into();
     let mut generator = settings.into_generator();

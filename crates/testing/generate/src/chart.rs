@@ -8,8 +8,6 @@
 mod template;
 mod values;
 
-use std::path::PathBuf;
-
 use anyhow::{Context as _, ensure};
 use pillion::render;
 use pillion_api::probe_marker;
@@ -18,7 +16,7 @@ use pillion_install::{
 };
 use serde_json::{Value, json};
 
-use crate::command::root;
+use crate::Files;
 use template::Template;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -40,19 +38,23 @@ fn termination_grace() -> String {
     format!("add {SHUTDOWN_GRACE} ({delay})")
 }
 
-/// The files of the chart.
-pub(crate) fn files() -> anyhow::Result<Vec<(PathBuf, String)>> {
-    let folder = root().join("deploy/helm/pillion");
-    let mut files = vec![
-        (folder.join("Chart.yaml"), generated(&render::yaml(&chart())?)),
-        (folder.join("values.yaml"), generated(&values::yaml()?)),
-        (folder.join("values.schema.json"), render::json_text(&values::schema())),
-        (folder.join("templates/NOTES.txt"), NOTES.to_owned()),
-    ];
+/// The files of the chart, and `deploy/pillion.yaml`.
+pub(crate) fn files() -> anyhow::Result<Files> {
+    let mut files = Files::from([
+        ("deploy/pillion.yaml".to_owned(), plain()?),
+        (in_chart("Chart.yaml"), generated(&render::yaml(&chart())?)),
+        (in_chart("values.yaml"), generated(&values::yaml()?)),
+        (in_chart("values.schema.json"), render::json_text(&values::schema())),
+        (in_chart("templates/NOTES.txt"), NOTES.to_owned()),
+    ]);
     for (name, text) in templates()? {
-        files.push((folder.join("templates").join(name), text));
+        files.insert(in_chart(&format!("templates/{name}")), text);
     }
     Ok(files)
+}
+
+fn in_chart(name: &str) -> String {
+    format!("deploy/helm/pillion/{name}")
 }
 
 const NOTES: &str = "\
@@ -269,11 +271,11 @@ fn label(object: &mut Value, template: &mut Template) {
 }
 
 /// `deploy/pillion.yaml`: what `pillion install --print` prints, without the definitions, which are in `deploy/crds`.
-pub(crate) fn plain() -> anyhow::Result<(PathBuf, String)> {
+fn plain() -> anyhow::Result<String> {
     let objects = manifests(&Options::default());
     let (definitions, others): (Vec<Value>, Vec<Value>) =
         objects.into_iter().partition(|object| object["kind"] == "CustomResourceDefinition");
     ensure!(definitions.len() == 3, "deploy/crds has one definition for each of the installation");
     let text = render::yaml_stream(&others).context("cannot write deploy/pillion.yaml")?;
-    Ok((root().join("deploy/pillion.yaml"), generated(&text)))
+    Ok(generated(&text))
 }
