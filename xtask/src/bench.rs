@@ -81,7 +81,7 @@ enum Beside {
         #[arg(long, value_name = "PROGRAM")]
         peer: Option<PathBuf>,
     },
-    /// The processor time of a first release build, and the size of the program that it makes.
+    /// The processor time of the first build, beside an optimised one, and the sizes of the programs.
     Build,
     /// The size of `pillion-wrap`, and the memory that it takes in each container.
     Wrap,

@@ -129,8 +129,8 @@ pub(crate) fn tarball_name(image: &str) -> String {
     format!("{}.tar", last.split(':').next().unwrap_or(last))
 }
 
-/// Builds the programs, and gives cargo's messages. What is built for tests has the features of the whole workspace: with features of its
-/// own every dependency would be compiled once more.
+/// Builds the programs, and returns cargo's messages. Programs for tests are built with the features of the workspace's tests, so that no
+/// dependency is compiled once more.
 fn cargo_build(release: Option<&StaticLinking>, packages: &[&str]) -> anyhow::Result<String> {
     let mut command = cargo();
     command.args(["build", "--message-format=json-render-diagnostics"]);
@@ -139,7 +139,8 @@ fn cargo_build(release: Option<&StaticLinking>, packages: &[&str]) -> anyhow::Re
         linking.apply_to(&mut command);
         command.args(packages.iter().flat_map(|package| ["--package", package]));
     } else {
-        command.arg("--workspace").args(packages.iter().flat_map(|package| ["--bin", package]));
+        command.args(["--workspace", "--exclude", "pillion-benches", "--exclude", "pillion-schemas"]);
+        command.args(packages.iter().flat_map(|package| ["--bin", package]));
     }
     output_of(command)
 }
