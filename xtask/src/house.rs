@@ -14,7 +14,7 @@ const FLOORS: &[(&str, &[&str])] = &[
     ("decide", &["note", "lifecycle", "inject", "rollout", "repair", "rightsize", "admission", "preview", "assist"]),
     ("client", &["informer", "events", "lease", "probe", "serve"]),
     ("engine", &["clock", "store", "structural", "apiserver", "workloads", "process", "node", "embedded"]),
-    ("run", &["pods", "rightsizer", "manager", "install", "check", "agent", "wrap", "cli"]),
+    ("run", &["pods", "rightsizer", "manager", "install", "manager-program", "check", "agent", "wrap", "cli"]),
 ];
 
 /// Checks that imports only go down, that files do not use each other in a circle, and that the floors with lints of their own have
@@ -35,10 +35,26 @@ pub(crate) fn check() -> anyhow::Result<()> {
         }
     }
     ensure!(wrong.is_empty(), "imports only go down: {}", wrong.join("; "));
+    check_manager()?;
     check_circles()?;
     check_named_tests(&metadata)?;
     check_lints()?;
     alone::check_shared_features()
+}
+
+/// The program of the privileged manager has no embedded Kubernetes in it.
+fn check_manager() -> anyhow::Result<()> {
+    let arguments = ["tree", "--package", "pillion-manager-program", "--edges", "normal,build", "--prefix", "none"];
+    let tree = output(cargo(arguments))?;
+    let engine: BTreeSet<String> = FLOORS
+        .iter()
+        .filter(|(floor, _)| *floor == "engine")
+        .flat_map(|(_, crates)| crates.iter().map(|name| format!("pillion-{name}")))
+        .collect();
+    let reached: BTreeSet<&str> =
+        tree.lines().filter_map(|line| line.split(' ').next()).filter(|name| engine.contains(*name)).collect();
+    ensure!(reached.is_empty(), "pillion-manager may use nothing of the engine, and it uses {reached:?}");
+    Ok(())
 }
 
 /// Files of one folder may use each other in one direction only.

@@ -144,7 +144,14 @@ const TIERS: &[Tier] = &[
         missing: always,
         run: || run(cargo_beside(["fmt", "--all", "--check"])),
     },
-    Tier { name: "lint", what: "clippy, warnings denied", when: When::All, after: Some("format"), missing: always, run: lint },
+    Tier {
+        name: "lint",
+        what: "clippy, warnings denied",
+        when: When::All,
+        after: Some("format"),
+        missing: always,
+        run: lint,
+    },
     Tier {
         name: "house",
         what: "imports only go down; no circles between files; floors share their lints",

@@ -86,9 +86,7 @@ impl Inner {
     /// Compares digests, so that timing does not reveal the token.
     pub(crate) fn is_admin_token(&self, token: &str) -> bool {
         let known = self.admin_token.read().unwrap_or_else(PoisonError::into_inner);
-        known.as_ref().is_some_and(|known| {
-            Sha256::digest(known) == Sha256::digest(token)
-        })
+        known.as_ref().is_some_and(|known| Sha256::digest(known) == Sha256::digest(token))
     }
 
     pub(crate) fn uid(&self) -> String {

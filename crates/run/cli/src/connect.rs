@@ -1,16 +1,14 @@
 //! The connection to a cluster: from kubectl's flags to a client.
 
-use std::error::Error as _;
-
 use kube::client::ClientBuilder;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use pillion_manager_program::connect::{config, install_crypto};
 use thiserror::Error;
 use tower::BoxError;
 use tower::util::MapErrLayer;
 
 use crate::args::ClusterArgs;
-use crate::{Failure, chain, io_reason};
+use crate::{Failure, chain};
 
 /// A cluster, and where in it a command looks.
 pub(crate) struct Connection {
@@ -30,8 +28,7 @@ struct Unreachable {
 
 /// Reads the kubeconfig, or the service account of the pod that this program runs in. Nothing is sent yet.
 pub(crate) async fn connect(args: &ClusterArgs) -> Result<Connection, Failure> {
-    // An error means that a provider has been installed already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    install_crypto();
     let config = config(args).await?;
     let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     Ok(Connection { client: client(config.clone())?, config, namespace })
@@ -56,40 +53,6 @@ fn client(config: Config) -> Result<Client, Failure> {
     };
     let builder = ClientBuilder::try_from(config).map_err(|error| Failure::misuse(chain(&error)))?;
     Ok(builder.with_layer(&MapErrLayer::new(unreachable)).build())
-}
-
-/// How the cluster is reached.
-pub(crate) async fn config(args: &ClusterArgs) -> Result<Config, Failure> {
-    let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
-    if let Some(path) = &args.kubeconfig {
-        let refuse = |error: &KubeconfigError| {
-            let why = match error {
-                KubeconfigError::ReadConfig(error, _) => io_reason(error),
-                error => reason(error),
-            };
-            Failure::misuse(format!("--kubeconfig {}: {why}", path.display()))
-        };
-        let kubeconfig = Kubeconfig::read_from(path).map_err(|error| refuse(&error))?;
-        return Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| refuse(&error));
-    }
-    if args.context.is_some() {
-        return Config::from_kubeconfig(&options).await.map_err(|error| Failure::misuse(reason(&error)));
-    }
-    Config::infer().await.map_err(|error| {
-        // Outside of a pod the other reason says nothing.
-        let is_in_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-        let kubeconfig = error.source().and_then(<dyn std::error::Error>::downcast_ref).filter(|_| !is_in_pod);
-        let why = kubeconfig.map_or_else(|| chain(&error), reason);
-        Failure::misuse(format!("no cluster: give --kubeconfig FILE, or set KUBECONFIG: {why}"))
-    })
-}
-
-fn reason(error: &KubeconfigError) -> String {
-    match error {
-        KubeconfigError::LoadContext(context) => format!("there is no context {context:?}"),
-        KubeconfigError::ReadConfig(error, path) => format!("cannot read {}: {}", path.display(), io_reason(error)),
-        error => chain(error),
-    }
 }
 
 #[cfg(test)]

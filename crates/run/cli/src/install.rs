@@ -96,7 +96,7 @@ fn agent_objects(file: &Path, mut options: AgentOptions) -> Result<Vec<Value>, F
     Ok(agent(&config, &text, &options))
 }
 
-/// Uninstalls, or prepares that for Helm.
+/// Uninstalls.
 pub(crate) fn uninstall(args: &UninstallArgs) -> Result<(), Failure> {
     if args.all && !args.yes {
         // What users have written cannot be brought back.
@@ -109,9 +109,6 @@ pub(crate) fn uninstall(args: &UninstallArgs) -> Result<(), Failure> {
     }
     with_client(&args.cluster, async |client| {
         let timeout = Duration::from_secs(args.timeout);
-        if args.prepare {
-            return pillion_install::prepare(client, &args.namespace, timeout, &say).await;
-        }
         pillion_install::uninstall(client, args.all, timeout, &say).await?;
         say(if args.all {
             "Pillion is uninstalled, with all SidecarSets and VerticalPodAutoscalers that it has defined"

@@ -39,7 +39,6 @@ mod connect;
 mod expr;
 pub mod inject;
 mod install;
-mod manager;
 pub mod manifest;
 pub mod offline;
 mod preview;
@@ -51,6 +50,7 @@ mod up;
 pub mod why;
 
 pub use args::cli_reference_markdown;
+pub(crate) use pillion_manager_program::{chain, io_reason};
 pub use up::own_program;
 
 use std::ffi::OsString;
@@ -111,6 +111,16 @@ impl From<serde_saphyr::ser::Error> for Failure {
     }
 }
 
+impl From<pillion_manager_program::Error> for Failure {
+    fn from(error: pillion_manager_program::Error) -> Failure {
+        match error {
+            pillion_manager_program::Error::Misuse(reason) => Failure::misuse(reason),
+            pillion_manager_program::Error::Failed(reason) => Failure::no(reason),
+            pillion_manager_program::Error::Io(error) => Failure::Write(error),
+        }
+    }
+}
+
 /// Runs the program with these arguments, the first of which is its name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
@@ -145,7 +155,7 @@ fn dispatch(command: Command) -> Result<(), Failure> {
     match command {
         Command::Inject(args) => run_inject(&args),
         Command::Up(args) => run_up(&args),
-        Command::Manager(args) => manager::run(&args),
+        Command::Manager(args) => Ok(pillion_manager_program::run(&args)?),
         Command::Why(args) => run_why(&args),
         Command::Preview(args) => run_preview(&args),
         Command::Recommend(args) => recommend::run(&args),
@@ -364,30 +374,6 @@ fn load(
 
 fn now(given: Option<Timestamp>) -> Timestamp {
     given.unwrap_or_else(Timestamp::now)
-}
-
-/// What the operating system said, without its number.
-pub(crate) fn io_reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.split_once(" (os error") {
-        Some((words, _)) => words.to_owned(),
-        None => text,
-    }
-}
-
-/// An error with its causes, as one line. Many errors say their cause themselves: it is not said twice.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let said = cause.to_string();
-        if !text.contains(&said) {
-            text.push_str(": ");
-            text.push_str(&said);
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// Writes data to stdout, to the letter.

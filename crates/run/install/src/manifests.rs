@@ -81,7 +81,7 @@ fn programs(options: &Options) -> Vec<Program> {
     options.controllers.iter().map(of).collect()
 }
 
-/// The objects with which a Helm release prepares its own removal: a Job that runs `pillion uninstall --prepare`, and its rights.
+/// The objects with which a Helm release prepares its own removal: a Job that runs `pillion-manager prepare-uninstall`, and its rights.
 pub fn removal(options: &Options) -> Vec<Value> {
     removal::objects(options)
 }

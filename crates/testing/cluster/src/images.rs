@@ -15,8 +15,10 @@ use crate::static_linking::StaticLinking;
 struct Programs {
     image: &'static str,
     about: &'static str,
-    /// Packages that have a binary of the same name. The first one is what a container runs.
-    packages: &'static [&'static str],
+    /// The program that a container runs.
+    program: &'static str,
+    /// The package that has it.
+    package: &'static str,
     /// The same, of programs that run in containers of other images, too.
     statics: &'static [Static],
     /// Whether it is for users; the others are for tests.
@@ -39,15 +41,17 @@ const AGENT: Static = Static { package: "pillion-agent", profile: "agent", is_te
 const PROGRAMS: [Programs; 2] = [
     Programs {
         image: PILLION,
-        about: "Sidecars done properly on Kubernetes: the manager, the command line, and what runs in pods",
-        packages: &["pillion"],
+        about: "Sidecars done properly on Kubernetes: the manager, and what runs in pods",
+        program: "pillion-manager",
+        package: "pillion-manager-program",
         statics: &[WRAP, AGENT],
         is_published: true,
     },
     Programs {
         image: SCENARIOS,
         about: "What the pods of Pillion's tests run",
-        packages: &["pillion-scenarios"],
+        program: "pillion-scenarios",
+        package: "pillion-scenarios",
         statics: &[],
         is_published: false,
     },
@@ -83,26 +87,23 @@ pub(crate) fn basic() -> anyhow::Result<[ImageSpec; 3]> {
 /// those that are published, optimised and linked statically.
 pub(crate) fn of_programs(release: bool, linking: &StaticLinking) -> anyhow::Result<Vec<ImageSpec>> {
     let images: Vec<&Programs> = PROGRAMS.iter().filter(|image| image.is_published || !release).collect();
-    let packages: Vec<&str> = images.iter().flat_map(|image| image.packages).copied().collect();
-    let messages = cargo_build(release.then_some(linking), &packages)?;
+    let messages = cargo_build(release.then_some(linking), &images)?;
     images
         .into_iter()
         .map(|programs| {
-            let path = |package: &str| format!("/usr/bin/{package}");
+            let path = |program: &str| format!("/usr/bin/{program}");
             let mut image = ImageSpec {
                 name: programs.image.to_owned(),
-                entrypoint: programs.packages.iter().take(1).map(|package| path(package)).collect(),
+                entrypoint: vec![path(programs.program)],
                 env: vec!["PATH=/usr/bin".to_owned()],
                 // A number, so that `runAsNonRoot` can be checked.
                 user: "65532:65532".to_owned(),
                 labels: labels(programs),
                 ..ImageSpec::default()
             };
-            for package in programs.packages {
-                let program =
-                    executable(&messages, package).with_context(|| format!("cargo built no program {package}"))?;
-                image.add_program(&path(package), &program)?;
-            }
+            let name = programs.program;
+            let program = executable(&messages, name).with_context(|| format!("cargo built no program {name}"))?;
+            image.add_program(&path(name), &program)?;
             for program in programs.statics.iter().filter(|program| program.is_tested || release) {
                 image.add_program(&path(program.package), &static_program(program, linking)?)?;
             }
@@ -113,7 +114,7 @@ pub(crate) fn of_programs(release: bool, linking: &StaticLinking) -> anyhow::Res
 
 fn labels(programs: &Programs) -> BTreeMap<String, String> {
     [
-        ("title", programs.packages.first().copied().unwrap_or_default()),
+        ("title", programs.program),
         ("description", programs.about),
         ("version", env!("CARGO_PKG_VERSION")),
         ("source", env!("CARGO_PKG_REPOSITORY")),
@@ -131,16 +132,16 @@ pub(crate) fn tarball_name(image: &str) -> String {
 
 /// Builds the programs, and returns cargo's messages. Programs for tests are built with the features of the workspace's tests, so that no
 /// dependency is compiled once more.
-fn cargo_build(release: Option<&StaticLinking>, packages: &[&str]) -> anyhow::Result<String> {
+fn cargo_build(release: Option<&StaticLinking>, images: &[&Programs]) -> anyhow::Result<String> {
     let mut command = cargo();
     command.args(["build", "--message-format=json-render-diagnostics"]);
     if let Some(linking) = release {
         command.arg("--release");
         linking.apply_to(&mut command);
-        command.args(packages.iter().flat_map(|package| ["--package", package]));
+        command.args(images.iter().flat_map(|image| ["--package", image.package]));
     } else {
         command.args(["--workspace", "--exclude", "pillion-benches", "--exclude", "pillion-schemas"]);
-        command.args(packages.iter().flat_map(|package| ["--bin", package]));
+        command.args(images.iter().flat_map(|image| ["--bin", image.program]));
     }
     output_of(command)
 }

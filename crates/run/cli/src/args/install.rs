@@ -6,18 +6,7 @@ use clap::Args;
 use pillion_gates::{GateError, Settings};
 use pillion_install::{Certificates, IMAGE, NAMESPACE, Options, Part, Peer};
 use pillion_kinds::format::{Complaints, dns_label, dns_subdomain};
-
-/// Which cluster a command talks to, where it does not look into one namespace.
-#[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Cluster")]
-pub struct ToClusterArgs {
-    /// The kubeconfig file [default: $KUBECONFIG, ~/.kube/config, or the service account of the pod]
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig [default: its current context]
-    #[arg(long, value_name = "NAME")]
-    pub context: Option<String>,
-}
+use pillion_manager_program::args::ToClusterArgs;
 
 /// `pillion install`
 #[derive(Debug, Args)]
@@ -164,12 +153,6 @@ pub struct UninstallArgs {
     /// Do not ask before everything is deleted
     #[arg(long)]
     pub yes: bool,
-    /// Only stop the manager and make SidecarSets independent of it; the Helm chart runs this before it is uninstalled
-    #[arg(long, conflicts_with = "all")]
-    pub prepare: bool,
-    /// The namespace of the manager that --prepare stops
-    #[arg(short, long, value_name = "NAME", default_value = NAMESPACE, value_parser = namespace, requires = "prepare")]
-    pub namespace: String,
     /// How many seconds each thing that is deleted may take until it is gone
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub timeout: u64,

@@ -56,8 +56,7 @@ async fn is_up(client: &Client) -> bool {
 async fn arguments(reader: &Reader) -> Option<Vec<String>> {
     let of_manager = |deployment: Value| -> Option<Vec<String>> {
         let containers = deployment["spec"]["template"]["spec"]["containers"].as_array()?;
-        let mut all = containers.iter().filter_map(|container| container["args"].as_array());
-        let arguments = all.find(|arguments| arguments.first().is_some_and(|first| first == "manager"))?;
+        let arguments = containers.iter().find(|container| container["name"] == "manager")?["args"].as_array()?;
         Some(arguments.iter().filter_map(|argument| argument.as_str().map(str::to_owned)).collect())
     };
     let resource = ApiResource::erase::<Deployment>(&());
@@ -83,7 +82,6 @@ mod tests {
         let cluster = TestCluster::bare().await;
         cluster.namespace("pillion-system").await;
         let args = json!([
-            "manager",
             "--feature-gates=SidecarField=true,NativeSidecar=true",
             "--feature-gates=EnableSortSidecarContainerByName=true,NativeSidecar=false",
         ]);

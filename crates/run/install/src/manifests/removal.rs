@@ -61,7 +61,7 @@ fn job(options: &Options) -> Value {
                         "name": "removal",
                         "image": options.image,
                         "imagePullPolicy": "IfNotPresent",
-                        "args": ["uninstall", "--prepare", format!("--namespace={}", options.namespace)],
+                        "args": ["prepare-uninstall".to_owned(), format!("--namespace={}", options.namespace)],
                         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
                         "securityContext": container_security_context(),
                     }],

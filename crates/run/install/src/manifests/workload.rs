@@ -124,9 +124,8 @@ fn flags(parts: &[Part], options: &Options) -> [(&'static str, String); 11] {
 }
 
 fn container(program: &Program, options: &Options) -> Value {
-    let mut args = vec!["manager".to_owned()];
     let given = flags(&program.parts, options).into_iter().filter(|(_, value)| !value.is_empty());
-    args.extend(given.map(|(flag, value)| format!("{flag}={value}")));
+    let mut args: Vec<String> = given.map(|(flag, value)| format!("{flag}={value}")).collect();
     args.extend_from_slice(&options.manager_args);
     let probe = |path: &str| json!({"httpGet": {"path": path, "port": "health"}});
     let mut container = json!({

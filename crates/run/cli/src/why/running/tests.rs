@@ -493,7 +493,7 @@ async fn where_the_node_honours_the_field_marks_are_explained_with_it() {
 async fn the_gate_and_the_image_of_the_wrapper_are_read_from_the_managers_arguments() {
     let cluster = TestCluster::bare().await;
     cluster.namespace("pillion-system").await;
-    let args = json!(["manager", "--feature-gates=SidecarField=true", "--wrap-image=pillion:1"]);
+    let args = json!(["--feature-gates=SidecarField=true", "--wrap-image=pillion:1"]);
     let labels = json!({"app": "pillion"});
     let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "manager", "image": "pillion:1", "args": args}]}});
     let deployment =

@@ -1,4 +1,4 @@
-//! `pillion manager`: the webhooks and controllers of a cluster, as a process.
+//! The life of the process: connect, serve and reconcile until a signal arrives.
 
 mod rightsizing;
 
@@ -20,7 +20,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::args::{ClusterArgs, LogFormat, ManagerArgs};
-use crate::{Failure, chain, connect};
+use crate::{Error, chain, connect, io_reason};
 
 /// The port of the Service.
 const SERVICE_PORT: u16 = 443;
@@ -28,10 +28,9 @@ const SERVICE_PORT: u16 = 443;
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Runs until a signal asks it to end.
-pub(crate) fn run(args: &ManagerArgs) -> Result<(), Failure> {
+pub fn run(args: &ManagerArgs) -> Result<(), Error> {
     log(args)?;
-    // An error means that a provider has been installed already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    connect::install_crypto();
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     // A thread of its own renews Leases while passes keep the others busy.
     let leasing = Builder::new_multi_thread().worker_threads(1).thread_name("leases").enable_all().build()?;
@@ -42,7 +41,7 @@ pub(crate) fn run(args: &ManagerArgs) -> Result<(), Failure> {
     outcome
 }
 
-fn log(args: &ManagerArgs) -> Result<(), Failure> {
+fn log(args: &ManagerArgs) -> Result<(), Error> {
     let log = logger(&args.log_level, args.log_format, io::stderr().is_terminal(), io::stderr)?;
     // An error means that there is a subscriber already, as in tests.
     let _ = log.try_init();
@@ -55,11 +54,11 @@ fn logger<W>(
     format: LogFormat,
     is_coloured: bool,
     writer: W,
-) -> Result<Box<dyn Subscriber + Send + Sync>, Failure>
+) -> Result<Box<dyn Subscriber + Send + Sync>, Error>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let filter = EnvFilter::try_new(level).map_err(|error| Failure::misuse(format!("--log-level {level}: {error}")))?;
+    let filter = EnvFilter::try_new(level).map_err(|error| Error::Misuse(format!("--log-level {level}: {error}")))?;
     // stderr that is gone must not end the manager.
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).log_internal_errors(false);
     let log = log.with_ansi(is_coloured);
@@ -69,7 +68,7 @@ where
     })
 }
 
-async fn manage(args: &ManagerArgs, leasing: &Handle) -> Result<(), Failure> {
+async fn manage(args: &ManagerArgs, leasing: &Handle) -> Result<(), Error> {
     let metrics = Metrics::default();
     let serves = args.controllers.contains(&Part::Webhook);
     let webhooks = if serves { Some(bind("--bind-address", args.bind_address)?) } else { None };
@@ -105,19 +104,19 @@ async fn manage(args: &ManagerArgs, leasing: &Handle) -> Result<(), Failure> {
         tokio::try_join!(serve, manager.run()).map(drop)
     };
     let outcome = tokio::select! {
-        outcome = work => outcome.map_err(|error: pillion_manager::Error| Failure::no(chain(&error))),
+        outcome = work => outcome.map_err(|error: pillion_manager::Error| Error::Failed(chain(&error))),
         () = stop => Ok(()),
     };
     serving_health.abort();
     outcome
 }
 
-async fn config(args: &ManagerArgs, metrics: Metrics, leasing: &Handle) -> Result<Config, Failure> {
+async fn config(args: &ManagerArgs, metrics: Metrics, leasing: &Handle) -> Result<Config, Error> {
     let connection = connect::config(&ClusterArgs::from(&args.cluster)).await?;
     let usage = rightsizing::usage_source(&args.rightsizing.recommender, &connection)?;
     let history = rightsizing::history_source(&args.rightsizing)?;
-    let client = |config| -> Result<kube::Client, Failure> {
-        let builder = ClientBuilder::try_from(config).map_err(|error| Failure::misuse(chain(&error)))?;
+    let client = |config| -> Result<kube::Client, Error> {
+        let builder = ClientBuilder::try_from(config).map_err(|error| Error::Misuse(chain(&error)))?;
         Ok(builder.with_layer(&metrics.count_requests()).build())
     };
     let mut without_retries = connection.clone();
@@ -170,9 +169,9 @@ fn in_runtime<T>(runtime: &Handle, make: impl FnOnce() -> T) -> T {
     make()
 }
 
-fn bind(flag: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
+fn bind(flag: &str, address: SocketAddr) -> Result<TcpListener, Error> {
     listen(address, TcpListener::bind)
-        .map_err(|error| Failure::misuse(format!("{flag} {address}: cannot listen: {}", crate::io_reason(&error))))
+        .map_err(|error| Error::Misuse(format!("{flag} {address}: cannot listen: {}", io_reason(&error))))
 }
 
 /// Every address of IPv6 is every address of IPv4 as well, and stands for those alone where a machine has no IPv6.

@@ -12,18 +12,18 @@ use pillion_rightsizer::{
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use crate::Failure;
 use crate::args::{PrometheusArgs, RecommenderArgs, RightsizingArgs, StorageArg, UpdaterArgs, UsageSourceArg};
+use crate::{Error, io_reason};
 
 /// Where usage comes from: kubelets are asked as the API server is, with certificates of their own if need be.
-pub(super) fn usage_source(args: &RecommenderArgs, connection: &kube::Config) -> Result<UsageSource, Failure> {
+pub(super) fn usage_source(args: &RecommenderArgs, connection: &kube::Config) -> Result<UsageSource, Error> {
     if args.usage_source == UsageSourceArg::MetricsApi {
         return Ok(UsageSource::MetricsApi);
     }
     let mut config = connection.clone();
     if let Some(path) = &args.kubelet_certificate_authority {
         let refuse =
-            |reason: String| Failure::misuse(format!("--kubelet-certificate-authority {}: {reason}", path.display()));
+            |reason: String| Error::Misuse(format!("--kubelet-certificate-authority {}: {reason}", path.display()));
         let certificates = CertificateDer::pem_file_iter(path).map_err(|error| refuse(error.to_string()))?;
         let certificates: Result<Vec<_>, _> = certificates.map(|der| der.map(|der| der.to_vec())).collect();
         let certificates = certificates.map_err(|error| refuse(error.to_string()))?;
@@ -36,7 +36,7 @@ pub(super) fn usage_source(args: &RecommenderArgs, connection: &kube::Config) ->
 }
 
 /// Where the history from before a start comes from.
-pub(super) fn history_source(args: &RightsizingArgs) -> Result<HistorySource, Failure> {
+pub(super) fn history_source(args: &RightsizingArgs) -> Result<HistorySource, Error> {
     if args.recommender.storage == StorageArg::Checkpoint {
         return Ok(HistorySource::Checkpoints);
     }
@@ -62,14 +62,14 @@ pub(super) fn history_source(args: &RightsizingArgs) -> Result<HistorySource, Fa
 }
 
 /// A token wins over a password, as upstream.
-fn login(args: &PrometheusArgs) -> Result<PrometheusLogin, Failure> {
+fn login(args: &PrometheusArgs) -> Result<PrometheusLogin, Error> {
     if let Some(token) = &args.prometheus_bearer_token {
         return Ok(PrometheusLogin::Bearer(token.clone()));
     }
     if let Some(path) = &args.prometheus_bearer_token_file {
         let token = fs::read_to_string(path).map_err(|error| {
-            let reason = crate::io_reason(&error);
-            Failure::misuse(format!("--prometheus-bearer-token-file {}: {reason}", path.display()))
+            let reason = io_reason(&error);
+            Error::Misuse(format!("--prometheus-bearer-token-file {}: {reason}", path.display()))
         })?;
         return Ok(PrometheusLogin::Bearer(token.trim().to_owned()));
     }
