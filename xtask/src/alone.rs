@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 
 use crate::command::{APART, all, cargo, cargo_beside, output, run};
-use crate::house;
+use crate::metadata::{metadata, packages};
 
 /// Name and version of a package ▸ the sets of features that it is compiled with: one, or another one for build scripts.
 type Features = BTreeMap<String, BTreeSet<String>>;
@@ -56,8 +56,8 @@ impl Member {
 
 /// Checks every crate with the features that it has by itself.
 pub(crate) fn check() -> anyhow::Result<()> {
-    let metadata = house::metadata()?;
-    let members = house::packages(&metadata).map(Member::read).collect::<anyhow::Result<Vec<_>>>()?;
+    let metadata = metadata()?;
+    let members = packages(&metadata).map(Member::read).collect::<anyhow::Result<Vec<_>>>()?;
     let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
     // The tier `lint` has compiled all of them together.
     let groups = groups(&members, &features(&names, "normal,build,dev")?, |group| features(group, "normal,build"))?;
@@ -70,8 +70,8 @@ pub(crate) fn check() -> anyhow::Result<()> {
 
 /// Fails if a program that users and contributors start is compiled with other features than the tests: both would compile their dependencies.
 pub(crate) fn check_shared_features() -> anyhow::Result<()> {
-    let metadata = house::metadata()?;
-    let names = house::packages(&metadata).filter_map(|package| package["name"].as_str());
+    let metadata = metadata()?;
+    let names = packages(&metadata).filter_map(|package| package["name"].as_str());
     let names: Vec<&str> = names.filter(|name| !APART.contains(name)).collect();
     let tests = features(&names, "normal,build,dev")?;
     let differ: Vec<String> = features(&["pillion", "pillion-generate"], "normal,build")?

@@ -1,11 +1,13 @@
 //! Keeps the house as ARCHITECTURE.md draws it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
 use crate::command::{cargo, output, root};
+use crate::metadata::{metadata, packages};
 use crate::{alone, circles, real};
 
 /// The floors from the ground up. A crate may use crates of its own floor that stand before it, and of floors below.
@@ -36,7 +38,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     }
     ensure!(wrong.is_empty(), "imports only go down: {}", wrong.join("; "));
     check_manager()?;
-    check_circles()?;
+    check_circles(&metadata)?;
     check_named_tests(&metadata)?;
     check_lints()?;
     alone::check_shared_features()
@@ -58,14 +60,15 @@ fn check_manager() -> anyhow::Result<()> {
 }
 
 /// Files of one folder may use each other in one direction only.
-fn check_circles() -> anyhow::Result<()> {
+fn check_circles(metadata: &Value) -> anyhow::Result<()> {
     let mut wrong = Vec::new();
-    for folder in places().into_keys() {
-        let src = root().join("crates").join(&folder).join("src");
+    for package in packages(metadata) {
+        let manifest = Path::new(package["manifest_path"].as_str().context("a package has a manifest")?);
+        let src = manifest.with_file_name("src");
         if !src.is_dir() {
             continue;
         }
-        wrong.extend(circles::find(&src)?.into_iter().map(|circle| format!("\n  {folder}: {circle}")));
+        wrong.extend(circles::find(&src)?.into_iter().map(|circle| format!("\n  {}: {circle}", package["name"])));
     }
     ensure!(wrong.is_empty(), "files of one folder use each other in a circle:{}", wrong.concat());
     Ok(())
@@ -107,14 +110,6 @@ fn place_of(package: &Value, places: &BTreeMap<String, usize>) -> anyhow::Result
 /// `model/api` of a path to that crate.
 fn folder(path: &str) -> String {
     path.rsplit_once("/crates/").map_or(path, |(_, folder)| folder).to_owned()
-}
-
-pub(crate) fn metadata() -> anyhow::Result<Value> {
-    Ok(serde_json::from_str(&output(cargo(["metadata", "--no-deps", "--format-version", "1"]))?)?)
-}
-
-pub(crate) fn packages(metadata: &Value) -> impl Iterator<Item = &Value> {
-    metadata["packages"].as_array().into_iter().flatten()
 }
 
 /// Clippy reads only the nearest `clippy.toml`, so that each of them repeats the one of the workspace.

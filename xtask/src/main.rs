@@ -13,6 +13,7 @@ mod fuzz;
 mod generate;
 mod house;
 mod kill;
+mod metadata;
 mod real;
 mod screenshot;
 mod tiers;

@@ -53,6 +53,9 @@ use pillion_store::{Options, Store};
 use tokio::task::JoinSet;
 
 pub use config::{Config, Containers, StartError};
+pub use pillion_clock::Clock;
+pub use pillion_node::{Image, ImageMap};
+pub use pillion_process::supervise_if_asked;
 
 /// The name of the only node.
 pub const NODE: &str = "pillion";

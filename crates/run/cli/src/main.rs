@@ -8,7 +8,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     // The supervisor of a pod of `pillion up` is this program again.
-    if let Some(code) = pillion_process::supervise_if_asked() {
+    if let Some(code) = pillion_embedded::supervise_if_asked() {
         return code;
     }
     // `pillion` is also the program of images that need not be built for `pillion up`.

@@ -12,13 +12,9 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 
 use crate::folder;
-use crate::gomod;
+use crate::gomod::{self, KUBERNETES_PROGRAMS};
 use crate::packages::{find_program, is_program};
 use crate::version::KubernetesVersion;
-
-/// What is built from `k8s.io/kubernetes`.
-pub(crate) const KUBERNETES_PROGRAMS: [&str; 6] =
-    ["kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet"];
 
 const ETCD: &str = "etcd";
 const ETCD_PACKAGE: &str = "go.etcd.io/etcd/server/v3";

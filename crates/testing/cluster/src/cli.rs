@@ -10,8 +10,9 @@ use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use signal_hook::consts::SIGINT;
 
-use crate::cluster::{self, Cluster, Options};
+use crate::cluster::{self, Cluster};
 use crate::folder::Folder;
+use crate::options::Options;
 use crate::state::{Phase, State};
 use crate::static_linking::StaticLinking;
 use crate::version::KubernetesVersion;

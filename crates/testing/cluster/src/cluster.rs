@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,47 +13,15 @@ use nix::sys::signal::Signal;
 
 use crate::folder::Folder;
 use crate::lock::Lock;
+use crate::options::Options;
 use crate::prerequisites::prerequisites;
 use crate::process::{ProcessIdentity, on_a_thread};
 use crate::state::{Phase, State};
 use crate::supervisor::{self, ASKED, DETACH, Plan, Report};
-use crate::version::KubernetesVersion;
 use crate::{binaries, cleanup, packages};
 
 /// How long a supervisor may take to end in good order.
 const PATIENCE: Duration = Duration::from_mins(1);
-
-/// What kind of cluster.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The version of Kubernetes.
-    pub kubernetes: KubernetesVersion,
-    /// etcd and kube-apiserver alone: no node, no controllers, and no need for root.
-    pub control_plane_only: bool,
-    /// Whether missing system packages may be installed.
-    pub install: bool,
-    /// A program that begins with [`crate::supervise_if_asked`]: the cluster outlives its caller, so its supervisor is a
-    /// process of its own.
-    pub supervisor: PathBuf,
-}
-
-/// A whole cluster of the default version, supervised by the running program. Packages are installed by root in CI.
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            kubernetes: KubernetesVersion::default(),
-            control_plane_only: false,
-            install: is_ci() && nix::unistd::geteuid().is_root(),
-            // This very program, even if another has taken its place on disk while Kubernetes was being built.
-            supervisor: "/proc/self/exe".into(),
-        }
-    }
-}
-
-/// Whether this is a run where nothing may be skipped: `CI=true`.
-pub fn is_ci() -> bool {
-    std::env::var_os("CI").is_some_and(|value| value == "true")
-}
 
 /// A cluster that is up.
 ///

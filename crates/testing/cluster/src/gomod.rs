@@ -16,9 +16,12 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
-use crate::binaries::KUBERNETES_PROGRAMS;
 use crate::folder;
 use crate::version::KubernetesVersion;
+
+/// What is built from `k8s.io/kubernetes`.
+pub(crate) const KUBERNETES_PROGRAMS: [&str; 6] =
+    ["kube-apiserver", "kube-controller-manager", "kube-proxy", "kube-scheduler", "kubectl", "kubelet"];
 
 /// `go.mod` before `go mod tidy`, from the `go.mod` of `k8s.io/kubernetes` at the same version.
 pub(crate) fn generate(version: KubernetesVersion, upstream: &str) -> anyhow::Result<String> {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::cluster::Options;
+use crate::options::Options;
 use crate::packages::find_program;
 use crate::{binaries, packages};
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::ExitCode;
 
-use pillion_node::{Image, ImageMap};
+use pillion_embedded::{Image, ImageMap};
 
 /// The agent, as containers call it whose image has more programs.
 const AGENT_NAME: &str = "pillion-agent";
