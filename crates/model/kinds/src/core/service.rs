@@ -1,29 +1,24 @@
 //! Services.
 //!
 //! Addresses and node ports are handed out before an object is prepared and checked: [`complete_addresses`] says what is wanted, and
-//! whoever keeps count fills it in.
+//! whoever keeps count fills it in. Settings of traffic that no embedded cluster has (load balancers, traffic from outside, a second
+//! address) are stored and not checked.
 
 mod addresses;
-mod traffic;
 
 use serde_json::{Value, json};
 
-use super::endpoints::PROTOCOLS;
-use crate::address;
 use crate::field::{Error, Path};
 use crate::format::{check, dns_label, dns_subdomain, port_name, port_number, qualified_name};
 use crate::metadata::{self, dns1035_name};
 use crate::rules::{Rules, WITH_STATUS};
 use crate::selector::validate_labels;
-use crate::value::{copy_fields, fill, fill_text, has, int, is_empty, items_mut, list, object_mut, remove, set, text};
+use crate::value::{copy_fields, fill, fill_text, int, is_empty, items_mut, list, object_mut, remove, set, text};
 
 pub use addresses::complete_addresses;
 
 const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
-const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
-const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
-const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
-const ONLY_LOAD_BALANCER: &str = "may only be used when `type` is 'LoadBalancer'";
+const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
 pub(crate) const RULES: Rules = Rules {
     default,
@@ -31,12 +26,23 @@ pub(crate) const RULES: Rules = Rules {
     validate,
     prepare_update,
     validate_update,
-    validate_status,
+    validate_status: |new, old| {
+        metadata::validate_update_strict(&new["metadata"], &old["metadata"], &Path::new("metadata"))
+    },
     warnings,
     selectable,
     create_on_update: true,
     ..WITH_STATUS
 };
+
+/// Whether traffic comes from outside the cluster.
+fn is_external(spec: &Value) -> bool {
+    match text(spec, "type") {
+        "LoadBalancer" | "NodePort" => true,
+        "ClusterIP" => !is_empty(spec, "externalIPs"),
+        _ => false,
+    }
+}
 
 fn is_headless(spec: &Value) -> bool {
     text(spec, "type") == "ClusterIP" && text(spec, "clusterIP") == "None"
@@ -60,7 +66,7 @@ fn default(service: &mut Value) {
             set(port, "targetPort", number);
         }
     }
-    if traffic::is_external(spec) {
+    if is_external(spec) {
         fill_text(spec, "externalTrafficPolicy", "Cluster");
     }
     match text(spec, "type") {
@@ -101,14 +107,11 @@ fn prepare_update(new: &mut Value, old: &Value) {
     if exposed(&old_type) && !exposed(&new_type) && list(spec, "ports").iter().all(kept) {
         items_mut(spec, "ports").for_each(|port| remove(port, "nodePort"));
     }
-    if traffic::needs_health_check(old_spec) && !traffic::needs_health_check(spec) {
-        drop_if_same(spec, &["healthCheckNodePort"]);
-    }
     if old_type == "LoadBalancer" && new_type != "LoadBalancer" {
         drop_if_same(spec, &["allocateLoadBalancerNodePorts"]);
-        drop_if_same(spec, &["loadBalancerClass"]);
+        drop_if_same(spec, &["healthCheckNodePort"]);
     }
-    if traffic::is_external(old_spec) && !traffic::is_external(spec) {
+    if is_external(old_spec) && !is_external(spec) {
         drop_if_same(spec, &["externalTrafficPolicy"]);
     }
     if new_type != "LoadBalancer" {
@@ -125,27 +128,12 @@ fn validate(service: &Value) -> Vec<Error> {
 fn validate_update(new: &Value, old: &Value) -> Vec<Error> {
     let mut errors = metadata::validate_update_strict(&new["metadata"], &old["metadata"], &Path::new("metadata"));
     addresses::validate_update(&new["spec"], &old["spec"], &mut errors);
-    let class = "loadBalancerClass";
-    let both = [new, old].iter().all(|service| text(&service["spec"], "type") == "LoadBalancer");
-    if both && new["spec"][class] != old["spec"][class] {
-        let path = Path::new("spec").child(class);
-        errors.push(Error::invalid(&path, new["spec"][class].clone(), "may not change once set"));
-    }
-    validate_load_balancer_class(&new["spec"], &mut errors);
-    traffic::validate_update(&new["spec"], &old["spec"], &mut errors);
     validate_service(new, &mut errors);
     errors
 }
 
 fn validate_service(service: &Value, errors: &mut Vec<Error>) {
-    let (annotations, spec, path) = (&service["metadata"]["annotations"], &service["spec"], Path::new("spec"));
-    if let (Some(hints), Some(mode)) = (annotations[TOPOLOGY_HINTS].as_str(), annotations[TOPOLOGY_MODE].as_str())
-        && hints != mode
-    {
-        let path = Path::new("metadata").child("annotations").key(TOPOLOGY_MODE);
-        let detail = format!("must match annotations[{TOPOLOGY_HINTS}] when both are specified");
-        errors.push(Error::invalid(&path, mode, detail));
-    }
+    let (spec, path) = (&service["spec"], Path::new("spec"));
     let headless = is_headless(spec);
     let ports = list(spec, "ports");
     if ports.is_empty() && !headless && text(spec, "type") != "ExternalName" {
@@ -161,21 +149,8 @@ fn validate_service(service: &Value, errors: &mut Vec<Error>) {
     validate_labels(&spec["selector"], &path.child("selector"), errors);
     validate_affinity(spec, &path, errors);
     addresses::validate(spec, errors);
-    for (i, ip) in list(spec, "externalIPs").iter().filter_map(Value::as_str).enumerate() {
-        let path = path.child("externalIPs").index(i);
-        if address::validate(ip, &path, errors) {
-            address::validate_endpoint(ip, &path, errors);
-        }
-    }
     validate_type(spec, &path, errors);
     validate_unique_ports(ports, &path.child("ports"), errors);
-    validate_source_ranges(service, &path, errors);
-    let allocate = "allocateLoadBalancerNodePorts";
-    if has(spec, allocate) && text(spec, "type") != "LoadBalancer" {
-        errors.push(Error::forbidden(&path.child(allocate), ONLY_LOAD_BALANCER));
-    }
-    validate_load_balancer_class(spec, errors);
-    traffic::validate(spec, errors);
 }
 
 fn validate_external_name(spec: &Value, path: &Path, errors: &mut Vec<Error>) {
@@ -229,21 +204,8 @@ fn validate_port(
 }
 
 fn validate_affinity(spec: &Value, path: &Path, errors: &mut Vec<Error>) {
-    let config = path.child("sessionAffinityConfig");
     match text(spec, "sessionAffinity") {
-        "" => errors.push(Error::required(&path.child("sessionAffinity"), "")),
-        "None" if has(spec, "sessionAffinityConfig") => {
-            errors.push(Error::forbidden(&config, "must not be set when session affinity is None"));
-        }
-        "None" => {}
-        "ClientIP" => {
-            const LIMIT: i64 = 86400;
-            let timeout = int(&spec["sessionAffinityConfig"]["clientIP"], "timeoutSeconds");
-            if !(1..=LIMIT).contains(&timeout) {
-                let detail = format!("must be greater than 0 and less than {LIMIT}");
-                errors.push(Error::invalid(&config.child("clientIP").child("timeoutSeconds"), timeout, detail));
-            }
-        }
+        "" | "ClientIP" | "None" => {}
         other => errors.push(Error::not_supported(&path.child("sessionAffinity"), other, &["ClientIP", "None"])),
     }
 }
@@ -289,120 +251,12 @@ fn validate_unique_ports(ports: &[Value], path: &Path, errors: &mut Vec<Error>) 
     }
 }
 
-fn validate_source_ranges(service: &Value, path: &Path, errors: &mut Vec<Error>) {
-    let spec = &service["spec"];
-    let ranges = list(spec, "loadBalancerSourceRanges");
-    let balanced = text(spec, "type") == "LoadBalancer";
-    if !ranges.is_empty() {
-        let path = path.child("LoadBalancerSourceRanges");
-        if !balanced {
-            errors.push(Error::forbidden(&path, ONLY_LOAD_BALANCER));
-        }
-        for (i, range) in ranges.iter().filter_map(Value::as_str).enumerate() {
-            address::validate_network(range.trim(), &path.index(i), errors);
-        }
-    } else if let Some(ranges) = service["metadata"]["annotations"][SOURCE_RANGES].as_str() {
-        let path = Path::new("metadata").child("annotations").key(SOURCE_RANGES);
-        if !balanced {
-            errors.push(Error::forbidden(&path, ONLY_LOAD_BALANCER));
-        }
-        for range in ranges.trim().split(',').filter(|_| !ranges.trim().is_empty()) {
-            address::validate_network(range.trim(), &path, errors);
-        }
-    }
-}
-
-fn validate_load_balancer_class(spec: &Value, errors: &mut Vec<Error>) {
-    let Some(class) = spec["loadBalancerClass"].as_str() else { return };
-    let path = Path::new("spec").child("loadBalancerClass");
-    if text(spec, "type") == "LoadBalancer" {
-        check(qualified_name(class), class, &path, errors);
-    } else {
-        errors.push(Error::forbidden(&path, ONLY_LOAD_BALANCER));
-    }
-}
-
-fn validate_status(new: &Value, old: &Value) -> Vec<Error> {
-    let mut errors = metadata::validate_update_strict(&new["metadata"], &old["metadata"], &Path::new("metadata"));
-    let path = Path::new("status").child("loadBalancer").child("ingress");
-    let ingress = list(&new["status"]["loadBalancer"], "ingress");
-    if text(&new["spec"], "type") != "LoadBalancer" && !ingress.is_empty() {
-        errors.push(Error::forbidden(&path, "may only be used when `spec.type` is 'LoadBalancer'"));
-        return errors;
-    }
-    for (i, ingress) in ingress.iter().enumerate() {
-        validate_ingress(ingress, &path.index(i), &mut errors);
-    }
-    errors
-}
-
-fn validate_ingress(ingress: &Value, path: &Path, errors: &mut Vec<Error>) {
-    let (ip, hostname) = (text(ingress, "ip"), text(ingress, "hostname"));
-    if !ip.is_empty() {
-        address::validate(ip, &path.child("ip"), errors);
-    }
-    let mode_path = path.child("ipMode");
-    match ingress["ipMode"].as_str() {
-        None if !ip.is_empty() => errors.push(Error::required(&mode_path, "must be specified when `ip` is set")),
-        Some(_) if ip.is_empty() => {
-            errors.push(Error::forbidden(&mode_path, "may not be specified when `ip` is not set"));
-        }
-        Some(mode) if !["Proxy", "VIP"].contains(&mode) => {
-            errors.push(Error::not_supported(&mode_path, mode, &["Proxy", "VIP"]));
-        }
-        _ => {}
-    }
-    if !hostname.is_empty() {
-        let path = path.child("hostname");
-        check(dns_subdomain(hostname), hostname, &path, errors);
-        if address::parse(hostname).is_some() {
-            errors.push(Error::invalid(&path, hostname, "must be a DNS name, not an IP address"));
-        }
-    }
-}
-
 fn warnings(service: &Value, _old: Option<&Value>) -> Vec<String> {
-    let (spec, path) = (&service["spec"], Path::new("spec"));
-    let mut warnings = Vec::new();
-    if has(&service["metadata"]["annotations"], TOPOLOGY_HINTS) {
-        warnings.push(format!("annotation {TOPOLOGY_HINTS} is deprecated, please use {TOPOLOGY_MODE} instead"));
+    let spec = &service["spec"];
+    if text(spec, "type") != "ExternalName" && !text(spec, "externalName").is_empty() {
+        return vec!["spec.externalName is ignored when spec.type is not \"ExternalName\"".to_owned()];
     }
-    let addresses = |field: &'static str| {
-        let path = path.child(field);
-        let addresses = list(spec, field).iter().filter_map(Value::as_str).enumerate();
-        addresses.filter_map(move |(i, ip)| address::warning(ip, &path.index(i))).collect::<Vec<_>>()
-    };
-    if !["", "None"].contains(&text(spec, "clusterIP")) {
-        warnings.extend(addresses("clusterIPs"));
-    }
-    if is_headless(spec) {
-        let affine = text(spec, "sessionAffinity") != "None";
-        for (field, set) in [
-            ("loadBalancerIP", !text(spec, "loadBalancerIP").is_empty()),
-            ("externalIPs", !is_empty(spec, "externalIPs")),
-            ("SessionAffinity", affine),
-        ] {
-            if set {
-                warnings.push(format!("spec.{field} is ignored for headless services"));
-            }
-        }
-    }
-    warnings.extend(addresses("externalIPs"));
-    warnings.extend(address::warning(text(spec, "loadBalancerIP"), &path.child("loadBalancerIP")));
-    for (i, range) in list(spec, "loadBalancerSourceRanges").iter().filter_map(Value::as_str).enumerate() {
-        warnings.extend(address::network_warnings(range, &path.child("loadBalancerSourceRanges").index(i)));
-    }
-    let external_name = text(spec, "type") == "ExternalName";
-    if external_name && !is_empty(spec, "externalIPs") {
-        warnings.push("spec.externalIPs is ignored when spec.type is \"ExternalName\"".to_owned());
-    }
-    if !external_name && !text(spec, "externalName").is_empty() {
-        warnings.push("spec.externalName is ignored when spec.type is not \"ExternalName\"".to_owned());
-    }
-    if spec["trafficDistribution"] == "PreferClose" {
-        warnings.push("spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"".to_owned());
-    }
-    warnings
+    Vec::new()
 }
 
 fn selectable(service: &Value, field: &str) -> Option<String> {

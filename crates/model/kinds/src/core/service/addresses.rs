@@ -8,7 +8,6 @@ use crate::field::{Error, Path};
 use crate::value::{fill, is_empty, list, object_mut, remove, set, text};
 
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
-const FAMILY_POLICIES: [&str; 3] = ["PreferDualStack", "RequireDualStack", "SingleStack"];
 
 /// Makes the two ways to write addresses agree, takes over what an update left out, and names the family of a cluster that has only IPv4.
 ///
@@ -87,96 +86,33 @@ pub(super) fn validate(spec: &Value, errors: &mut Vec<Error>) {
     if text(spec, "type") == "ExternalName" {
         return;
     }
-    let path = Path::new("spec");
-    let (ips_path, families_path) = (path.child("clusterIPs"), path.child("ipFamilies"));
+    let path = Path::new("spec").child("clusterIPs");
     let (ip, ips) = (text(spec, "clusterIP"), list(spec, "clusterIPs"));
-    let mut refuse = |detail: &str| errors.push(Error::invalid(&ips_path, ips.to_vec(), detail));
+    let refuse = |detail: &str, errors: &mut Vec<Error>| errors.push(Error::invalid(&path, ips.to_vec(), detail));
     match ips.first() {
-        None if !ip.is_empty() => errors.push(Error::required(&ips_path, "")),
-        Some(_) if ip.is_empty() => refuse("must be empty when `clusterIP` is not specified"),
-        Some(first) if first != ip => refuse("first value must match `clusterIP`"),
+        None if !ip.is_empty() => return errors.push(Error::required(&path, "")),
+        Some(_) if ip.is_empty() => refuse("must be empty when `clusterIP` is not specified", errors),
+        Some(first) if first != ip => refuse("first value must match `clusterIP`", errors),
         _ => {}
     }
-    let families = list(spec, "ipFamilies");
-    for (i, family) in families.iter().filter_map(Value::as_str).enumerate() {
-        if !FAMILIES.contains(&family) {
-            errors.push(Error::not_supported(&families_path.index(i), family, &FAMILIES));
-        }
-        if families.iter().take(i).any(|earlier| earlier == family) {
-            errors.push(Error::duplicate(&families_path.index(i), family));
-        }
+    if ip == "None" && ips.len() > 1 {
+        refuse("'None' must be the first and only value", errors);
     }
-    if let Some(policy) = spec["ipFamilyPolicy"].as_str().filter(|policy| !FAMILY_POLICIES.contains(policy)) {
-        errors.push(Error::not_supported(&path.child("ipFamilyPolicy"), policy, &FAMILY_POLICIES));
-    }
-    validate_ips(spec, ips, families, &ips_path, errors);
-}
-
-fn validate_ips(spec: &Value, ips: &[Value], families: &[Value], path: &Path, errors: &mut Vec<Error>) {
-    let mut sound = true;
-    for (i, ip) in ips.iter().filter_map(Value::as_str).enumerate() {
-        if i == 0 && ip == "None" {
-            if ips.len() > 1 {
-                sound = false;
-                errors.push(Error::invalid(path, ips.to_vec(), "'None' must be the first and only value"));
-            }
-        } else {
-            sound &= address::validate(ip, &path.index(i), errors);
-        }
-    }
-    if ips.len() > 2 {
-        errors.push(Error::invalid(path, ips.to_vec(), "may only hold up to 2 values"));
-    }
-    if !sound {
-        return;
-    }
-    let is_v6 = |ip: &Value| ip.as_str().and_then(address::parse).is_some_and(|ip| ip.is_ipv6());
-    if ips.len() > 1 && (ips.iter().all(is_v6) || !ips.iter().any(is_v6)) {
-        errors.push(Error::invalid(path, ips.to_vec(), "may specify no more than one IP for each IP family"));
-    }
-    if is_headless(spec) {
-        return;
-    }
-    for (i, (ip, family)) in ips.iter().zip(families).enumerate() {
-        if (family == "IPv4" && is_v6(ip)) || (family == "IPv6" && !is_v6(ip)) {
-            let family = family.as_str().unwrap_or_default();
-            let detail = format!("expected an {family} value as indicated by `ipFamilies[{i}]`");
-            errors.push(Error::invalid(&path.index(i), ip.clone(), detail));
-        }
+    for (i, ip) in ips.iter().filter_map(Value::as_str).enumerate().filter(|&(i, ip)| i > 0 || ip != "None") {
+        address::validate(ip, &path.index(i), errors);
     }
 }
 
-/// Addresses stay once they are set; a second one may come and go.
+/// The address stays once it is set.
 pub(super) fn validate_update(spec: &Value, old: &Value, errors: &mut Vec<Error>) {
-    if [spec, old].iter().any(|spec| text(spec, "type") == "ExternalName") {
+    if [spec, old].iter().any(|spec| text(spec, "type") == "ExternalName") || (is_headless(spec) && is_headless(old)) {
         return;
     }
-    let (headless, was_headless) = (is_headless(spec), is_headless(old));
-    if !(headless && was_headless) {
-        validate_kept(spec, old, "clusterIPs", "clusterIP", errors);
-    }
-    if !headless && !was_headless {
-        validate_kept(spec, old, "ipFamilies", "ipFamily", errors);
-    }
-}
-
-fn validate_kept(spec: &Value, old: &Value, field: &str, word: &str, errors: &mut Vec<Error>) {
-    let path = Path::new("spec");
-    let (new, old) = (list(spec, field), list(old, field));
-    let shown = || spec[field].clone();
-    if new.is_empty() && !old.is_empty() {
-        let detail = format!("primary {word} can not be unset");
-        return errors.push(Error::invalid(&path.child(field).index(0), shown(), detail));
-    }
-    for (i, (new_item, old_item)) in new.iter().zip(old).enumerate() {
-        // Of lists of different lengths only the first items have to be the same.
-        if new_item != old_item && (i == 0 || new.len() == old.len()) {
-            let i = if field == "ipFamilies" { 0 } else { i };
-            errors.push(Error::invalid(&path.child(field).index(i), shown(), "may not change once set"));
-        }
-    }
-    if new.len() == 1 && old.len() > 1 && spec["ipFamilyPolicy"] != "SingleStack" {
-        let detail = format!("must be set to 'SingleStack' when releasing the secondary {word}");
-        errors.push(Error::invalid(&path.child("ipFamilyPolicy"), spec["ipFamilyPolicy"].clone(), detail));
-    }
+    let detail = match (list(spec, "clusterIPs").first(), list(old, "clusterIPs").first()) {
+        (None, Some(_)) => "primary clusterIP can not be unset",
+        (Some(new), Some(old)) if new != old => "may not change once set",
+        _ => return,
+    };
+    let path = Path::new("spec").child("clusterIPs").index(0);
+    errors.push(Error::invalid(&path, spec["clusterIPs"].clone(), detail));
 }
