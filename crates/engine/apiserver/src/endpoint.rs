@@ -164,7 +164,7 @@ impl Endpoint {
         }
     }
 
-    /// Nothing acts on objects of this kind.
+    /// Nothing checks more than the metadata of objects of this kind, or acts on them.
     pub(crate) fn stored_only(&self) -> bool {
         matches!(self, Endpoint::Builtin(Resource { service: Service::StoredOnly, .. }))
     }

@@ -59,39 +59,6 @@ pub(crate) fn validate_network(text: &str, path: &Path, errors: &mut Vec<Error>)
     }
 }
 
-/// Whether one network contains another. Texts that are no networks do not.
-pub(crate) fn contains(outer: &str, inner: &str) -> bool {
-    match (parse_network(outer), parse_network(inner)) {
-        (Some((_, outer, outer_length)), Some((_, inner, inner_length))) => {
-            outer_length < inner_length
-                && parse_network(&format!("{inner}/{outer_length}")).is_some_and(|(_, network, _)| network == outer)
-        }
-        _ => false,
-    }
-}
-
-/// Refuses an address that no endpoint can have.
-pub(crate) fn validate_endpoint(text: &str, path: &Path, errors: &mut Vec<Error>) {
-    let mut refuse = |detail: &str| errors.push(Error::invalid(path, text, detail));
-    let Some(address) = parse(text) else { return refuse("must be a valid IP address") };
-    if address.is_unspecified() {
-        refuse(&format!("may not be unspecified ({text})"));
-    }
-    if address.is_loopback() {
-        refuse("may not be in the loopback range (127.0.0.0/8, ::1/128)");
-    }
-    let (unicast, multicast) = match address {
-        IpAddr::V4(v4) => (v4.is_link_local(), matches!(v4.octets(), [224, 0, 0, _])),
-        IpAddr::V6(v6) => (v6.is_unicast_link_local(), v6.segments().first().is_some_and(|s| s & 0xff0f == 0xff02)),
-    };
-    if unicast {
-        refuse("may not be in the link-local range (169.254.0.0/16, fe80::/10)");
-    }
-    if multicast {
-        refuse("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)");
-    }
-}
-
 /// Warns of an address that will be refused one day.
 pub(crate) fn warning(text: &str, path: &Path) -> Option<String> {
     let address = parse(text)?;
@@ -147,13 +114,5 @@ mod tests {
         insta::assert_snapshot!(warning("010.0.0.1", &path).unwrap(), @r#"ip: non-standard IP address "010.0.0.1" will be considered invalid in a future Kubernetes release: use "10.0.0.1""#);
         insta::assert_snapshot!(warning("2001:DB8::1", &path).unwrap(), @r#"ip: IPv6 address "2001:DB8::1" should be in RFC 5952 canonical format ("2001:db8::1")"#);
         insta::assert_snapshot!(network_warnings("10.1.2.3/8", &path).join("\n"), @r#"ip: CIDR value "10.1.2.3/8" is ambiguous in this context (should be "10.0.0.0/8" or "10.1.2.3/32"?)"#);
-    }
-
-    #[test]
-    fn a_network_contains_its_smaller_ones() {
-        assert!(contains("10.0.0.0/8", "10.1.0.0/16"));
-        assert!(!contains("10.0.0.0/8", "11.0.0.0/16"));
-        assert!(!contains("10.0.0.0/8", "10.0.0.0/8"));
-        assert!(contains("::/0", "2001:db8::/32"));
     }
 }

@@ -1,157 +1,195 @@
-//! `HorizontalPodAutoscalers`. Stored as `autoscaling/v2`; `autoscaling/v1` is another way to see them.
-
-mod conversion;
-mod metrics;
+//! `HorizontalPodAutoscalers`. They are stored as `autoscaling/v2`, and not checked; `autoscaling/v1` is another way to see them.
+//!
+//! `v1` has one metric, the use of CPU. The annotation [`REST`] of an object in `v1` has what only `v2` has fields for. The annotations of
+//! `autoscaling.alpha.kubernetes.io` say the same to kube-apiserver; here they are stored as any other annotation.
 
 use serde_json::{Value, json};
 
-use crate::field::{Error, Path};
-use crate::format::{check, path_segment};
-use crate::metadata::{self, subdomain_name};
-use crate::quantities;
-use crate::rules::{Rules, WITH_STATUS};
-use crate::value::{fill, has, int, is_empty, list, object_mut, pointer_mut, set, text};
-use crate::workload;
+use crate::rules::Rules;
+use crate::storage::Storage;
+use crate::stored_only::NAMESPACED_WITH_STATUS;
+use crate::value::{fill, has, is_empty, list, object_mut, pointer_mut, remove, set, text};
 
-pub(crate) use conversion::STORAGE;
-
-/// Rules of `autoscaling/v2`.
+/// Rules of both versions.
 pub(crate) const RULES: Rules = Rules {
-    default,
+    default: |autoscaler| fill(object_mut(autoscaler, "spec"), "minReplicas", 1),
     prepare_create: |autoscaler| {
         set(autoscaler, "status", json!({"desiredReplicas": 0, "currentMetrics": null}));
     },
-    validate,
-    validate_update,
-    validate_status,
-    ..WITH_STATUS
+    ..NAMESPACED_WITH_STATUS
 };
 
-/// Rules of `autoscaling/v1`: its own defaults, and all else on the stored form.
-pub(crate) const V1_RULES: Rules =
-    Rules { default: |autoscaler| fill(object_mut(autoscaler, "spec"), "minReplicas", 1), ..RULES };
+/// Autoscalers of `autoscaling/v1` are kept as `autoscaling/v2`.
+pub(crate) const STORAGE: Storage = Storage { group: "autoscaling", version: "v2", to_storage, from_storage };
 
-fn default(autoscaler: &mut Value) {
-    let spec = object_mut(autoscaler, "spec");
-    fill(spec, "minReplicas", 1);
-    if is_empty(spec, "metrics") {
-        set(spec, "metrics", json!([metrics::default()]));
-    }
-    let Some(behavior) = pointer_mut(spec, "behavior") else { return };
-    let up = object_mut(behavior, "scaleUp");
-    fill(up, "stabilizationWindowSeconds", 0);
-    fill(up, "selectPolicy", "Max");
-    let policies = json!([
-        {"type": "Pods", "value": 4, "periodSeconds": 15},
-        {"type": "Percent", "value": 100, "periodSeconds": 15},
-    ]);
-    fill(up, "policies", policies);
-    let down = object_mut(behavior, "scaleDown");
-    fill(down, "selectPolicy", "Max");
-    fill(down, "policies", json!([{"type": "Percent", "value": 100, "periodSeconds": 15}]));
+const REST: &str = "pillion.dev/autoscaling-v2";
+
+/// Spec or status, with what differs between the versions.
+struct Part {
+    name: &'static str,
+    /// The percentage of `v1`.
+    percentage: &'static str,
+    /// The metrics of `v2`.
+    metrics: &'static str,
+    /// Where a metric of `v2` has the percentage.
+    side: &'static str,
+    /// What only `v2` has.
+    rest: [&'static str; 2],
 }
 
-fn validate(autoscaler: &Value) -> Vec<Error> {
-    let mut errors = metadata::validate_strict(&autoscaler["metadata"], &Path::new("metadata"), true, subdomain_name);
-    validate_spec(&autoscaler["spec"], None, &Path::new("spec"), &mut errors);
-    errors
+const PARTS: [Part; 2] = [
+    Part {
+        name: "spec",
+        percentage: "targetCPUUtilizationPercentage",
+        metrics: "metrics",
+        side: "target",
+        rest: ["metrics", "behavior"],
+    },
+    Part {
+        name: "status",
+        percentage: "currentCPUUtilizationPercentage",
+        metrics: "currentMetrics",
+        side: "current",
+        rest: ["currentMetrics", "conditions"],
+    },
+];
+
+impl Part {
+    fn is_cpu(&self, metric: &Value) -> bool {
+        let resource = &metric["resource"];
+        text(resource, "name") == "cpu" && has(&resource[self.side], "averageUtilization")
+    }
+
+    /// The metric of `v2` that says the same as a percentage of `v1`.
+    fn cpu(&self, percentage: &Value) -> Value {
+        let mut resource = json!({"name": "cpu"});
+        resource[self.side] = match self.side {
+            "target" => json!({"type": "Utilization", "averageUtilization": percentage}),
+            _ => json!({"averageUtilization": percentage}),
+        };
+        json!({"type": "Resource", "resource": resource})
+    }
 }
 
-fn validate_update(new: &Value, old: &Value) -> Vec<Error> {
-    let mut errors = metadata::validate_update_strict(&new["metadata"], &old["metadata"], &Path::new("metadata"));
-    validate_spec(&new["spec"], Some(&old["spec"]), &Path::new("spec"), &mut errors);
-    errors
-}
-
-fn validate_spec(spec: &Value, old: Option<&Value>, path: &Path, errors: &mut Vec<Error>) {
-    let lowest = i64::from(old.is_none_or(|old| old["minReplicas"] != 0));
-    let (min, max) = (int(spec, "minReplicas"), int(spec, "maxReplicas"));
-    if min < lowest {
-        let detail = format!("must be greater than or equal to {lowest}");
-        errors.push(Error::invalid(&path.child("minReplicas"), min, detail));
-    }
-    if max < 1 {
-        errors.push(Error::invalid(&path.child("maxReplicas"), max, "must be greater than 0"));
-    }
-    if max < min {
-        let detail = "must be greater than or equal to `minReplicas`";
-        errors.push(Error::invalid(&path.child("maxReplicas"), max, detail));
-    }
-    let target = &spec["scaleTargetRef"];
-    let kept = old.is_some_and(|old| {
-        let old = &old["scaleTargetRef"];
-        old["apiVersion"] == target["apiVersion"] && old["kind"] == target["kind"]
-    });
-    let group_required = text(target, "kind") != "ReplicationController";
-    validate_reference(target, group_required, kept, &path.child("scaleTargetRef"), errors);
-    metrics::validate(spec, &path.child("metrics"), errors);
-    for field in ["scaleUp", "scaleDown"] {
-        if has(&spec["behavior"], field) {
-            validate_rules(&spec["behavior"][field], &path.child("behavior").child(field), errors);
+fn to_storage(autoscaler: &mut Value) {
+    set(autoscaler, "apiVersion", "autoscaling/v2");
+    let rest = take_rest(autoscaler);
+    for part in &PARTS {
+        let object = object_mut(autoscaler, part.name);
+        for field in part.rest.iter().filter(|field| has(&rest[part.name], field)) {
+            set(object, field, rest[part.name][*field].clone());
+        }
+        let percentage = object[part.percentage].take();
+        remove(object, part.percentage);
+        let mut metrics = list(object, part.metrics).to_vec();
+        match metrics.iter_mut().find(|metric| part.is_cpu(metric)) {
+            Some(metric) => metric["resource"][part.side]["averageUtilization"] = percentage,
+            None if percentage.is_null() => {}
+            None => metrics.push(part.cpu(&percentage)),
+        }
+        // A metric of CPU whose percentage was removed in `v1`.
+        metrics.retain(|metric| *metric != part.cpu(&Value::Null));
+        if !metrics.is_empty() || has(object, part.metrics) {
+            set(object, part.metrics, metrics);
         }
     }
 }
 
-/// A reference to an object of any version.
-fn validate_reference(reference: &Value, group_required: bool, kept: bool, path: &Path, errors: &mut Vec<Error>) {
-    for field in ["kind", "name"] {
-        match text(reference, field) {
-            "" => errors.push(Error::required(&path.child(field), "")),
-            value => check(path_segment(value), value, &path.child(field), errors),
-        }
-    }
-    let version = text(reference, "apiVersion");
-    let detail = match version.matches('/').count() {
-        _ if kept => return,
-        0 if group_required => "apiVersion must specify API group".to_owned(),
-        0 | 1 => return,
-        _ => format!("unexpected GroupVersion string: {version}"),
-    };
-    errors.push(Error::invalid(&path.child("apiVersion"), version, detail));
-}
-
-fn validate_rules(rules: &Value, path: &Path, errors: &mut Vec<Error>) {
-    const WINDOW_LIMIT: i64 = 3600;
-    const PERIOD_LIMIT: i64 = 1800;
-    const SELECT_POLICIES: [&str; 3] = ["Disabled", "Max", "Min"];
-    let window = int(rules, "stabilizationWindowSeconds");
-    let window_path = path.child("stabilizationWindowSeconds");
-    if window < 0 {
-        errors.push(Error::invalid(&window_path, window, "must be greater than or equal to zero"));
-    }
-    if window > WINDOW_LIMIT {
-        errors.push(Error::invalid(&window_path, window, format!("must be less than or equal to {WINDOW_LIMIT}")));
-    }
-    if let Some(select) = rules["selectPolicy"].as_str().filter(|select| !SELECT_POLICIES.contains(select)) {
-        errors.push(Error::not_supported(&path.child("selectPolicy"), select, &SELECT_POLICIES));
-    }
-    let policies = list(rules, "policies");
-    if policies.is_empty() {
-        errors.push(Error::required(&path.child("policies"), "must specify at least one Policy"));
-    }
-    for (i, policy) in policies.iter().enumerate() {
-        let path = path.child("policies").index(i);
-        let kind = text(policy, "type");
-        if !["Pods", "Percent"].contains(&kind) {
-            errors.push(Error::not_supported(&path.child("type"), kind, &["Percent", "Pods"]));
-        }
-        for field in ["value", "periodSeconds"] {
-            if int(policy, field) <= 0 {
-                errors.push(Error::invalid(&path.child(field), int(policy, field), "must be greater than zero"));
+fn from_storage(autoscaler: &mut Value) {
+    set(autoscaler, "apiVersion", "autoscaling/v1");
+    let mut rest = json!({});
+    for part in &PARTS {
+        let object = object_mut(autoscaler, part.name);
+        let cpu = list(object, part.metrics).iter().find(|metric| part.is_cpu(metric));
+        let percentage = cpu.map(|metric| metric["resource"][part.side]["averageUtilization"].clone());
+        if let Some(percentage) = percentage {
+            // The percentage alone says it.
+            if object[part.metrics] == json!([part.cpu(&percentage)]) {
+                remove(object, part.metrics);
             }
+            set(object, part.percentage, percentage);
         }
-        let period = int(policy, "periodSeconds");
-        if period > PERIOD_LIMIT {
-            let detail = format!("must be less than or equal to {PERIOD_LIMIT}");
-            errors.push(Error::invalid(&path.child("periodSeconds"), period, detail));
+        for field in part.rest {
+            if !is_empty(object, field) {
+                set(object_mut(&mut rest, part.name), field, object[field].clone());
+            }
+            remove(object, field);
         }
     }
-    quantities::validate_value(false, &rules["tolerance"], &path.child("tolerance"), errors);
+    if rest != json!({}) {
+        set(object_mut(object_mut(autoscaler, "metadata"), "annotations"), REST, rest.to_string());
+    }
+    // `v1` always writes both counts.
+    fill(object_mut(autoscaler, "status"), "currentReplicas", 0);
+    fill(object_mut(autoscaler, "status"), "desiredReplicas", 0);
 }
 
-fn validate_status(new: &Value, old: &Value) -> Vec<Error> {
-    let mut errors = metadata::validate_update_strict(&new["metadata"], &old["metadata"], &Path::new("metadata"));
-    let counts = ["currentReplicas", "desiredReplicas"];
-    workload::validate_counts(&new["status"], &counts, &Path::new("status"), &mut errors);
-    errors
+/// Takes what only `v2` has fields for out of the annotation. A text that is no JSON stays where it is.
+fn take_rest(autoscaler: &mut Value) -> Value {
+    let Some(meta) = pointer_mut(autoscaler, "metadata") else { return Value::Null };
+    let Ok(rest) = serde_json::from_str(text(&meta["annotations"], REST)) else { return Value::Null };
+    remove(object_mut(meta, "annotations"), REST);
+    if is_empty(meta, "annotations") {
+        remove(meta, "annotations");
+    }
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_v1(mut object: Value) -> Value {
+        from_storage(&mut object);
+        object
+    }
+
+    fn in_v2(mut object: Value) -> Value {
+        to_storage(&mut object);
+        object
+    }
+
+    fn memory() -> Value {
+        json!({"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Gi"}}})
+    }
+
+    #[test]
+    fn a_percentage_of_cpu_is_a_metric_in_v2() {
+        let v1 = json!({
+            "apiVersion": "autoscaling/v1",
+            "metadata": {"name": "a"},
+            "spec": {"maxReplicas": 3, "targetCPUUtilizationPercentage": 50},
+            "status": {"currentReplicas": 1, "desiredReplicas": 2, "currentCPUUtilizationPercentage": 7},
+        });
+        let v2 = in_v2(v1.clone());
+        let cpu = json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}});
+        assert_eq!(v2["spec"], json!({"maxReplicas": 3, "metrics": [cpu]}));
+        assert_eq!(v2["status"]["currentMetrics"][0]["resource"]["current"], json!({"averageUtilization": 7}));
+        assert_eq!(in_v1(v2), v1);
+    }
+
+    #[test]
+    fn nothing_of_v2_is_lost_in_v1() {
+        let cpu = PARTS[0].cpu(&json!(50));
+        let v2 = json!({
+            "apiVersion": "autoscaling/v2",
+            "metadata": {"name": "a"},
+            "spec": {"maxReplicas": 3, "metrics": [cpu, memory()], "behavior": {"scaleDown": {"selectPolicy": "Min"}}},
+            "status": {"currentReplicas": 1, "desiredReplicas": 1, "conditions": [{"type": "AbleToScale", "status": "True"}]},
+        });
+        let mut v1 = in_v1(v2.clone());
+        assert_eq!(v1["spec"], json!({"maxReplicas": 3, "targetCPUUtilizationPercentage": 50}));
+        assert_eq!(in_v2(v1.clone()), v2);
+
+        v1["spec"]["targetCPUUtilizationPercentage"] = json!(60);
+        assert_eq!(in_v2(v1.clone())["spec"]["metrics"], json!([PARTS[0].cpu(&json!(60)), memory()]));
+        remove(&mut v1["spec"], "targetCPUUtilizationPercentage");
+        assert_eq!(in_v2(v1)["spec"]["metrics"], json!([memory()]));
+    }
+
+    #[test]
+    fn an_annotation_that_is_no_json_is_stored_as_it_is() {
+        let v1 = json!({"metadata": {"annotations": {REST: "{"}}, "spec": {"maxReplicas": 3}});
+        assert_eq!(in_v2(v1)["metadata"]["annotations"][REST], "{");
+    }
 }

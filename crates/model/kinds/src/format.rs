@@ -103,19 +103,6 @@ pub fn dns1035_label(value: &str) -> Complaints {
     complaints
 }
 
-/// A DNS name whose first label is `*`.
-pub fn wildcard_subdomain(value: &str) -> Complaints {
-    let mut complaints = Vec::from_iter(too_long(value, 253));
-    if !value.strip_prefix("*.").is_some_and(is_subdomain) {
-        complaints.push(pattern(
-            "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
-            &format!(r"\*\.{SUBDOMAIN}"),
-            &["*.example.com"],
-        ));
-    }
-    complaints
-}
-
 /// A DNS name of at least `segments` labels, each of them checked.
 pub(crate) fn qualified_domain(value: &str, path: &Path, segments: usize, errors: &mut Vec<Error>) {
     if value.is_empty() {

@@ -50,7 +50,7 @@ pub struct Resource {
 pub enum Service {
     /// Stored, and something acts on it.
     Full,
-    /// Stored so that manifests apply; nothing acts on it, and the client is warned.
+    /// Stored so that manifests apply; nothing checks more than its metadata or acts on it, and the client is warned.
     StoredOnly,
     /// Answered and never stored: reviews and bindings.
     Answered,

@@ -43,7 +43,7 @@ pub(crate) fn is_whole(name: &str) -> bool {
 }
 
 /// Whether a quota may bound the resource.
-pub(crate) fn is_quota(name: &str) -> bool {
+fn is_quota(name: &str) -> bool {
     let plain = name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).unwrap_or(name);
     COMPUTE.contains(&plain)
         || COUNTED.contains(&name)
@@ -71,13 +71,5 @@ pub(crate) fn validate_of_container(name: &str, path: &Path, errors: &mut Vec<Er
         }
     } else if !is_native(name) && !is_extended(name) {
         errors.push(Error::invalid(path, name, "doesn't follow extended resource name standard"));
-    }
-}
-
-/// Refuses a name of something that no quota bounds.
-pub(crate) fn validate_of_quota(name: &str, path: &Path, errors: &mut Vec<Error>) {
-    validate(name, path, errors);
-    if !name.contains('/') && !is_quota(name) {
-        errors.push(Error::invalid(path, name, "must be a standard resource for quota"));
     }
 }

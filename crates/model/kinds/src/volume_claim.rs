@@ -1,4 +1,4 @@
-//! The spec of a claim to a volume: of a `PersistentVolumeClaim`, and of the claim that an ephemeral volume makes.
+//! The spec of a claim to a volume: of the claims that StatefulSets and ephemeral volumes make.
 
 use serde_json::{Value, json};
 
@@ -7,10 +7,10 @@ use crate::format::{check, dns_label, dns_subdomain};
 use crate::value::{has, list, text};
 use crate::{quantities, selector};
 
-pub(crate) const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
-pub(crate) const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
+const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+const VOLUME_MODES: [&str; 2] = ["Block", "Filesystem"];
 
-pub(crate) fn validate_access_modes(modes: &[Value], path: &Path, errors: &mut Vec<Error>) {
+fn validate_access_modes(modes: &[Value], path: &Path, errors: &mut Vec<Error>) {
     let modes: Vec<&str> = modes.iter().filter_map(Value::as_str).collect();
     for mode in modes.iter().filter(|mode| !ACCESS_MODES.contains(mode)) {
         errors.push(Error::not_supported(path, *mode, &ACCESS_MODES));

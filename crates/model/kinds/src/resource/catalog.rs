@@ -8,13 +8,11 @@ use crate::admissionregistration::{policy, policy_binding, webhook_configuration
 use crate::apps::{controller_revision, daemon_set, deployment, replica_set, stateful_set};
 use crate::batch::{cron_job, job};
 use crate::core::{
-    config_map, endpoints, event, limit_range, namespace, node, persistent_volume, persistent_volume_claim,
-    pod_template, replication_controller, resource_quota, secret, service, service_account,
+    config_map, event, limit_range, namespace, node, persistent_volume_claim, secret, service, service_account,
 };
-use crate::networking::{ingress, ingress_class, network_policy};
 use crate::{
-    access_review, autoscaling, custom_resource_definition, endpoint_slice, lease, pod, pod_disruption_budget,
-    priority_class, rbac, rules, storage_class,
+    access_review, autoscaling, custom_resource_definition, lease, pod, pod_disruption_budget, priority_class, rules,
+    stored_only,
 };
 
 const OBJECT: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -165,7 +163,7 @@ pub(super) static ALL: &[Resource] = &[
     core!("bindings", "binding", "Binding").answered(CREATE),
     core!("configmaps", "configmap", "ConfigMap").rules(config_map::RULES).short(&["cm"]),
     core!("endpoints", "endpoints", "Endpoints")
-        .rules(endpoints::RULES)
+        .rules(stored_only::ENDPOINTS)
         .deprecated("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
         .short(&["ep"])
         .stored_only(),
@@ -188,21 +186,21 @@ pub(super) static ALL: &[Resource] = &[
         .with(&[status("PersistentVolumeClaim")])
         .stored_only(),
     core!("persistentvolumes", "persistentvolume", "PersistentVolume")
-        .rules(persistent_volume::RULES)
+        .rules(stored_only::PERSISTENT_VOLUME)
         .short(&["pv"])
         .cluster()
         .with(&[status("PersistentVolume")])
         .stored_only(),
     core!("pods", "pod", "Pod").rules(POD_RULES).short(&["po"]).category(&["all"]).with(POD),
-    core!("podtemplates", "podtemplate", "PodTemplate").rules(pod_template::RULES).stored_only(),
+    core!("podtemplates", "podtemplate", "PodTemplate").rules(stored_only::POD_TEMPLATE).stored_only(),
     core!("replicationcontrollers", "replicationcontroller", "ReplicationController")
-        .rules(replication_controller::RULES)
+        .rules(stored_only::REPLICATION_CONTROLLER)
         .short(&["rc"])
         .category(&["all"])
         .with(&[SCALE, status("ReplicationController")])
         .stored_only(),
     core!("resourcequotas", "resourcequota", "ResourceQuota")
-        .rules(resource_quota::RULES)
+        .rules(stored_only::NAMESPACED_WITH_STATUS)
         .short(&["quota"])
         .with(&[status("ResourceQuota")])
         .stored_only(),
@@ -261,7 +259,7 @@ pub(super) static ALL: &[Resource] = &[
         .with(&[status("HorizontalPodAutoscaler")])
         .stored_only(),
     autoscaling_v1!("horizontalpodautoscalers", "horizontalpodautoscaler", "HorizontalPodAutoscaler")
-        .rules(autoscaling::V1_RULES)
+        .rules(autoscaling::RULES)
         .kept_as(autoscaling::STORAGE)
         .short(&["hpa"])
         .category(&["all"])
@@ -273,14 +271,17 @@ pub(super) static ALL: &[Resource] = &[
         .category(&["all"])
         .with(&[status("CronJob")]),
     batch!("jobs", "job", "Job").rules(job::RULES).category(&["all"]).with(&[status("Job")]),
-    networking!("ingressclasses", "ingressclass", "IngressClass").rules(ingress_class::RULES).cluster().stored_only(),
+    networking!("ingressclasses", "ingressclass", "IngressClass")
+        .rules(stored_only::INGRESS_CLASS)
+        .cluster()
+        .stored_only(),
     networking!("ingresses", "ingress", "Ingress")
-        .rules(ingress::RULES)
+        .rules(stored_only::INGRESS)
         .short(&["ing"])
         .with(&[status("Ingress")])
         .stored_only(),
     networking!("networkpolicies", "networkpolicy", "NetworkPolicy")
-        .rules(network_policy::RULES)
+        .rules(stored_only::NETWORK_POLICY)
         .short(&["netpol"])
         .stored_only(),
     policy!("poddisruptionbudgets", "poddisruptionbudget", "PodDisruptionBudget")
@@ -288,14 +289,14 @@ pub(super) static ALL: &[Resource] = &[
         .short(&["pdb"])
         .with(&[status("PodDisruptionBudget")]),
     rbac!("clusterrolebindings", "clusterrolebinding", "ClusterRoleBinding")
-        .rules(rbac::CLUSTER_ROLE_BINDING)
+        .rules(stored_only::CLUSTER_ROLE_BINDING)
         .cluster()
         .stored_only(),
-    rbac!("clusterroles", "clusterrole", "ClusterRole").rules(rbac::CLUSTER_ROLE).cluster().stored_only(),
-    rbac!("rolebindings", "rolebinding", "RoleBinding").rules(rbac::ROLE_BINDING).stored_only(),
-    rbac!("roles", "role", "Role").rules(rbac::ROLE).stored_only(),
+    rbac!("clusterroles", "clusterrole", "ClusterRole").rules(stored_only::CLUSTER_ROLE).cluster().stored_only(),
+    rbac!("rolebindings", "rolebinding", "RoleBinding").rules(stored_only::ROLE_BINDING).stored_only(),
+    rbac!("roles", "role", "Role").rules(stored_only::ROLE).stored_only(),
     storage!("storageclasses", "storageclass", "StorageClass")
-        .rules(storage_class::RULES)
+        .rules(stored_only::STORAGE_CLASS)
         .short(&["sc"])
         .cluster()
         .stored_only(),
@@ -339,7 +340,7 @@ pub(super) static ALL: &[Resource] = &[
         .short(&["pc"])
         .cluster(),
     coordination!("leases", "lease", "Lease").rules(lease::RULES),
-    discovery!("endpointslices", "endpointslice", "EndpointSlice").rules(endpoint_slice::RULES).stored_only(),
+    discovery!("endpointslices", "endpointslice", "EndpointSlice").rules(stored_only::ENDPOINT_SLICE).stored_only(),
     metrics!("nodes", "", "NodeMetrics").cluster().answered(&["get", "list"]),
     metrics!("pods", "", "PodMetrics").answered(&["get", "list"]),
 ];
