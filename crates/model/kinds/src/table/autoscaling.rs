@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::format::{age, first_of, int, int_or_string, items, name, pointer_or, text};
+use super::format::{age, int, int_or_string, name, text};
 use super::{AGE, NAME, Table, integer, string};
 
 pub(super) const TABLES: &[Table] = &[
@@ -13,7 +13,6 @@ pub(super) const TABLES: &[Table] = &[
         columns: &[
             NAME,
             string("Reference", "What is scaled."),
-            string("Targets", "Measured and wanted, of each metric."),
             string("MinPods", "The fewest pods."),
             string("MaxPods", "The most pods."),
             string("Replicas", "Pods that there are."),
@@ -48,60 +47,9 @@ fn autoscaler(object: &Value, now: Timestamp) -> Vec<Value> {
     vec![
         name(object),
         format!("{}/{}", text(&reference["kind"]), text(&reference["name"])).into(),
-        metrics(spec, status).into(),
         spec["minReplicas"].as_i64().map_or("<unset>".to_owned(), |fewest| fewest.to_string()).into(),
         int(&spec["maxReplicas"]).into(),
         int(&status["currentReplicas"]).into(),
         age(object, now),
     ]
-}
-
-fn metrics(spec: &Value, status: &Value) -> String {
-    // What `autoscaling/v1` calls the one metric that it has.
-    if let Some(target) = spec["targetCPUUtilizationPercentage"].as_i64() {
-        return format!("cpu: {}/{target}%", percent(&status["currentCPUUtilizationPercentage"], UNKNOWN));
-    }
-    let specs = items(&spec["metrics"]);
-    if specs.is_empty() {
-        return "<none>".to_owned();
-    }
-    let all: Vec<String> =
-        specs.iter().enumerate().map(|(index, spec)| metric(spec, &status["currentMetrics"][index])).collect();
-    first_of(&all, 2, ", ")
-}
-
-const UNKNOWN: &str = "<unknown>";
-
-fn metric(spec: &Value, status: &Value) -> String {
-    let source = match text(&spec["type"]) {
-        "External" => "external",
-        "Pods" => "pods",
-        "Object" => "object",
-        "Resource" => "resource",
-        "ContainerResource" => "containerResource",
-        _ => return "<unknown type>".to_owned(),
-    };
-    let (spec, measured) = (&spec[source], !status[source].is_null());
-    let (target, current) = (&spec["target"], &status[source]["current"]);
-    // A metric that is measured without this value is written as Go writes a nil pointer.
-    let amount = |field| if measured { pointer_or(&current[field], "<nil>") } else { UNKNOWN };
-    let average = pointer_or(&target["averageValue"], "<nil>");
-    match source {
-        "pods" => format!("{}/{average}", amount("averageValue")),
-        "external" | "object" if !target["averageValue"].is_null() => {
-            format!("{}/{average} (avg)", pointer_or(&current["averageValue"], UNKNOWN))
-        }
-        "external" | "object" => format!("{}/{}", amount("value"), pointer_or(&target["value"], "<nil>")),
-        _ if !target["averageValue"].is_null() => {
-            format!("{}: {}/{average}", text(&spec["name"]), amount("averageValue"))
-        }
-        _ => {
-            let current = percent(&current["averageUtilization"], UNKNOWN);
-            format!("{}: {current}/{}", text(&spec["name"]), percent(&target["averageUtilization"], "<auto>"))
-        }
-    }
-}
-
-fn percent(value: &Value, absent: &str) -> String {
-    value.as_i64().map_or_else(|| absent.to_owned(), |percent| format!("{percent}%"))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::format::{age, condition, count, int, items, name, quantity, text, text_or};
+use super::format::{age, condition, count, int, items, name, text, text_or};
 use super::{AGE, NAME, Table, boolean, integer, string, wide};
 
 pub(super) const TABLES: &[Table] = &[
@@ -54,17 +54,6 @@ pub(super) const TABLES: &[Table] = &[
         kind: "ServiceAccount",
         columns: &[NAME, AGE],
         cells: |object, now| vec![name(object), age(object, now)],
-    },
-    Table {
-        group: "",
-        kind: "ResourceQuota",
-        columns: &[
-            NAME,
-            string("Request", "Used and allowed, of all but limits."),
-            string("Limit", "Used and allowed, of limits."),
-            AGE,
-        ],
-        cells: resource_quota,
     },
     Table {
         group: "coordination.k8s.io",
@@ -133,17 +122,4 @@ fn roles(labels: &Value) -> String {
 fn address<'a>(status: &'a Value, kind: &str) -> &'a str {
     let address = items(&status["addresses"]).iter().find(|address| address["type"] == kind);
     address.map_or("<none>", |address| text(&address["address"]))
-}
-
-fn resource_quota(object: &Value, now: Timestamp) -> Vec<Value> {
-    let (hard, used) = (&object["status"]["hard"], &object["status"]["used"]);
-    let mut resources: Vec<&String> = hard.as_object().into_iter().flatten().map(|(resource, _)| resource).collect();
-    resources.sort_unstable();
-    let (limits, requests): (Vec<&String>, Vec<&String>) =
-        resources.into_iter().partition(|resource| resource.starts_with("limits."));
-    let cell = |resources: Vec<&String>| -> Value {
-        let shown = |name: &&String| format!("{name}: {}/{}", quantity(&used[*name]), quantity(&hard[*name]));
-        resources.iter().map(shown).collect::<Vec<_>>().join(", ").into()
-    };
-    vec![name(object), cell(requests), cell(limits), age(object, now)]
 }

@@ -79,14 +79,6 @@ pub(super) fn join_texts(list: &Value) -> String {
     items(list).iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-/// The first `limit` texts, and how many more there are.
-pub(super) fn first_of(all: &[String], limit: usize, separator: &str) -> String {
-    match all.get(..limit) {
-        Some(shown) if all.len() > limit => format!("{} + {} more...", shown.join(separator), all.len() - limit),
-        _ => all.join(separator),
-    }
-}
-
 /// Labels, sorted: `a=b,c=d`.
 pub(super) fn labels(labels: &Value) -> String {
     let mut pairs: Vec<String> =

@@ -1,11 +1,11 @@
-//! Services, what stands behind them, and who may reach them.
+//! Services, and who may reach them.
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::format::{age, first_of, int, items, join_texts, labels, name, pointer_or, selector_cell, text, text_or};
+use super::format::{age, int, items, join_texts, labels, name, pointer_or, selector_cell, text, text_or};
 use super::{AGE, NAME, Table, string, wide};
 
 pub(super) const TABLES: &[Table] = &[
@@ -24,24 +24,6 @@ pub(super) const TABLES: &[Table] = &[
         cells: service,
     },
     Table {
-        group: "",
-        kind: "Endpoints",
-        columns: &[NAME, string("Endpoints", "Addresses and ports behind the service."), AGE],
-        cells: |object, now| vec![name(object), endpoints(&object["subsets"]).into(), age(object, now)],
-    },
-    Table {
-        group: "discovery.k8s.io",
-        kind: "EndpointSlice",
-        columns: &[
-            NAME,
-            string("AddressType", "Kind of its addresses."),
-            string("Ports", "Ports of every endpoint."),
-            string("Endpoints", "Addresses of the endpoints."),
-            AGE,
-        ],
-        cells: endpoint_slice,
-    },
-    Table {
         group: "networking.k8s.io",
         kind: "Ingress",
         columns: &[
@@ -57,21 +39,8 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         group: "networking.k8s.io",
         kind: "IngressClass",
-        columns: &[
-            NAME,
-            string("Controller", "Controller that serves the class."),
-            string("Parameters", "Object with further settings."),
-            AGE,
-        ],
-        cells: |object, now| {
-            let spec = &object["spec"];
-            vec![
-                name(object),
-                text(&spec["controller"]).into(),
-                parameters(&spec["parameters"]).into(),
-                age(object, now),
-            ]
-        },
+        columns: &[NAME, string("Controller", "Controller that serves the class."), AGE],
+        cells: |object, now| vec![name(object), text(&object["spec"]["controller"]).into(), age(object, now)],
     },
     Table {
         group: "networking.k8s.io",
@@ -129,48 +98,6 @@ fn service_ports(spec: &Value) -> String {
     if ports.is_empty() { "<none>".to_owned() } else { ports.join(",") }
 }
 
-fn endpoints(subsets: &Value) -> String {
-    let subsets = items(subsets);
-    if subsets.is_empty() {
-        return "<none>".to_owned();
-    }
-    let mut all = Vec::new();
-    for subset in subsets {
-        let addresses = items(&subset["addresses"]).iter().map(|address| text(&address["ip"]));
-        // A headless service may have no ports.
-        if items(&subset["ports"]).is_empty() {
-            all.extend(addresses.clone().map(str::to_owned));
-        }
-        for port in items(&subset["ports"]) {
-            all.extend(addresses.clone().map(|ip| host_port(ip, int(&port["port"]))));
-        }
-    }
-    first_of(&all, 3, ",")
-}
-
-fn host_port(ip: &str, port: i64) -> String {
-    if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") }
-}
-
-fn endpoint_slice(object: &Value, now: Timestamp) -> Vec<Value> {
-    let port = |port: &Value| {
-        port["port"].as_i64().map_or_else(|| pointer_or(&port["name"], "*").to_owned(), |port| port.to_string())
-    };
-    let ports: Vec<String> = items(&object["ports"]).iter().map(port).collect();
-    let addresses = items(&object["endpoints"]).iter().flat_map(|endpoint| items(&endpoint["addresses"]));
-    let addresses: Vec<String> = addresses.map(|address| text(address).to_owned()).collect();
-    let shown = |all: &[String]| {
-        Some(first_of(all, 3, ",")).filter(|text| !text.is_empty()).unwrap_or_else(|| "<unset>".to_owned())
-    };
-    vec![
-        name(object),
-        text(&object["addressType"]).into(),
-        shown(&ports).into(),
-        shown(&addresses).into(),
-        age(object, now),
-    ]
-}
-
 fn ingress(object: &Value, now: Timestamp) -> Vec<Value> {
     let spec = &object["spec"];
     vec![
@@ -196,12 +123,4 @@ fn hosts(rules: &[Value]) -> String {
         }
     }
     if shown.is_empty() { "*".to_owned() } else { shown.join(",") }
-}
-
-fn parameters(parameters: &Value) -> String {
-    if parameters.is_null() {
-        return "<none>".to_owned();
-    }
-    let group = parameters["apiGroup"].as_str().map(|group| format!(".{group}")).unwrap_or_default();
-    format!("{}{group}/{}", text(&parameters["kind"]), text(&parameters["name"]))
 }

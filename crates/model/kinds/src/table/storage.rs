@@ -14,14 +14,10 @@ pub(super) const TABLES: &[Table] = &[
             NAME,
             string("Capacity", "Size of the volume."),
             string("Access Modes", "Ways in which it can be mounted."),
-            string("Reclaim Policy", "What becomes of it when its claim goes."),
             string("Status", "Whether it is free, bound, released or failed."),
             string("Claim", "The claim that has it."),
             string("StorageClass", "Class that it is of."),
-            string("VolumeAttributesClass", "Class of its attributes."),
-            string("Reason", "Why it is in this state."),
             AGE,
-            wide("VolumeMode", "Whether it has a file system or is raw."),
         ],
         cells: volume,
     },
@@ -44,20 +40,13 @@ pub(super) const TABLES: &[Table] = &[
     Table {
         group: "storage.k8s.io",
         kind: "StorageClass",
-        columns: &[
-            NAME,
-            string("Provisioner", "What makes volumes of the class."),
-            string("ReclaimPolicy", "What becomes of a volume when its claim goes."),
-            string("VolumeBindingMode", "When claims are given volumes."),
-            string("AllowVolumeExpansion", "Whether volumes can grow."),
-            AGE,
-        ],
-        cells: class,
+        columns: &[NAME, string("Provisioner", "What makes volumes of the class."), AGE],
+        cells: |object, now| vec![name(object), text(&object["provisioner"]).into(), age(object, now)],
     },
 ];
 
 fn volume(object: &Value, now: Timestamp) -> Vec<Value> {
-    let (spec, status) = (&object["spec"], &object["status"]);
+    let spec = &object["spec"];
     let claim = match &spec["claimRef"] {
         Value::Null => String::new(),
         claim => format!("{}/{}", text(&claim["namespace"]), text(&claim["name"])),
@@ -66,14 +55,10 @@ fn volume(object: &Value, now: Timestamp) -> Vec<Value> {
         name(object),
         quantity(&spec["capacity"]["storage"]).into(),
         access_modes(&spec["accessModes"]).into(),
-        text(&spec["persistentVolumeReclaimPolicy"]).into(),
         phase(object).into(),
         claim.into(),
         class_name(object).into(),
-        pointer_or(&spec["volumeAttributesClassName"], "<unset>").into(),
-        text(&status["reason"]).into(),
         age(object, now),
-        pointer_or(&spec["volumeMode"], "<unset>").into(),
     ]
 }
 
@@ -113,19 +98,4 @@ fn access_modes(modes: &Value) -> String {
 fn class_name(object: &Value) -> &str {
     let annotation = &object["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"];
     pointer_or(annotation, text(&object["spec"]["storageClassName"]))
-}
-
-fn class(object: &Value, now: Timestamp) -> Vec<Value> {
-    let annotations = &object["metadata"]["annotations"];
-    let default = ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"]
-        .iter()
-        .any(|key| annotations[*key] == "true");
-    vec![
-        format!("{}{}", text(&object["metadata"]["name"]), if default { " (default)" } else { "" }).into(),
-        text(&object["provisioner"]).into(),
-        pointer_or(&object["reclaimPolicy"], "Delete").into(),
-        pointer_or(&object["volumeBindingMode"], "Immediate").into(),
-        (object["allowVolumeExpansion"] == true).into(),
-        age(object, now),
-    ]
 }
