@@ -151,10 +151,6 @@ pub(crate) fn drop_sidecar_field(call: &Call<'_>, object: &mut Value, old: Optio
 
 fn before_create(call: &Call<'_>, object: &mut Value) -> Result<()> {
     ensure_namespace(call, object)?;
-    if call.endpoint.is("", "pods") {
-        // They are about annotations that the next step turns into fields.
-        call.warnings.extend(pod::app_armor_warnings(object));
-    }
     drop_sidecar_field(call, object, None);
     call.endpoint.prepare_create(object);
     storage::canonical(&call.endpoint, object);
@@ -172,7 +168,7 @@ fn before_create(call: &Call<'_>, object: &mut Value) -> Result<()> {
     call.warnings.extend(call.endpoint.warnings(object, None));
     if call.endpoint.stored_only() {
         call.warnings.add(format!(
-            "{}: stored, but nothing on this one-machine cluster acts on it",
+            "{}: stored, but this one-machine cluster neither checks nor acts on it",
             call.endpoint.group_resource()
         ));
     }

@@ -10,7 +10,7 @@
 //!          ─▶ apply_priority              Priority (takes the class)
 //!          ─▶ apply_default_tolerations   DefaultTolerationSeconds
 //!          ─▶ mutating webhooks, after which defaults are applied again
-//!          ─▶ app_armor_warnings, prepare_create ─▶ validate ─▶ warnings
+//!          ─▶ prepare_create ─▶ validate ─▶ warnings
 //!          ─▶ validate_limit_ranges, validate_service_account, validating webhooks, quota
 //! ```
 //!
@@ -19,6 +19,7 @@
 //!
 //! What is stored was valid once, so that validation of an update knows no exceptions for old mistakes.
 
+mod changes;
 mod defaults;
 mod ephemeral_containers;
 mod fields;
@@ -61,7 +62,7 @@ pub use self::status::{status_warnings, validate_status};
 pub use self::tolerations::apply_default_tolerations;
 pub use self::update::validate_update;
 pub use self::validation::{split_subscript, validate, validate_template};
-pub use self::warnings::{app_armor_warnings, template_warnings, warnings};
+pub use self::warnings::{template_warnings, warnings};
 
 use crate::rules::{Rules, WITH_STATUS};
 

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::internal::{difference, is_same};
+use super::changes::changed_fields;
+use super::internal::is_same;
 use super::read::{annotation, list, text};
 use super::update::validate_annotations;
 use super::validation::annotations::MIRROR;
@@ -20,7 +21,7 @@ pub fn validate_ephemeral_containers(new: &Value, old: &Value) -> Vec<Error> {
         return vec![Error::forbidden(&nowhere(), "static pods do not support ephemeral containers")];
     }
     let path = Path::new("spec").child("ephemeralContainers");
-    for before in list(&old["spec"], "ephemeralContainers") {
+    for (i, before) in list(&old["spec"], "ephemeralContainers").iter().enumerate() {
         let name = text(before, "name");
         let after =
             list(&new["spec"], "ephemeralContainers").iter().rev().find(|container| text(container, "name") == name);
@@ -29,7 +30,7 @@ pub fn validate_ephemeral_containers(new: &Value, old: &Value) -> Vec<Error> {
                 errors.forbidden(&path, format!("existing ephemeral containers {name:?} may not be removed\n"));
             }
             Some(after) if !is_same("EphemeralContainer", before, after) => {
-                let changes = difference("EphemeralContainer", before, after);
+                let changes = changed_fields(before, after, &path.index(i));
                 errors
                     .forbidden(&path, format!("existing ephemeral containers {name:?} may not be changed\n{changes}"));
             }

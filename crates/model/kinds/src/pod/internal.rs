@@ -1,10 +1,8 @@
 //! A pod spec in the shape that the API server itself works with: Go's names of fields, in their order, zero values included.
 //!
-//! That shape is never served. It shows in two places: in the value that an error quotes when that is more than a text or a number, and in the
-//! differences that a forbidden update prints. `types.txt` has one type per paragraph: Go's name of a field (`?` if it is left out when
+//! That shape is never served. An error quotes a value in it when the value is more than a text or a number, and values are compared in it.
+//! `types.txt` has one type per paragraph: Go's name of a field (`?` if it is left out when
 //! empty), where it is in the served JSON (`^` if it is beside the type and not in it), and its type.
-
-mod diff;
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -49,12 +47,6 @@ pub(crate) fn bad_value(kind: &str, served: &Value) -> Value {
 /// Whether two values of a type mean the same: an empty list is no list, and quantities are compared by what they are worth.
 pub(super) fn is_same(kind: &str, a: &Value, b: &Value) -> bool {
     normal(to_internal(kind, a, &Value::Null)) == normal(to_internal(kind, b, &Value::Null))
-}
-
-/// What changes from one value of a type to another, as the API server prints it.
-pub(crate) fn difference(kind: &str, old: &Value, new: &Value) -> String {
-    let print = |served: &Value| pretty(&to_internal(kind, served, &Value::Null));
-    diff::unified(&print(old), &print(new))
 }
 
 fn to_internal(kind: &str, served: &Value, beside: &Value) -> Value {
@@ -143,46 +135,6 @@ fn worth(amounts: Value) -> Value {
             map.into_iter().map(|(name, amount)| (name, quantity(&amount).nanos().to_string().into())).collect(),
         ),
         other => other,
-    }
-}
-
-/// JSON with one space of indentation, and the escapes of Go.
-fn pretty(value: &Value) -> String {
-    let mut text = String::new();
-    write_pretty(value, 0, &mut text);
-    // Go keeps JSON safe inside HTML.
-    text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
-}
-
-fn write_pretty(value: &Value, depth: usize, text: &mut String) {
-    let new_line = |text: &mut String, depth: usize| {
-        text.push('\n');
-        text.extend(std::iter::repeat_n(' ', depth));
-    };
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            text.push('{');
-            for (i, (key, value)) in map.iter().enumerate() {
-                text.push_str(if i == 0 { "" } else { "," });
-                new_line(text, depth + 1);
-                text.push_str(&Value::from(key.as_str()).to_string());
-                text.push_str(": ");
-                write_pretty(value, depth + 1, text);
-            }
-            new_line(text, depth);
-            text.push('}');
-        }
-        Value::Array(list) if !list.is_empty() => {
-            text.push('[');
-            for (i, value) in list.iter().enumerate() {
-                text.push_str(if i == 0 { "" } else { "," });
-                new_line(text, depth + 1);
-                write_pretty(value, depth + 1, text);
-            }
-            new_line(text, depth);
-            text.push(']');
-        }
-        other => text.push_str(&other.to_string()),
     }
 }
 

@@ -4,10 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::internal::is_same;
 use super::qos::recorded_qos_class;
-use super::read::{CONTAINER_LISTS, annotation, is_windows, list, number, part, text};
-use super::validation::annotations::APP_ARMOR;
-use super::validation::security::validate_app_armor;
-use crate::field::Path;
+use super::read::{CONTAINER_LISTS, list, number, part, text};
 
 /// Metadata that a subresource leaves as it is.
 const METADATA: [&str; 7] =
@@ -22,7 +19,6 @@ pub fn prepare_create(pod: &mut Value) {
     drop_disabled(pod);
     note_scheduling_gates(pod);
     apply_label_keys(pod);
-    apply_app_armor_annotations(pod);
 }
 
 /// Keeps the status when a client updates a pod, and counts changes of the spec.
@@ -220,45 +216,6 @@ fn apply_label_keys_to(term: &mut Value, labels: &Value) {
     set(term, "/labelSelector", "matchExpressions", Value::Array(all));
 }
 
-/// The annotation of a container that has no `AppArmor` field becomes the field.
-fn apply_app_armor_annotations(pod: &mut Value) {
-    if is_windows(&pod["spec"]) {
-        return;
-    }
-    let of_pod = pod["spec"]["securityContext"].get("appArmorProfile").cloned();
-    let metadata = json!({"metadata": {"annotations": pod["metadata"]["annotations"]}});
-    for field in CONTAINER_LISTS {
-        let containers = pod.pointer_mut(&format!("/spec/{field}")).and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten() {
-            if part(&container["securityContext"], "appArmorProfile").is_some() {
-                continue;
-            }
-            let key = format!("{APP_ARMOR}{}", text(container, "name"));
-            let Some(profile) = annotation(&metadata, &key).and_then(app_armor_profile) else { continue };
-            if Some(&profile) != of_pod.as_ref() {
-                if part(container, "securityContext").is_none() {
-                    set(container, "", "securityContext", json!({}));
-                }
-                set(container, "/securityContext", "appArmorProfile", profile);
-            }
-        }
-    }
-}
-
-/// The field that an `AppArmor` annotation stands for, if it is one.
-pub(super) fn app_armor_profile(annotation: &str) -> Option<Value> {
-    let profile = match annotation.strip_prefix("localhost/") {
-        Some("") => return None,
-        Some(file) => json!({"type": "Localhost", "localhostProfile": file}),
-        None if annotation == "unconfined" => json!({"type": "Unconfined"}),
-        None if annotation == "runtime/default" => json!({"type": "RuntimeDefault"}),
-        None => return None,
-    };
-    let mut errors = Vec::new();
-    validate_app_armor(&mut errors, Some(&profile), &Path::root());
-    errors.is_empty().then_some(profile)
-}
-
 /// Sets a field of the object at a JSON pointer.
 fn set(object: &mut Value, pointer: &str, field: &str, value: Value) {
     put(object, pointer, field, Some(value));
@@ -310,18 +267,5 @@ mod tests {
         prepare_status(&mut status, &old);
         assert_eq!(status["spec"]["nodeName"], "a");
         assert_eq!(status["status"]["phase"], "Failed");
-    }
-
-    #[test]
-    fn app_armor_annotations_become_fields() {
-        let mut pod = json!({
-            "metadata": {"annotations": {format!("{APP_ARMOR}a"): "localhost/x", format!("{APP_ARMOR}b"): "wrong"}},
-            "spec": {"containers": [{"name": "a"}, {"name": "b"}]},
-        });
-        prepare_create(&mut pod);
-        assert_eq!(
-            pod["spec"]["containers"],
-            json!([{"name": "a", "securityContext": {"appArmorProfile": {"type": "Localhost", "localhostProfile": "x"}}}, {"name": "b"}])
-        );
     }
 }

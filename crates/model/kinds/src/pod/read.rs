@@ -39,11 +39,6 @@ pub(crate) fn entries<'a>(object: &'a Value, field: &str) -> Vec<(&'a str, &'a V
     entries
 }
 
-/// Entries of a map of texts.
-pub(crate) fn text_entries<'a>(object: &'a Value, field: &str) -> Vec<(&'a str, &'a str)> {
-    entries(object, field).into_iter().map(|(key, value)| (key, value.as_str().unwrap_or_default())).collect()
-}
-
 /// The lists of a pod's containers, in the order in which they start.
 pub(crate) const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
@@ -61,11 +56,6 @@ pub(crate) fn containers<'a>(spec: &'a Value, path: &Path) -> Vec<(&'a Value, Pa
 /// Whether an init container is a native sidecar (KEP-753): it is restarted whatever becomes of it.
 pub(crate) fn is_sidecar(container: &Value) -> bool {
     text(container, "restartPolicy") == "Always"
-}
-
-/// Whether the pod is for Windows.
-pub(crate) fn is_windows(spec: &Value) -> bool {
-    text(&spec["os"], "name") == "windows"
 }
 
 /// An annotation of an object.

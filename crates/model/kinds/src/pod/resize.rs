@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::internal::is_same;
 use super::qos::{qos_class, recorded_qos_class};
-use super::read::{annotation, entries, is_sidecar, is_windows, list, part, text};
+use super::read::{annotation, entries, is_sidecar, list, part, text};
 use super::validation::annotations::MIRROR;
 use super::validation::report::{Errors, Report, nowhere};
 use super::validation::{metadata, validate_metadata_and_spec};
@@ -18,9 +18,6 @@ pub fn validate_resize(new: &Value, old: &Value) -> Vec<Error> {
     let nowhere = nowhere();
     if annotation(old, MIRROR).is_some() {
         return vec![Error::forbidden(&nowhere, "static pods cannot be resized")];
-    }
-    if is_windows(&old["spec"]) {
-        return vec![Error::forbidden(&nowhere, "windows pods cannot be resized")];
     }
     let (spec, before, path) = (&new["spec"], &old["spec"], Path::new("spec"));
     if recorded_qos_class(old) != qos_class(new) {

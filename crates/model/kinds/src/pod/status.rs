@@ -171,10 +171,6 @@ fn validate_users(errors: &mut Errors, pod: &Value, field: &str, path: &Path) {
     for (i, status) in list(&pod["status"], field).iter().enumerate() {
         let Some(user) = part(&status["user"], "linux") else { continue };
         let path = path.index(i).child("user").child("linux");
-        if super::read::is_windows(&pod["spec"]) {
-            errors.forbidden(&path, "cannot be set for a windows pod");
-            continue;
-        }
         for id in ["uid", "gid"] {
             errors.each(&path.child(id), number(user, id), format::user_id(number(user, id)));
         }

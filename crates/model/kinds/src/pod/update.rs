@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::internal::{bad_value, difference, is_same};
-use super::read::{annotation, entries, list, part, pointer_number, text, text_entries};
-use super::validation::annotations::{self, APP_ARMOR, MIRROR};
+use super::changes::changed_fields;
+use super::internal::{bad_value, is_same};
+use super::read::{annotation, entries, list, part, pointer_number, text};
+use super::validation::annotations::{self, MIRROR};
 use super::validation::format::between;
 use super::validation::image::validate_image_spaces;
 use super::validation::report::{Errors, Report};
@@ -47,7 +48,7 @@ pub fn validate_update(new: &Value, old: &Value) -> Vec<Error> {
         validate_gated_changes(&mut errors, &mut kept, before, &path);
     }
     if !is_same("PodSpec", &kept, before) {
-        errors.forbidden(&path, format!("{UPDATABLE}\n{}", difference("PodSpec", before, &kept)));
+        errors.forbidden(&path, format!("{UPDATABLE}\n{}", changed_fields(before, &kept, &path)));
     }
     errors
 }
@@ -55,17 +56,12 @@ pub fn validate_update(new: &Value, old: &Value) -> Vec<Error> {
 /// Checks annotations that say what a pod was created as.
 pub(super) fn validate_annotations(errors: &mut Errors, new: &Value, old: &Value) {
     let path = Path::new("metadata").child("annotations");
-    let is_fixed = |key: &str| key.starts_with(APP_ARMOR) || key == MIRROR;
-    let name = |key: &str| if key == MIRROR { "mirror pod annotation" } else { "AppArmor annotations" };
-    for (key, value) in text_entries(&old["metadata"], "annotations") {
-        if is_fixed(key) && annotation(new, key) != Some(value) {
-            errors.forbidden(&path.key(key), format!("may not remove or update {}", name(key)));
+    match (annotation(old, MIRROR), annotation(new, MIRROR)) {
+        (Some(before), after) if after != Some(before) => {
+            errors.forbidden(&path.key(MIRROR), "may not remove or update mirror pod annotation");
         }
-    }
-    for (key, _) in text_entries(&new["metadata"], "annotations") {
-        if is_fixed(key) && annotation(old, key).is_none() {
-            errors.forbidden(&path.key(key), format!("may not add {}", name(key)));
-        }
+        (None, Some(_)) => errors.forbidden(&path.key(MIRROR), "may not add mirror pod annotation"),
+        _ => {}
     }
     annotations::validate(errors, new, &path);
 }

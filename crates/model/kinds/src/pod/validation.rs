@@ -13,7 +13,6 @@ pub(crate) mod image;
 pub(crate) mod metadata;
 mod mounts;
 mod network;
-mod network_volume;
 mod paths;
 mod ports;
 mod probe;
@@ -25,7 +24,6 @@ pub(crate) mod security;
 mod sidecar_field;
 mod volume;
 mod volume_file;
-mod windows;
 
 pub use self::env::split_subscript;
 
@@ -59,7 +57,6 @@ pub fn validate(pod: &Value) -> Vec<Error> {
     if !text(spec, "nodeName").is_empty() && !list(spec, "schedulingGates").is_empty() {
         errors.forbidden(&path.child("nodeName"), "cannot be set until all schedulingGates have been cleared");
     }
-    annotations::validate_match(&mut errors, pod, &path);
     errors
 }
 
@@ -72,7 +69,6 @@ pub fn validate_template(template: &Value, path: &Path) -> Vec<Error> {
     validate_annotations(&metadata["annotations"], &path.child("annotations"), &mut errors);
     annotations::validate(&mut errors, template, &path.child("annotations"));
     validate_spec(&mut errors, &template["spec"], None, &spec_path);
-    annotations::validate_match(&mut errors, template, &spec_path);
     if !list(&template["spec"], "ephemeralContainers").is_empty() {
         errors.forbidden(&spec_path.child("ephemeralContainers"), "ephemeral containers not allowed in pod template");
     }
@@ -136,7 +132,6 @@ fn validate_spec(errors: &mut Errors, spec: &Value, metadata: Option<&Value>, pa
     }
     scheduling::validate_gates(errors, spec, &path.child("schedulingGates"));
     scheduling::validate_spread(errors, spec, &path.child("topologySpreadConstraints"));
-    windows::validate_host_process(errors, spec, path);
     network::validate_host_users(errors, spec, path);
     network::validate_host_name(errors, spec, path);
     validate_rest(errors, spec, path);
@@ -168,7 +163,13 @@ fn validate_rest(errors: &mut Errors, spec: &Value, path: &Path) {
         errors.required_one_of(&path.child("preemptionPolicy"), policy, &["PreemptLowerPriority", "Never"]);
     }
     resources::validate_overhead(errors, spec, &path.child("overhead"));
-    windows::validate_os(errors, spec, path);
+    if let Some(os) = part(spec, "os") {
+        match text(os, "name") {
+            "" => errors.required(&path.child("os").child("name"), ""),
+            "linux" | "windows" => {}
+            other => errors.unsupported(&path.child("os"), other, &["linux", "windows"]),
+        }
+    }
     env::validate_file_volumes(errors, spec, path);
 }
 

@@ -6,11 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::prepare::app_armor_profile;
 use super::read::{annotation, containers, entries, list, number, part, pointer_number, text};
 use super::resources::{is_fractional, quantity};
 use super::sidecar_field;
-use super::validation::annotations::{APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD};
 use super::validation::format;
 use crate::address;
 use crate::field::Path;
@@ -39,29 +37,6 @@ pub fn template_warnings(template: &Value, path: &Path) -> Vec<String> {
     warnings
 }
 
-/// Warnings about `AppArmor` annotations of a new pod. They come before all others, and are to be asked for before
-/// [`prepare_create`](super::prepare_create) turns the annotations into fields.
-pub fn app_armor_warnings(pod: &Value) -> Vec<String> {
-    if super::read::is_windows(&pod["spec"]) {
-        return Vec::new();
-    }
-    let path = Path::root();
-    let outdated = |(container, _): (&Value, Path)| {
-        let key = format!("{APP_ARMOR}{}", text(container, "name"));
-        let profile = annotation(pod, &key).map(app_armor_profile)?;
-        let has_field = part(&container["securityContext"], "appArmorProfile").is_some();
-        let is_of_pod =
-            profile.is_some() && profile.as_ref() == part(&pod["spec"]["securityContext"], "appArmorProfile");
-        (!has_field && !is_of_pod).then(|| app_armor_warning(&path, &key))
-    };
-    containers(&pod["spec"], &path).into_iter().filter_map(outdated).collect()
-}
-
-fn app_armor_warning(path: &Path, key: &str) -> String {
-    let path = path.child("metadata").child("annotations").key(key);
-    format!(r#"{path}: deprecated since v1.30; use the "appArmorProfile" field instead"#)
-}
-
 /// All that pods and templates have in common, in the order of the API server.
 fn collect(warnings: &mut Vec<String>, object: &Value, template: Option<&Path>) {
     let root = template.cloned().unwrap_or_default();
@@ -72,11 +47,8 @@ fn collect(warnings: &mut Vec<String>, object: &Value, template: Option<&Path>) 
     overlap::warn(warnings, list(spec, "volumes"));
     warn_about_duplicates(warnings, spec, &path);
     warn_about_fractions(warnings, spec, "overhead", &path.child("overhead"));
-    if annotation(object, SECCOMP_POD).is_some() && part(&spec["securityContext"], "seccompProfile").is_none() {
-        warnings.push(seccomp_warning(&root, SECCOMP_POD));
-    }
     for (container, path) in containers(spec, &path) {
-        warn_about_container(warnings, object, container, template, &path);
+        warn_about_container(warnings, container, &path);
     }
     warn_about_ports(warnings, spec, &path);
     sidecar_field::warn(warnings, spec, &path);
@@ -181,11 +153,6 @@ fn warn_about_annotations(warnings: &mut Vec<String>, object: &Value, root: &Pat
     }
 }
 
-fn seccomp_warning(root: &Path, key: &str) -> String {
-    let path = root.child("metadata").child("annotations").key(key);
-    format!(r#"{path}: non-functional in v1.27+; use the "seccompProfile" field instead"#)
-}
-
 fn warn_about_volumes(warnings: &mut Vec<String>, spec: &Value, path: &Path) {
     for (i, volume) in list(spec, "volumes").iter().enumerate() {
         let path = path.index(i);
@@ -246,26 +213,7 @@ fn warn_about_fraction(warnings: &mut Vec<String>, amounts: &Value, name: &str, 
     warnings.push(format!("{path}: fractional byte value {:?} is invalid, must be an integer", amount.to_string()));
 }
 
-fn warn_about_container(
-    warnings: &mut Vec<String>,
-    object: &Value,
-    container: &Value,
-    template: Option<&Path>,
-    path: &Path,
-) {
-    let (name, context) = (text(container, "name"), &container["securityContext"]);
-    let root = template.cloned().unwrap_or_default();
-    let key = format!("{SECCOMP_CONTAINER}{name}");
-    if annotation(object, &key).is_some() && part(context, "seccompProfile").is_none() {
-        warnings.push(seccomp_warning(&root, &key));
-    }
-    let key = format!("{APP_ARMOR}{name}");
-    if let (Some(value), Some(root), None) = (annotation(object, &key), template, part(context, "appArmorProfile")) {
-        let of_pod = part(&object["spec"]["securityContext"], "appArmorProfile");
-        if of_pod.is_none() || of_pod != app_armor_profile(value).as_ref() {
-            warnings.push(app_armor_warning(root, &key));
-        }
-    }
+fn warn_about_container(warnings: &mut Vec<String>, container: &Value, path: &Path) {
     for name in ["memory", "ephemeral-storage"] {
         for which in ["limits", "requests"] {
             let path = path.child("resources").child(which);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::format;
 use super::report::{Errors, Report};
 use crate::field::{Error, Path};
-use crate::pod::read::{is_windows, list, part, text};
+use crate::pod::read::{list, part, text};
 use crate::pod::resources::{ResourceList, aggregate, amounts, is_fractional, is_pod_level};
 use crate::resource_name::{self, is_huge_page, may_overcommit};
 
@@ -33,9 +33,6 @@ pub(super) fn validate_overhead(errors: &mut Errors, spec: &Value, path: &Path) 
 /// Checks the resources of a whole pod (KEP-2837).
 pub(super) fn validate_pod_level(errors: &mut Errors, spec: &Value, path: &Path) {
     let Some(resources) = part(spec, "resources") else { return };
-    if is_windows(spec) {
-        return errors.forbidden(path, "may not be set for a windows pod");
-    }
     if part(resources, "claims").is_some() {
         errors.forbidden(&path.child("claims"), "claims may not be set for Resources at pod-level");
     }

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::format;
 use super::paths::validate_descending;
 use super::report::{Errors, Report};
-use super::{format, windows};
 use crate::field::{Error, Path};
 use crate::pod::internal;
 use crate::pod::read::{flag, list, part, pointer_flag, pointer_number, pointer_text, text};
@@ -38,7 +38,6 @@ pub(super) fn validate_container(errors: &mut Errors, container: &Value, host_us
             refuse("`capabilities.Add` CAP_SYS_ADMIN");
         }
     }
-    windows::validate_options(errors, context, &path.child("windowsOptions"));
     validate_app_armor(errors, part(context, "appArmorProfile"), &path.child("appArmorProfile"));
 }
 
@@ -62,7 +61,6 @@ pub(super) fn validate_pod(errors: &mut Errors, spec: &Value, path: &Path) {
         errors.one_of(&path.child("fsGroupChangePolicy"), policy, &["Always", "OnRootMismatch"]);
     }
     validate_seccomp(errors, context, &path.child("seccompProfile"));
-    windows::validate_options(errors, context, &path.child("windowsOptions"));
     validate_app_armor(errors, part(context, "appArmorProfile"), &path.child("appArmorProfile"));
     if let Some(policy) = pointer_text(context, "supplementalGroupsPolicy") {
         errors.one_of(&path.child("supplementalGroupsPolicy"), policy, &["Merge", "Strict"]);
@@ -167,7 +165,7 @@ fn validate_seccomp(errors: &mut Errors, context: &Value, path: &Path) {
 }
 
 /// Checks an `AppArmor` profile.
-pub(crate) fn validate_app_armor(errors: &mut Errors, profile: Option<&Value>, path: &Path) {
+fn validate_app_armor(errors: &mut Errors, profile: Option<&Value>, path: &Path) {
     let Some(profile) = profile else { return };
     let file = pointer_text(profile, "localhostProfile");
     let file_path = path.child("localhostProfile");

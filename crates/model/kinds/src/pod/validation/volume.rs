@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::paths::{validate_descending, validate_no_backsteps};
 use super::report::{Errors, Report};
 use super::volume_file::{validate_downward_file, validate_key_to_path, validate_mode};
-use super::{claim, format, image, network_volume, projected};
+use super::{claim, format, image, projected};
 use crate::field::{Error, Path};
 use crate::pod::read::{list, part, pointer_text, text};
 use crate::pod::resources::quantity;
@@ -48,6 +48,27 @@ const KINDS: [(&str, &str); 30] = [
     ("csi", "csi"),
     ("ephemeral", "ephemeral"),
     ("image", "image"),
+];
+
+/// Fields that volumes of storage systems cannot do without. What else is in them is for the storage system to judge.
+const REQUIRED: [(&str, &[&str]); 17] = [
+    ("gcePersistentDisk", &["pdName"]),
+    ("awsElasticBlockStore", &["volumeID"]),
+    ("nfs", &["server", "path"]),
+    ("iscsi", &["targetPortal", "iqn"]),
+    ("glusterfs", &["endpoints", "path"]),
+    ("rbd", &["monitors", "image"]),
+    ("cinder", &["volumeID"]),
+    ("cephfs", &["monitors"]),
+    ("quobyte", &["registry", "volume"]),
+    ("flexVolume", &["driver"]),
+    ("azureFile", &["secretName", "shareName"]),
+    ("vsphereVolume", &["volumePath"]),
+    ("photonPersistentDisk", &["pdID"]),
+    ("portworxVolume", &["volumeID"]),
+    ("azureDisk", &["diskName", "diskURI"]),
+    ("storageos", &["volumeName"]),
+    ("scaleIO", &["gateway", "system", "volumeName"]),
 ];
 
 /// Checks the volumes of a pod, whose name is empty in a template, and returns the good ones.
@@ -109,13 +130,6 @@ fn validate_source(errors: &mut Errors, volume: &Value, pod_name: &str, is_pod: 
                 }
             }
         }
-        if kind == "iscsi"
-            && part(source, "initiatorName").is_some()
-            && name.len() + 1 + text(source, "targetPortal").len() > 64
-        {
-            let rule = "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
-            errors.invalid(&path.child("name"), name, rule);
-        }
     }
     // Decoding drops what is unknown. A field that is still there is a source of a newer Kubernetes, in a SidecarSet.
     let is_unknown = |(field, source): (&String, &Value)| field != "name" && !source.is_null();
@@ -160,7 +174,12 @@ fn validate_kind(errors: &mut Errors, kind: &str, source: &Value, is_pod: bool, 
             }
             image::validate_pull_policy(errors, text(source, "pullPolicy"), &path.child("pullPolicy"));
         }
-        _ => network_volume::validate(errors, kind, source, path),
+        _ => {
+            let required = REQUIRED.iter().filter(|(other, _)| *other == kind).flat_map(|(_, fields)| *fields);
+            for field in required.filter(|field| text(source, field).is_empty() && list(source, field).is_empty()) {
+                errors.required(&path.child(*field), "");
+            }
+        }
     }
 }
 
