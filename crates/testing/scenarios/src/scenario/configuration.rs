@@ -15,19 +15,17 @@ pub async fn a_container_waits_for_its_config_map(namespace: &Namespace) -> anyh
     namespace.create::<Pod>(app(json!({"containers": [main]}))).await?;
     let is_refused = |pod: &Pod| waiting_reason(pod, "main") == Some("CreateContainerConfigError");
     namespace.wait_for_pod("app", "refused", is_refused).await?;
-    story.tells(
-            r#"
-            Pod app
-              Pending
-              container main waiting CreateContainerConfigError: configmap "settings" not found
-              PodReadyToStartContainers, Initialized=True
-              Ready, ContainersReady=False ContainersNotReady: containers with unready status: [main]
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
-              kubelet Normal Pulled spec.containers{main}: Container image "SHELL" already present on machine and can be accessed by the pod
-              kubelet Warning Failed spec.containers{main}: Error: configmap "settings" not found
-            "#,
-        ).await?;
+    let expected = r#"
+        Pod app, scheduled
+          Pending
+          container main waiting CreateContainerConfigError: configmap "settings" not found
+          PodReadyToStartContainers, Initialized=True
+          Ready, ContainersReady=False ContainersNotReady: containers with unready status: [main]
+          PodScheduled=True
+          kubelet Normal Pulled spec.containers{main}: Container image "SHELL" already present on machine and can be accessed by the pod
+          kubelet Warning Failed spec.containers{main}: Error: configmap "settings" not found
+        "#;
+    story.matches(expected).await?;
     namespace.create::<ConfigMap>(json!({"metadata": {"name": "settings"}, "data": {"other": "fast"}})).await?;
     namespace.has_event("app", "Failed", "Error: couldn't find key mode in ConfigMap").await?;
     let fix = Patch::Merge(json!({"data": {"mode": "fast"}}));
@@ -51,19 +49,17 @@ pub async fn a_pod_waits_for_its_volume(namespace: &Namespace) -> anyhow::Result
             "MountVolume.SetUp failed for volume \"settings\" : configmap \"settings\" not found",
         )
         .await?;
-    story.tells(
-            r#"
-            Pod app
-              Pending
-              container main waiting ContainerCreating
-              PodReadyToStartContainers=False
-              Initialized=True
-              Ready, ContainersReady=False ContainersNotReady: containers with unready status: [main]
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
-              kubelet Warning FailedMount: MountVolume.SetUp failed for volume "settings" : configmap "settings" not found
-            "#,
-        ).await?;
+    let expected = r#"
+        Pod app, scheduled
+          Pending
+          container main waiting ContainerCreating
+          PodReadyToStartContainers=False
+          Initialized=True
+          Ready, ContainersReady=False ContainersNotReady: containers with unready status: [main]
+          PodScheduled=True
+          kubelet Warning FailedMount: MountVolume.SetUp failed for volume "settings" : configmap "settings" not found
+        "#;
+    story.matches(expected).await?;
     namespace.create::<ConfigMap>(json!({"metadata": {"name": "settings"}, "data": {"mode": "fast"}})).await?;
     namespace.wait_for_pod("app", "ready", is_ready).await?;
     namespace.log_is("app", "main", "fast\n").await

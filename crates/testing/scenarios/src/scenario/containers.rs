@@ -13,39 +13,31 @@ pub async fn a_container_that_crashes_is_backed_off(namespace: &Namespace) -> an
     let line = "sleep 2; echo >> /state/lives; test $(wc -l < /state/lives) -ge 3 || exit 7; trap 'exit 0' TERM; sleep 3600 & wait $!";
     let main = with(shell("main", line), json!({"volumeMounts": [{"name": "state", "mountPath": "/state"}]}));
     namespace.create::<Pod>(app(json!({"containers": [main], "volumes": [{"name": "state", "emptyDir": {}}]}))).await?;
-    story
-        .life_begins(
-            "main",
-            "
-            main waiting ContainerCreating
-            # It runs for 2 s: a busy kubelet may not see it running.
-            maybe main running, ready
-            # The restart follows at once: a kubelet reports only the latest of statuses that follow each other quickly.
-            maybe main terminated Error 7
-            # It runs for 2 s.
-            maybe main running, ready, restarts 1, before terminated Error 7
-            # The back-off follows at once.
-            maybe main terminated Error 7, restarts 1, before terminated Error 7
-            # The back-off follows at once, and meanwhile the kubelet removes what the first run has left.
-            maybe main terminated Error 7, restarts 1
-            main waiting CrashLoopBackOff: back-off 10s restarting failed container=main pod=app_NAMESPACE(UID), restarts 1, before terminated Error 7
-            main running, ready, restarts 2, before terminated Error 7
-            ",
-        )
-        .await?;
-    story
-        .tells(
-            "
-            Pod app
-              Pending, Running
-              container main running, ready, restarts 2, before terminated Error 7
-              PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main} ×3
-              kubelet Warning BackOff spec.containers{main}: Back-off restarting failed container main in pod app_NAMESPACE(UID)
-            ",
-        )
-        .await
+    let expected = "
+        main waiting ContainerCreating
+        # It runs for 2 s: a busy kubelet may not see it running.
+        maybe main running, ready
+        # The restart follows at once: a kubelet reports only the latest of statuses that follow each other quickly.
+        maybe main terminated Error 7
+        # It runs for 2 s.
+        maybe main running, ready, restarts 1, before terminated Error 7
+        # The back-off follows at once.
+        maybe main terminated Error 7, restarts 1, before terminated Error 7
+        # The back-off follows at once, and meanwhile the kubelet removes what the first run has left.
+        maybe main terminated Error 7, restarts 1
+        main waiting CrashLoopBackOff: back-off 10s restarting failed container=main pod=app_NAMESPACE(UID), restarts 1, before terminated Error 7
+        main running, ready, restarts 2, before terminated Error 7
+        ";
+    story.container_begins("main", expected).await?;
+    let expected = "
+        Pod app, scheduled
+          Pending, Running
+          container main running, ready, restarts 2, before terminated Error 7
+          PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
+          kubelet Normal Pulled, Created, Started spec.containers{main} ×3
+          kubelet Warning BackOff spec.containers{main}: Back-off restarting failed container main in pod app_NAMESPACE(UID)
+        ";
+    story.matches(expected).await
 }
 
 /// A program that is not there. What the runtime says is its own, the reasons are Kubernetes'.
@@ -86,25 +78,17 @@ pub async fn a_container_leaves_a_message(namespace: &Namespace) -> anyhow::Resu
     );
     namespace.create::<Pod>(app(json!({"restartPolicy": "Never", "containers": [file, log]}))).await?;
     namespace.wait_for_pod("app", "failed", |pod| phase(pod) == "Failed").await?;
-    story
-        .tells_of(
-            &["Pod"],
-            "
-            Pod app
-              # The containers run for 2 s: a busy kubelet may not see them running.
-              Pending, {maybe Running, }Failed
-              container file terminated Error 1: it was me
-              container log terminated Error 1: last words
-              PodReadyToStartContainers=False
-              Initialized=True
-              Ready, ContainersReady=False PodFailed
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{file}
-              kubelet Normal Pulled, Created, Started spec.containers{log}
-            ",
-        )
-        .await
+    let expected = "
+        Pod app, scheduled
+          # The containers run for 2 s: a busy kubelet may not see them running.
+          Pending, {maybe Running, }Failed
+          container file terminated Error 1: it was me
+          container log terminated Error 1: last words
+          conditions of a failed pod
+          kubelet Normal Pulled, Created, Started spec.containers{file}
+          kubelet Normal Pulled, Created, Started spec.containers{log}
+        ";
+    story.matches_for(&["Pod"], expected).await
 }
 
 /// A pod that may only run so long.
@@ -113,21 +97,14 @@ pub async fn a_pod_fails_at_its_deadline(namespace: &Namespace) -> anyhow::Resul
     let pod = app(json!({"activeDeadlineSeconds": 8, "containers": [shell("main", super::UNTIL_TERM)]}));
     namespace.create::<Pod>(pod).await?;
     namespace.wait_for_pod("app", "failed", |pod| phase(pod) == "Failed").await?;
-    story
-        .tells(
-            "
-            Pod app
-              Pending, Running, Failed; DeadlineExceeded; Pod was active on the node longer than the specified deadline
-              container main terminated Completed 0
-              PodReadyToStartContainers=False
-              Initialized=True
-              Ready, ContainersReady=False PodFailed
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-              kubelet Normal DeadlineExceeded: Pod was active on the node longer than the specified deadline
-              kubelet Normal Killing spec.containers{main}: Stopping container main
-            ",
-        )
-        .await
+    let expected = "
+        Pod app, scheduled
+          Pending, Running, Failed; DeadlineExceeded; Pod was active on the node longer than the specified deadline
+          container main terminated Completed 0
+          conditions of a failed pod
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+          kubelet Normal DeadlineExceeded: Pod was active on the node longer than the specified deadline
+          kubelet Normal Killing spec.containers{main}: Stopping container main
+        ";
+    story.matches(expected).await
 }

@@ -31,29 +31,26 @@ pub async fn a_daemon_set_has_one_pod_on_the_node(namespace: &Namespace) -> anyh
     let story = namespace.story().await?;
     namespace.create::<DaemonSet>(agent("one")).await?;
     settles(namespace).await?;
-    story.tells(
-            "
-            DaemonSet daemon
-              currentNumberScheduled 1, desiredNumberScheduled 1, numberAvailable 1, numberMisscheduled 0, numberReady 1, updatedNumberScheduled 1
-              daemonset-controller Normal SuccessfulCreate: Created pod: daemon-1
-            Pod daemon-1 of DaemonSet daemon
-              Pending, Running
-              container main running, ready
-              PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/daemon-1 to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-            ",
-        ).await?;
+    let expected = "
+        DaemonSet daemon
+          currentNumberScheduled 1, desiredNumberScheduled 1, numberAvailable 1, numberMisscheduled 0, numberReady 1, updatedNumberScheduled 1
+          daemonset-controller Normal SuccessfulCreate: Created pod: daemon-1
+        Pod daemon-1 of DaemonSet daemon, scheduled
+          Pending, Running
+          container main running, ready
+          PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+        ";
+    story.matches(expected).await?;
     let update = Patch::Merge(json!({"spec": {"template": agent("two")["spec"]["template"]}}));
     namespace.api::<DaemonSet>().patch("daemon", &PatchParams::default(), &update).await?;
     settles(namespace).await?;
-    story.tells_of(&["DaemonSet"],
-            "
-            DaemonSet daemon
-              currentNumberScheduled 1, desiredNumberScheduled 1, numberAvailable 1, numberMisscheduled 0, numberReady 1, updatedNumberScheduled 1
-              daemonset-controller Normal SuccessfulCreate: Created pod: daemon-1
-              daemonset-controller Normal SuccessfulDelete: Deleted pod: daemon-1
-              daemonset-controller Normal SuccessfulCreate: Created pod: daemon-2
-            ",
-        ).await
+    let expected = "
+        DaemonSet daemon
+          currentNumberScheduled 1, desiredNumberScheduled 1, numberAvailable 1, numberMisscheduled 0, numberReady 1, updatedNumberScheduled 1
+          daemonset-controller Normal SuccessfulCreate: Created pod: daemon-1
+          daemonset-controller Normal SuccessfulDelete: Deleted pod: daemon-1
+          daemonset-controller Normal SuccessfulCreate: Created pod: daemon-2
+        ";
+    story.matches_for(&["DaemonSet"], expected).await
 }

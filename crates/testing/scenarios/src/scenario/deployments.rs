@@ -46,58 +46,49 @@ pub async fn a_deployment_is_scaled_up_and_down(namespace: &Namespace) -> anyhow
     let story = namespace.story().await?;
     namespace.create::<Deployment>(web("one", json!({"replicas": 2}))).await?;
     settles(namespace, 2).await?;
-    story
-        .tells(
-            r#"
-            Deployment web, revision 1
-              availableReplicas 2, readyReplicas 2, replicas 2, terminatingReplicas 0, updatedReplicas 2
-              Available=True MinimumReplicasAvailable: Deployment has minimum availability.
-              Progressing=True NewReplicaSetAvailable: ReplicaSet "web-1" has successfully progressed.
-              deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-1 from 0 to 2
-            ReplicaSet web-1 of Deployment web, revision 1
-              availableReplicas 2, fullyLabeledReplicas 2, readyReplicas 2, replicas 2, terminatingReplicas 0
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
-            Pod web-1-? of ReplicaSet web-1
-              Pending, Running
-              container main running, ready
-              PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/web-1-? to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-            Pod web-1-? of ReplicaSet web-1
-              Pending, Running
-              container main running, ready
-              PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/web-1-? to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-            "#,
-        )
-        .await?;
+    let expected = r#"
+        Deployment web, revision 1
+          availableReplicas 2, readyReplicas 2, replicas 2, terminatingReplicas 0, updatedReplicas 2
+          Available=True MinimumReplicasAvailable: Deployment has minimum availability.
+          Progressing=True NewReplicaSetAvailable: ReplicaSet "web-1" has successfully progressed.
+          deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-1 from 0 to 2
+        ReplicaSet web-1 of Deployment web, revision 1
+          availableReplicas 2, fullyLabeledReplicas 2, readyReplicas 2, replicas 2, terminatingReplicas 0
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
+        Pod web-1-? of ReplicaSet web-1, scheduled
+          Pending, Running
+          container main running, ready
+          PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+        Pod web-1-? of ReplicaSet web-1, scheduled
+          Pending, Running
+          container main running, ready
+          PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+        "#;
+    story.matches(expected).await?;
     change(namespace, json!({"replicas": 3})).await?;
     settles(namespace, 3).await?;
     change(namespace, json!({"replicas": 1})).await?;
     settles(namespace, 1).await?;
-    story
-        .tells_of(
-            &SETS,
-            r#"
-            Deployment web, revision 1
-              availableReplicas 1, readyReplicas 1, replicas 1, terminatingReplicas 0, updatedReplicas 1
-              Progressing=True NewReplicaSetAvailable: ReplicaSet "web-1" has successfully progressed.
-              Available=True MinimumReplicasAvailable: Deployment has minimum availability.
-              deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-1 from 0 to 2
-              deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-1 from 2 to 3
-              deployment-controller Normal ScalingReplicaSet: Scaled down replica set web-1 from 3 to 1
-            ReplicaSet web-1 of Deployment web, revision 1
-              availableReplicas 1, fullyLabeledReplicas 1, readyReplicas 1, replicas 1, terminatingReplicas 0
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
-              replicaset-controller Normal SuccessfulDelete: Deleted pod: web-1-?
-              replicaset-controller Normal SuccessfulDelete: Deleted pod: web-1-?
-            "#,
-        )
-        .await
+    let expected = r#"
+        Deployment web, revision 1
+          availableReplicas 1, readyReplicas 1, replicas 1, terminatingReplicas 0, updatedReplicas 1
+          Progressing=True NewReplicaSetAvailable: ReplicaSet "web-1" has successfully progressed.
+          Available=True MinimumReplicasAvailable: Deployment has minimum availability.
+          deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-1 from 0 to 2
+          deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-1 from 2 to 3
+          deployment-controller Normal ScalingReplicaSet: Scaled down replica set web-1 from 3 to 1
+        ReplicaSet web-1 of Deployment web, revision 1
+          availableReplicas 1, fullyLabeledReplicas 1, readyReplicas 1, replicas 1, terminatingReplicas 0
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
+          replicaset-controller Normal SuccessfulDelete: Deleted pod: web-1-?
+          replicaset-controller Normal SuccessfulDelete: Deleted pod: web-1-?
+        "#;
+    story.matches_for(&SETS, expected).await
 }
 
 /// While it is paused a new template changes nothing.
@@ -106,42 +97,34 @@ pub async fn a_paused_deployment_waits(namespace: &Namespace) -> anyhow::Result<
     namespace.create::<Deployment>(web("one", json!({"replicas": 1}))).await?;
     settles(namespace, 1).await?;
     change(namespace, json!({"paused": true, "template": template("two")})).await?;
-    story
-        .tells_of(
-            &SETS,
-            "
-            Deployment web, revision 1
-              availableReplicas 1, readyReplicas 1, replicas 1, terminatingReplicas 0
-              Available=True MinimumReplicasAvailable: Deployment has minimum availability.
-              Progressing=Unknown DeploymentPaused: Deployment is paused
-              deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-1 from 0 to 1
-            ReplicaSet web-1 of Deployment web, revision 1
-              availableReplicas 1, fullyLabeledReplicas 1, readyReplicas 1, replicas 1, terminatingReplicas 0
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
-            ",
-        )
-        .await?;
+    let expected = "
+        Deployment web, revision 1
+          availableReplicas 1, readyReplicas 1, replicas 1, terminatingReplicas 0
+          Available=True MinimumReplicasAvailable: Deployment has minimum availability.
+          Progressing=Unknown DeploymentPaused: Deployment is paused
+          deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-1 from 0 to 1
+        ReplicaSet web-1 of Deployment web, revision 1
+          availableReplicas 1, fullyLabeledReplicas 1, readyReplicas 1, replicas 1, terminatingReplicas 0
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
+        ";
+    story.matches_for(&SETS, expected).await?;
     change(namespace, json!({"paused": false})).await?;
     settles(namespace, 1).await?;
-    story
-        .tells_of(
-            &SETS,
-            r#"
-            Deployment web, revision 2
-              availableReplicas 1, readyReplicas 1, replicas 1, terminatingReplicas 0, updatedReplicas 1
-              Available=True MinimumReplicasAvailable: Deployment has minimum availability.
-              Progressing=True NewReplicaSetAvailable: ReplicaSet "web-2" has successfully progressed.
-              deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-1 from 0 to 1
-              deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-2 from 0 to 1
-              deployment-controller Normal ScalingReplicaSet: Scaled down replica set web-1 from 1 to 0
-            ReplicaSet web-1 of Deployment web, revision 1
-              replicas 0, terminatingReplicas 0
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
-              replicaset-controller Normal SuccessfulDelete: Deleted pod: web-1-?
-            ReplicaSet web-2 of Deployment web, revision 2
-              availableReplicas 1, fullyLabeledReplicas 1, readyReplicas 1, replicas 1, terminatingReplicas 0
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-2-?
-            "#,
-        )
-        .await
+    let expected = r#"
+        Deployment web, revision 2
+          availableReplicas 1, readyReplicas 1, replicas 1, terminatingReplicas 0, updatedReplicas 1
+          Available=True MinimumReplicasAvailable: Deployment has minimum availability.
+          Progressing=True NewReplicaSetAvailable: ReplicaSet "web-2" has successfully progressed.
+          deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-1 from 0 to 1
+          deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-2 from 0 to 1
+          deployment-controller Normal ScalingReplicaSet: Scaled down replica set web-1 from 1 to 0
+        ReplicaSet web-1 of Deployment web, revision 1
+          replicas 0, terminatingReplicas 0
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
+          replicaset-controller Normal SuccessfulDelete: Deleted pod: web-1-?
+        ReplicaSet web-2 of Deployment web, revision 2
+          availableReplicas 1, fullyLabeledReplicas 1, readyReplicas 1, replicas 1, terminatingReplicas 0
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-2-?
+        "#;
+    story.matches_for(&SETS, expected).await
 }

@@ -19,26 +19,19 @@ pub async fn init_containers_run_in_order(namespace: &Namespace) -> anyhow::Resu
     namespace.create::<Pod>(pod).await?;
     namespace.wait_for_pod("app", "done", |pod| phase(pod) == "Succeeded").await?;
     namespace.log_is("app", "main", "first\nsecond\nmain\n").await?;
-    story
-        .tells(
-            "
-            Pod app
-              # The main container runs for 3 s: a busy kubelet may not see it running.
-              Pending, {maybe Running, }Succeeded
-              init container first terminated Completed 0
-              init container second terminated Completed 0
-              container main terminated Completed 0
-              PodReadyToStartContainers=False
-              Initialized=True PodCompleted
-              Ready, ContainersReady=False PodCompleted
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
-              kubelet Normal Pulled, Created, Started spec.initContainers{first}
-              kubelet Normal Pulled, Created, Started spec.initContainers{second}
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-            ",
-        )
-        .await
+    let expected = "
+        Pod app, scheduled
+          # The main container runs for 3 s: a busy kubelet may not see it running.
+          Pending, {maybe Running, }Succeeded
+          init container first terminated Completed 0
+          init container second terminated Completed 0
+          container main terminated Completed 0
+          conditions of a completed pod
+          kubelet Normal Pulled, Created, Started spec.initContainers{first}
+          kubelet Normal Pulled, Created, Started spec.initContainers{second}
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+        ";
+    story.matches(expected).await
 }
 
 /// Under `Never` the pod has failed, and what follows never begins.
@@ -50,23 +43,19 @@ pub async fn a_failed_init_container_fails_the_pod(namespace: &Namespace) -> any
     }));
     namespace.create::<Pod>(pod).await?;
     namespace.wait_for_pod("app", "failed", |pod| phase(pod) == "Failed").await?;
-    story
-        .tells(
-            "
-            Pod app
-              Pending, Failed
-              init container first terminated Error 5
-              init container second waiting PodInitializing
-              container main waiting PodInitializing
-              PodReadyToStartContainers=False
-              Initialized=False ContainersNotInitialized: containers with incomplete status: [first second]
-              Ready, ContainersReady=False PodFailed
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
-              kubelet Normal Pulled, Created, Started spec.initContainers{first}
-            ",
-        )
-        .await
+    let expected = "
+        Pod app, scheduled
+          Pending, Failed
+          init container first terminated Error 5
+          init container second waiting PodInitializing
+          container main waiting PodInitializing
+          PodReadyToStartContainers=False
+          Initialized=False ContainersNotInitialized: containers with incomplete status: [first second]
+          Ready, ContainersReady=False PodFailed
+          PodScheduled=True
+          kubelet Normal Pulled, Created, Started spec.initContainers{first}
+        ";
+    story.matches(expected).await
 }
 
 /// Otherwise it is tried again.
@@ -79,18 +68,14 @@ pub async fn a_failed_init_container_is_tried_again(namespace: &Namespace) -> an
     }));
     namespace.create::<Pod>(pod).await?;
     namespace.wait_for_pod("app", "running", |pod| is_running(pod, "main")).await?;
-    story
-        .tells(
-            "
-            Pod app
-              Pending, Running
-              init container init terminated Completed 0, restarts 1
-              container main running, ready
-              PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
-              kubelet Normal Pulled, Created, Started spec.initContainers{init} ×2
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-            ",
-        )
-        .await
+    let expected = "
+        Pod app, scheduled
+          Pending, Running
+          init container init terminated Completed 0, restarts 1
+          container main running, ready
+          PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
+          kubelet Normal Pulled, Created, Started spec.initContainers{init} ×2
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+        ";
+    story.matches(expected).await
 }

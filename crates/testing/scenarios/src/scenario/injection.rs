@@ -49,30 +49,23 @@ async fn injects(namespace: &Namespace) -> anyhow::Result<()> {
     let expected = json!({"limits": {"cpu": "100m", "memory": "32Mi"}, "requests": {"cpu": "50m", "memory": "32Mi"}});
     ensure!(resources == expected, "the sidecar's resources are {resources}");
     ensure!(proxy.and_then(|proxy| proxy.image).as_deref() == Some(SHELL), "the sidecar has another image");
-    story
-        .tells(
-            "
-            Job work
-              ready 0, succeeded 1, terminating 0
-              SuccessCriteriaMet, Complete=True CompletionsReached: Reached expected number of succeeded pods
-              job-controller Normal SuccessfulCreate: Created pod: work-1
-              job-controller Normal Completed: Job completed
-            Pod work-1 of Job work
-              # The container runs for 3 s: a busy kubelet may not see it running.
-              Pending, {maybe Running, }Succeeded
-              init container proxy terminated Completed 0
-              container main terminated Completed 0
-              PodReadyToStartContainers=False
-              Initialized=True PodCompleted
-              Ready, ContainersReady=False PodCompleted
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/work-1 to pillion
-              kubelet Normal Pulled, Created, Started spec.initContainers{proxy}
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-              kubelet Normal Killing spec.initContainers{proxy}: Stopping container proxy
-            ",
-        )
-        .await
+    let expected = "
+        Job work
+          ready 0, succeeded 1, terminating 0
+          SuccessCriteriaMet, Complete=True CompletionsReached: Reached expected number of succeeded pods
+          job-controller Normal SuccessfulCreate: Created pod: work-1
+          job-controller Normal Completed: Job completed
+        Pod work-1 of Job work, scheduled
+          # The container runs for 3 s: a busy kubelet may not see it running.
+          Pending, {maybe Running, }Succeeded
+          init container proxy terminated Completed 0
+          container main terminated Completed 0
+          conditions of a completed pod
+          kubelet Normal Pulled, Created, Started spec.initContainers{proxy}
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+          kubelet Normal Killing spec.initContainers{proxy}: Stopping container proxy
+        ";
+    story.matches(expected).await
 }
 
 fn pod_template() -> Value {

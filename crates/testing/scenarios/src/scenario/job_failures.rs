@@ -15,27 +15,20 @@ pub async fn a_job_without_retries_fails_with_its_pod(namespace: &Namespace) -> 
     let pod = json!({"containers": [shell("main", "sleep 2; exit 4")]});
     namespace.create::<Job>(work(json!({"backoffLimit": 0}), pod)).await?;
     job_is(namespace, "work", "Failed").await?;
-    story
-        .tells(
-            "
-            Job work
-              failed 1, ready 0, terminating 0
-              FailureTarget, Failed=True BackoffLimitExceeded: Job has reached the specified backoff limit
-              job-controller Normal SuccessfulCreate: Created pod: work-1
-              job-controller Warning BackoffLimitExceeded: Job has reached the specified backoff limit
-            Pod work-1 of Job work
-              # The container runs for 2 s: a busy kubelet may not see it running.
-              Pending, {maybe Running, }Failed
-              container main terminated Error 4
-              PodReadyToStartContainers=False
-              Initialized=True
-              Ready, ContainersReady=False PodFailed
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/work-1 to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-            ",
-        )
-        .await
+    let expected = "
+        Job work
+          failed 1, ready 0, terminating 0
+          FailureTarget, Failed=True BackoffLimitExceeded: Job has reached the specified backoff limit
+          job-controller Normal SuccessfulCreate: Created pod: work-1
+          job-controller Warning BackoffLimitExceeded: Job has reached the specified backoff limit
+        Pod work-1 of Job work, scheduled
+          # The container runs for 2 s: a busy kubelet may not see it running.
+          Pending, {maybe Running, }Failed
+          container main terminated Error 4
+          conditions of a failed pod
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+        ";
+    story.matches(expected).await
 }
 
 /// With one retry a second pod is made, some ten seconds after the first failed.
@@ -44,38 +37,27 @@ pub async fn a_job_with_one_retry_fails_with_its_second_pod(namespace: &Namespac
     let pod = json!({"containers": [shell("main", "sleep 2; exit 4")]});
     namespace.create::<Job>(work(json!({"backoffLimit": 1}), pod)).await?;
     job_is(namespace, "work", "Failed").await?;
-    story
-        .tells(
-            "
-            Job work
-              failed 2, ready 0, terminating 0
-              FailureTarget, Failed=True BackoffLimitExceeded: Job has reached the specified backoff limit
-              job-controller Normal SuccessfulCreate: Created pod: work-1
-              job-controller Normal SuccessfulCreate: Created pod: work-2
-              job-controller Warning BackoffLimitExceeded: Job has reached the specified backoff limit
-            Pod work-1 of Job work
-              # The container runs for 2 s: a busy kubelet may not see it running.
-              Pending, {maybe Running, }Failed
-              container main terminated Error 4
-              PodReadyToStartContainers=False
-              Initialized=True
-              Ready, ContainersReady=False PodFailed
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/work-1 to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-            Pod work-2 of Job work
-              # The container runs for 2 s: a busy kubelet may not see it running.
-              Pending, {maybe Running, }Failed
-              container main terminated Error 4
-              PodReadyToStartContainers=False
-              Initialized=True
-              Ready, ContainersReady=False PodFailed
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/work-2 to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-            ",
-        )
-        .await
+    let expected = "
+        Job work
+          failed 2, ready 0, terminating 0
+          FailureTarget, Failed=True BackoffLimitExceeded: Job has reached the specified backoff limit
+          job-controller Normal SuccessfulCreate: Created pod: work-1
+          job-controller Normal SuccessfulCreate: Created pod: work-2
+          job-controller Warning BackoffLimitExceeded: Job has reached the specified backoff limit
+        Pod work-1 of Job work, scheduled
+          # The container runs for 2 s: a busy kubelet may not see it running.
+          Pending, {maybe Running, }Failed
+          container main terminated Error 4
+          conditions of a failed pod
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+        Pod work-2 of Job work, scheduled
+          # The container runs for 2 s: a busy kubelet may not see it running.
+          Pending, {maybe Running, }Failed
+          container main terminated Error 4
+          conditions of a failed pod
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+        ";
+    story.matches(expected).await
 }
 
 /// A Job that takes too long is ended.
@@ -84,29 +66,22 @@ pub async fn a_job_fails_at_its_deadline(namespace: &Namespace) -> anyhow::Resul
     let pod = json!({"terminationGracePeriodSeconds": 5, "containers": [shell("main", UNTIL_TERM)]});
     namespace.create::<Job>(work(json!({"activeDeadlineSeconds": 10}), pod)).await?;
     job_is(namespace, "work", "Failed").await?;
-    story
-        .tells(
-            "
-            Job work
-              failed 1, ready 0, terminating 0
-              FailureTarget, Failed=True DeadlineExceeded: Job was active longer than specified deadline
-              job-controller Normal SuccessfulCreate: Created pod: work-1
-              job-controller Normal SuccessfulDelete: Deleted pod: work-1
-              job-controller Warning DeadlineExceeded: Job was active longer than specified deadline
-            Pod work-1 of Job work
-              Pending, Running, Succeeded
-              container main terminated Completed 0
-              PodReadyToStartContainers=False
-              Initialized=True PodCompleted
-              Ready, ContainersReady=False PodCompleted
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/work-1 to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-              kubelet Normal Killing spec.containers{main}: Stopping container main
-              gone
-            ",
-        )
-        .await
+    let expected = "
+        Job work
+          failed 1, ready 0, terminating 0
+          FailureTarget, Failed=True DeadlineExceeded: Job was active longer than specified deadline
+          job-controller Normal SuccessfulCreate: Created pod: work-1
+          job-controller Normal SuccessfulDelete: Deleted pod: work-1
+          job-controller Warning DeadlineExceeded: Job was active longer than specified deadline
+        Pod work-1 of Job work, scheduled
+          Pending, Running, Succeeded
+          container main terminated Completed 0
+          conditions of a completed pod
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+          kubelet Normal Killing spec.containers{main}: Stopping container main
+          gone
+        ";
+    story.matches(expected).await
 }
 
 /// An exit code can be the end of a Job that had retries left.
@@ -118,25 +93,20 @@ pub async fn an_exit_code_fails_the_job(namespace: &Namespace) -> anyhow::Result
     let spec = json!({"backoffLimit": 6, "podFailurePolicy": {"rules": [rule]}});
     namespace.create::<Job>(work(spec, json!({"containers": [shell("main", "sleep 2; exit 42")]}))).await?;
     job_is(namespace, "work", "Failed").await?;
-    story.tells(
-            "
-            Job work
-              failed 1, ready 0, terminating 0
-              FailureTarget, Failed=True PodFailurePolicy: Container main for pod NAMESPACE/work-1 failed with exit code 42 matching FailJob rule at index 0
-              job-controller Normal SuccessfulCreate: Created pod: work-1
-              job-controller Warning PodFailurePolicy: Container main for pod NAMESPACE/work-1 failed with exit code 42 matching FailJob rule at index 0
-            Pod work-1 of Job work
-              # The container runs for 2 s: a busy kubelet may not see it running.
-              Pending, {maybe Running, }Failed
-              container main terminated Error 42
-              PodReadyToStartContainers=False
-              Initialized=True
-              Ready, ContainersReady=False PodFailed
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/work-1 to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-            ",
-        ).await
+    let expected = "
+        Job work
+          failed 1, ready 0, terminating 0
+          FailureTarget, Failed=True PodFailurePolicy: Container main for pod NAMESPACE/work-1 failed with exit code 42 matching FailJob rule at index 0
+          job-controller Normal SuccessfulCreate: Created pod: work-1
+          job-controller Warning PodFailurePolicy: Container main for pod NAMESPACE/work-1 failed with exit code 42 matching FailJob rule at index 0
+        Pod work-1 of Job work, scheduled
+          # The container runs for 2 s: a busy kubelet may not see it running.
+          Pending, {maybe Running, }Failed
+          container main terminated Error 42
+          conditions of a failed pod
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+        ";
+    story.matches(expected).await
 }
 
 /// An exit code can be none of the Job's failures.
@@ -155,35 +125,24 @@ pub async fn an_exit_code_is_not_counted(namespace: &Namespace) -> anyhow::Resul
     let fix = Patch::Merge(json!({"data": {"code": "0"}}));
     namespace.api::<ConfigMap>().patch("code", &PatchParams::default(), &fix).await?;
     job_is(namespace, "work", "Complete").await?;
-    story
-        .tells(
-            "
-            Job work
-              ready 0, succeeded 1, terminating 0
-              SuccessCriteriaMet, Complete=True CompletionsReached: Reached expected number of succeeded pods
-              job-controller Normal SuccessfulCreate: Created pod: work-1
-              job-controller Normal SuccessfulCreate: Created pod: work-2
-              job-controller Normal Completed: Job completed
-            Pod work-1 of Job work
-              Pending, Running, Failed
-              container main terminated Error 42
-              PodReadyToStartContainers=False
-              Initialized=True
-              Ready, ContainersReady=False PodFailed
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/work-1 to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-            Pod work-2 of Job work
-              # The container runs for 3 s: a busy kubelet may not see it running.
-              Pending, {maybe Running, }Succeeded
-              container main terminated Completed 0
-              PodReadyToStartContainers=False
-              Initialized=True PodCompleted
-              Ready, ContainersReady=False PodCompleted
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/work-2 to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-            ",
-        )
-        .await
+    let expected = "
+        Job work
+          ready 0, succeeded 1, terminating 0
+          SuccessCriteriaMet, Complete=True CompletionsReached: Reached expected number of succeeded pods
+          job-controller Normal SuccessfulCreate: Created pod: work-1
+          job-controller Normal SuccessfulCreate: Created pod: work-2
+          job-controller Normal Completed: Job completed
+        Pod work-1 of Job work, scheduled
+          Pending, Running, Failed
+          container main terminated Error 42
+          conditions of a failed pod
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+        Pod work-2 of Job work, scheduled
+          # The container runs for 3 s: a busy kubelet may not see it running.
+          Pending, {maybe Running, }Succeeded
+          container main terminated Completed 0
+          conditions of a completed pod
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+        ";
+    story.matches(expected).await
 }

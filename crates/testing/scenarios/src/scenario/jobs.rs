@@ -18,27 +18,20 @@ pub async fn a_job_completes(namespace: &Namespace) -> anyhow::Result<()> {
     let story = namespace.story().await?;
     namespace.create::<Job>(work(json!({}), json!({"containers": [shell("main", A_WHILE)]}))).await?;
     job_is(namespace, "work", "Complete").await?;
-    story
-        .tells(
-            "
-            Job work
-              ready 0, succeeded 1, terminating 0
-              SuccessCriteriaMet, Complete=True CompletionsReached: Reached expected number of succeeded pods
-              job-controller Normal SuccessfulCreate: Created pod: work-1
-              job-controller Normal Completed: Job completed
-            Pod work-1 of Job work
-              # The container runs for 3 s: a busy kubelet may not see it running.
-              Pending, {maybe Running, }Succeeded
-              container main terminated Completed 0
-              PodReadyToStartContainers=False
-              Initialized=True PodCompleted
-              Ready, ContainersReady=False PodCompleted
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/work-1 to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-            ",
-        )
-        .await
+    let expected = "
+        Job work
+          ready 0, succeeded 1, terminating 0
+          SuccessCriteriaMet, Complete=True CompletionsReached: Reached expected number of succeeded pods
+          job-controller Normal SuccessfulCreate: Created pod: work-1
+          job-controller Normal Completed: Job completed
+        Pod work-1 of Job work, scheduled
+          # The container runs for 3 s: a busy kubelet may not see it running.
+          Pending, {maybe Running, }Succeeded
+          container main terminated Completed 0
+          conditions of a completed pod
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+        ";
+    story.matches(expected).await
 }
 
 /// A native sidecar does not keep a Job from completing: it is stopped when the work is done.
@@ -47,30 +40,23 @@ pub async fn a_job_with_a_native_sidecar_completes(namespace: &Namespace) -> any
     let pod = json!({"initContainers": [sidecar("sidecar", UNTIL_TERM)], "containers": [shell("main", A_WHILE)]});
     namespace.create::<Job>(work(json!({"backoffLimit": 0}), pod)).await?;
     job_is(namespace, "work", "Complete").await?;
-    story
-        .tells(
-            "
-            Job work
-              ready 0, succeeded 1, terminating 0
-              SuccessCriteriaMet, Complete=True CompletionsReached: Reached expected number of succeeded pods
-              job-controller Normal SuccessfulCreate: Created pod: work-1
-              job-controller Normal Completed: Job completed
-            Pod work-1 of Job work
-              # The container runs for 3 s: a busy kubelet may not see it running.
-              Pending, {maybe Running, }Succeeded
-              init container sidecar terminated Completed 0
-              container main terminated Completed 0
-              PodReadyToStartContainers=False
-              Initialized=True PodCompleted
-              Ready, ContainersReady=False PodCompleted
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/work-1 to pillion
-              kubelet Normal Pulled, Created, Started spec.initContainers{sidecar}
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-              kubelet Normal Killing spec.initContainers{sidecar}: Stopping container sidecar
-            ",
-        )
-        .await
+    let expected = "
+        Job work
+          ready 0, succeeded 1, terminating 0
+          SuccessCriteriaMet, Complete=True CompletionsReached: Reached expected number of succeeded pods
+          job-controller Normal SuccessfulCreate: Created pod: work-1
+          job-controller Normal Completed: Job completed
+        Pod work-1 of Job work, scheduled
+          # The container runs for 3 s: a busy kubelet may not see it running.
+          Pending, {maybe Running, }Succeeded
+          init container sidecar terminated Completed 0
+          container main terminated Completed 0
+          conditions of a completed pod
+          kubelet Normal Pulled, Created, Started spec.initContainers{sidecar}
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+          kubelet Normal Killing spec.initContainers{sidecar}: Stopping container sidecar
+        ";
+    story.matches(expected).await
 }
 
 /// A native sidecar that does not want to end is killed after the grace period, and the Job completes all the same.
@@ -82,30 +68,23 @@ pub async fn a_job_completes_though_its_sidecar_has_to_be_killed(namespace: &Nam
     });
     namespace.create::<Job>(work(json!({"backoffLimit": 0}), pod)).await?;
     job_is(namespace, "work", "Complete").await?;
-    story
-        .tells(
-            "
-            Job work
-              ready 0, succeeded 1, terminating 0
-              SuccessCriteriaMet, Complete=True CompletionsReached: Reached expected number of succeeded pods
-              job-controller Normal SuccessfulCreate: Created pod: work-1
-              job-controller Normal Completed: Job completed
-            Pod work-1 of Job work
-              # The container runs for 3 s: a busy kubelet may not see it running.
-              Pending, {maybe Running, }Succeeded
-              init container sidecar terminated Error 137
-              container main terminated Completed 0
-              PodReadyToStartContainers=False
-              Initialized=True PodCompleted
-              Ready, ContainersReady=False PodCompleted
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/work-1 to pillion
-              kubelet Normal Pulled, Created, Started spec.initContainers{sidecar}
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-              kubelet Normal Killing spec.initContainers{sidecar}: Stopping container sidecar
-            ",
-        )
-        .await
+    let expected = "
+        Job work
+          ready 0, succeeded 1, terminating 0
+          SuccessCriteriaMet, Complete=True CompletionsReached: Reached expected number of succeeded pods
+          job-controller Normal SuccessfulCreate: Created pod: work-1
+          job-controller Normal Completed: Job completed
+        Pod work-1 of Job work, scheduled
+          # The container runs for 3 s: a busy kubelet may not see it running.
+          Pending, {maybe Running, }Succeeded
+          init container sidecar terminated Error 137
+          container main terminated Completed 0
+          conditions of a completed pod
+          kubelet Normal Pulled, Created, Started spec.initContainers{sidecar}
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+          kubelet Normal Killing spec.initContainers{sidecar}: Stopping container sidecar
+        ";
+    story.matches(expected).await
 }
 
 /// Under `OnFailure` the same pod tries again.
@@ -117,26 +96,19 @@ pub async fn a_job_succeeds_at_the_second_try(namespace: &Namespace) -> anyhow::
         json!({"restartPolicy": "OnFailure", "containers": [main], "volumes": [{"name": "state", "emptyDir": {}}]});
     namespace.create::<Job>(work(json!({}), pod)).await?;
     job_is(namespace, "work", "Complete").await?;
-    story
-        .tells(
-            "
-            Job work
-              ready 0, succeeded 1, terminating 0
-              SuccessCriteriaMet, Complete=True CompletionsReached: Reached expected number of succeeded pods
-              job-controller Normal SuccessfulCreate: Created pod: work-1
-              job-controller Normal Completed: Job completed
-            Pod work-1 of Job work
-              Pending, Running, Succeeded
-              container main terminated Completed 0, restarts 1
-              PodReadyToStartContainers=False
-              Initialized=True PodCompleted
-              Ready, ContainersReady=False PodCompleted
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/work-1 to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main} ×2
-            ",
-        )
-        .await
+    let expected = "
+        Job work
+          ready 0, succeeded 1, terminating 0
+          SuccessCriteriaMet, Complete=True CompletionsReached: Reached expected number of succeeded pods
+          job-controller Normal SuccessfulCreate: Created pod: work-1
+          job-controller Normal Completed: Job completed
+        Pod work-1 of Job work, scheduled
+          Pending, Running, Succeeded
+          container main terminated Completed 0, restarts 1
+          conditions of a completed pod
+          kubelet Normal Pulled, Created, Started spec.containers{main} ×2
+        ";
+    story.matches(expected).await
 }
 
 /// Each index has a pod of its own, which knows it.
@@ -146,40 +118,29 @@ pub async fn an_indexed_job_completes_every_index(namespace: &Namespace) -> anyh
     let spec = json!({"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimit": 0});
     namespace.create::<Job>(work(spec, json!({"containers": [main]}))).await?;
     job_is(namespace, "work", "Complete").await?;
-    story
-        .tells(
-            "
-            Job work
-              completedIndexes 0,1, ready 0, succeeded 2, terminating 0
-              SuccessCriteriaMet, Complete=True CompletionsReached: Reached expected number of succeeded pods
-              # The controller creates them at the same time.
-              any order
-                job-controller Normal SuccessfulCreate: Created pod: work-0-1
-                job-controller Normal SuccessfulCreate: Created pod: work-1-1
-              job-controller Normal Completed: Job completed
-            Pod work-0-1 of Job work
-              # The container runs for 3 s: a busy kubelet may not see it running.
-              Pending, {maybe Running, }Succeeded
-              container main terminated Completed 0
-              PodReadyToStartContainers=False
-              Initialized=True PodCompleted
-              Ready, ContainersReady=False PodCompleted
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/work-0-1 to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-            Pod work-1-1 of Job work
-              # The container runs for 3 s: a busy kubelet may not see it running.
-              Pending, {maybe Running, }Succeeded
-              container main terminated Completed 0
-              PodReadyToStartContainers=False
-              Initialized=True PodCompleted
-              Ready, ContainersReady=False PodCompleted
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/work-1-1 to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-            ",
-        )
-        .await
+    let expected = "
+        Job work
+          completedIndexes 0,1, ready 0, succeeded 2, terminating 0
+          SuccessCriteriaMet, Complete=True CompletionsReached: Reached expected number of succeeded pods
+          # The controller creates them at the same time.
+          any order
+            job-controller Normal SuccessfulCreate: Created pod: work-0-1
+            job-controller Normal SuccessfulCreate: Created pod: work-1-1
+          job-controller Normal Completed: Job completed
+        Pod work-0-1 of Job work, scheduled
+          # The container runs for 3 s: a busy kubelet may not see it running.
+          Pending, {maybe Running, }Succeeded
+          container main terminated Completed 0
+          conditions of a completed pod
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+        Pod work-1-1 of Job work, scheduled
+          # The container runs for 3 s: a busy kubelet may not see it running.
+          Pending, {maybe Running, }Succeeded
+          container main terminated Completed 0
+          conditions of a completed pod
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+        ";
+    story.matches(expected).await
 }
 
 /// A Job that has ended goes, with its pods, when its time has come.
@@ -190,29 +151,22 @@ pub async fn a_job_goes_some_time_after_it_has_finished(namespace: &Namespace) -
     job_is(namespace, "work", "Complete").await?;
     wait::until("the Job's end", async || Ok(namespace.api::<Job>().get_opt("work").await?.is_none().then_some(())))
         .await?;
-    story
-        .tells(
-            "
-            Job work
-              ready 0, succeeded 1, terminating 0
-              SuccessCriteriaMet, Complete=True CompletionsReached: Reached expected number of succeeded pods
-              job-controller Normal SuccessfulCreate: Created pod: work-1
-              job-controller Normal Completed: Job completed
-              gone
-            Pod work-1 of Job work
-              # The container runs for 3 s: a busy kubelet may not see it running.
-              Pending, {maybe Running, }Succeeded
-              container main terminated Completed 0
-              PodReadyToStartContainers=False
-              Initialized=True PodCompleted
-              Ready, ContainersReady=False PodCompleted
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/work-1 to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-              gone
-            ",
-        )
-        .await
+    let expected = "
+        Job work
+          ready 0, succeeded 1, terminating 0
+          SuccessCriteriaMet, Complete=True CompletionsReached: Reached expected number of succeeded pods
+          job-controller Normal SuccessfulCreate: Created pod: work-1
+          job-controller Normal Completed: Job completed
+          gone
+        Pod work-1 of Job work, scheduled
+          # The container runs for 3 s: a busy kubelet may not see it running.
+          Pending, {maybe Running, }Succeeded
+          container main terminated Completed 0
+          conditions of a completed pod
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+          gone
+        ";
+    story.matches(expected).await
 }
 
 /// A suspended Job has no pods, and begins when it is resumed.
@@ -221,43 +175,33 @@ pub async fn a_suspended_job_begins_when_it_is_resumed(namespace: &Namespace) ->
     let spec = json!({"suspend": true});
     namespace.create::<Job>(work(spec, json!({"containers": [shell("main", A_WHILE)]}))).await?;
     job_is(namespace, "work", "Suspended").await?;
-    story
-        .tells(
-            "
-            Job work
-              ready 0, terminating 0
-              Suspended=True JobSuspended: Job suspended
-              job-controller Normal Suspended: Job suspended
-            ",
-        )
-        .await?;
+    let expected = "
+        Job work
+          ready 0, terminating 0
+          Suspended=True JobSuspended: Job suspended
+          job-controller Normal Suspended: Job suspended
+        ";
+    story.matches(expected).await?;
     let resume = Patch::Merge(json!({"spec": {"suspend": false}}));
     namespace.api::<Job>().patch("work", &PatchParams::default(), &resume).await?;
     job_is(namespace, "work", "Complete").await?;
-    story
-        .tells(
-            "
-            Job work
-              ready 0, succeeded 1, terminating 0
-              Suspended=False JobResumed: Job resumed
-              SuccessCriteriaMet, Complete=True CompletionsReached: Reached expected number of succeeded pods
-              job-controller Normal Suspended: Job suspended
-              job-controller Normal SuccessfulCreate: Created pod: work-1
-              job-controller Normal Resumed: Job resumed
-              job-controller Normal Completed: Job completed
-            Pod work-1 of Job work
-              # The container runs for 3 s: a busy kubelet may not see it running.
-              Pending, {maybe Running, }Succeeded
-              container main terminated Completed 0
-              PodReadyToStartContainers=False
-              Initialized=True PodCompleted
-              Ready, ContainersReady=False PodCompleted
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/work-1 to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-            ",
-        )
-        .await
+    let expected = "
+        Job work
+          ready 0, succeeded 1, terminating 0
+          Suspended=False JobResumed: Job resumed
+          SuccessCriteriaMet, Complete=True CompletionsReached: Reached expected number of succeeded pods
+          job-controller Normal Suspended: Job suspended
+          job-controller Normal SuccessfulCreate: Created pod: work-1
+          job-controller Normal Resumed: Job resumed
+          job-controller Normal Completed: Job completed
+        Pod work-1 of Job work, scheduled
+          # The container runs for 3 s: a busy kubelet may not see it running.
+          Pending, {maybe Running, }Succeeded
+          container main terminated Completed 0
+          conditions of a completed pod
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+        ";
+    story.matches(expected).await
 }
 
 /// A Job that is suspended while it runs loses its pod.
@@ -270,27 +214,20 @@ pub async fn a_job_that_is_suspended_loses_its_pod(namespace: &Namespace) -> any
     let suspend = Patch::Merge(json!({"spec": {"suspend": true}}));
     namespace.api::<Job>().patch("work", &PatchParams::default(), &suspend).await?;
     job_is(namespace, "work", "Suspended").await?;
-    story
-        .tells(
-            "
-            Job work
-              ready 0, terminating 0
-              Suspended=True JobSuspended: Job suspended
-              job-controller Normal SuccessfulCreate: Created pod: work-1
-              job-controller Normal SuccessfulDelete: Deleted pod: work-1
-              job-controller Normal Suspended: Job suspended
-            Pod work-1 of Job work
-              Pending, Running, Succeeded
-              container main terminated Completed 0
-              PodReadyToStartContainers=False
-              Initialized=True PodCompleted
-              Ready, ContainersReady=False PodCompleted
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/work-1 to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-              kubelet Normal Killing spec.containers{main}: Stopping container main
-              gone
-            ",
-        )
-        .await
+    let expected = "
+        Job work
+          ready 0, terminating 0
+          Suspended=True JobSuspended: Job suspended
+          job-controller Normal SuccessfulCreate: Created pod: work-1
+          job-controller Normal SuccessfulDelete: Deleted pod: work-1
+          job-controller Normal Suspended: Job suspended
+        Pod work-1 of Job work, scheduled
+          Pending, Running, Succeeded
+          container main terminated Completed 0
+          conditions of a completed pod
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+          kubelet Normal Killing spec.containers{main}: Stopping container main
+          gone
+        ";
+    story.matches(expected).await
 }

@@ -27,32 +27,28 @@ pub async fn a_new_template_is_rolled_out_step_by_step(namespace: &Namespace) ->
     settles(namespace, 2).await?;
     change(namespace, json!({"template": template("two")})).await?;
     settles(namespace, 2).await?;
-    story
-        .tells_of(
-            &SETS,
-            r#"
-            Deployment web, revision 2
-              availableReplicas 2, readyReplicas 2, replicas 2, terminatingReplicas 0, updatedReplicas 2
-              Available=True MinimumReplicasAvailable: Deployment has minimum availability.
-              Progressing=True NewReplicaSetAvailable: ReplicaSet "web-2" has successfully progressed.
-              deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-1 from 0 to 2
-              deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-2 from 0 to 1
-              deployment-controller Normal ScalingReplicaSet: Scaled down replica set web-1 from 2 to 1
-              deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-2 from 1 to 2
-              deployment-controller Normal ScalingReplicaSet: Scaled down replica set web-1 from 1 to 0
-            ReplicaSet web-1 of Deployment web, revision 1
-              replicas 0, terminatingReplicas 0
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
-              replicaset-controller Normal SuccessfulDelete: Deleted pod: web-1-?
-              replicaset-controller Normal SuccessfulDelete: Deleted pod: web-1-?
-            ReplicaSet web-2 of Deployment web, revision 2
-              availableReplicas 2, fullyLabeledReplicas 2, readyReplicas 2, replicas 2, terminatingReplicas 0
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-2-?
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-2-?
-            "#,
-        )
-        .await
+    let expected = r#"
+        Deployment web, revision 2
+          availableReplicas 2, readyReplicas 2, replicas 2, terminatingReplicas 0, updatedReplicas 2
+          Available=True MinimumReplicasAvailable: Deployment has minimum availability.
+          Progressing=True NewReplicaSetAvailable: ReplicaSet "web-2" has successfully progressed.
+          deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-1 from 0 to 2
+          deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-2 from 0 to 1
+          deployment-controller Normal ScalingReplicaSet: Scaled down replica set web-1 from 2 to 1
+          deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-2 from 1 to 2
+          deployment-controller Normal ScalingReplicaSet: Scaled down replica set web-1 from 1 to 0
+        ReplicaSet web-1 of Deployment web, revision 1
+          replicas 0, terminatingReplicas 0
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
+          replicaset-controller Normal SuccessfulDelete: Deleted pod: web-1-?
+          replicaset-controller Normal SuccessfulDelete: Deleted pod: web-1-?
+        ReplicaSet web-2 of Deployment web, revision 2
+          availableReplicas 2, fullyLabeledReplicas 2, readyReplicas 2, replicas 2, terminatingReplicas 0
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-2-?
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-2-?
+        "#;
+    story.matches_for(&SETS, expected).await
 }
 
 /// Under `Recreate` all old pods are gone before the first new one comes.
@@ -63,30 +59,26 @@ pub async fn recreate_ends_the_old_pods_first(namespace: &Namespace) -> anyhow::
     settles(namespace, 2).await?;
     change(namespace, json!({"template": template("two")})).await?;
     settles(namespace, 2).await?;
-    story
-        .tells_of(
-            &SETS,
-            r#"
-            Deployment web, revision 2
-              availableReplicas 2, readyReplicas 2, replicas 2, terminatingReplicas 0, updatedReplicas 2
-              Available=True MinimumReplicasAvailable: Deployment has minimum availability.
-              Progressing=True NewReplicaSetAvailable: ReplicaSet "web-2" has successfully progressed.
-              deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-1 from 0 to 2
-              deployment-controller Normal ScalingReplicaSet: Scaled down replica set web-1 from 2 to 0
-              deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-2 from 0 to 2
-            ReplicaSet web-1 of Deployment web, revision 1
-              replicas 0, terminatingReplicas 0
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
-              replicaset-controller Normal SuccessfulDelete: Deleted pod: web-1-?
-              replicaset-controller Normal SuccessfulDelete: Deleted pod: web-1-?
-            ReplicaSet web-2 of Deployment web, revision 2
-              availableReplicas 2, fullyLabeledReplicas 2, readyReplicas 2, replicas 2, terminatingReplicas 0
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-2-?
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-2-?
-            "#,
-        )
-        .await
+    let expected = r#"
+        Deployment web, revision 2
+          availableReplicas 2, readyReplicas 2, replicas 2, terminatingReplicas 0, updatedReplicas 2
+          Available=True MinimumReplicasAvailable: Deployment has minimum availability.
+          Progressing=True NewReplicaSetAvailable: ReplicaSet "web-2" has successfully progressed.
+          deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-1 from 0 to 2
+          deployment-controller Normal ScalingReplicaSet: Scaled down replica set web-1 from 2 to 0
+          deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-2 from 0 to 2
+        ReplicaSet web-1 of Deployment web, revision 1
+          replicas 0, terminatingReplicas 0
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
+          replicaset-controller Normal SuccessfulDelete: Deleted pod: web-1-?
+          replicaset-controller Normal SuccessfulDelete: Deleted pod: web-1-?
+        ReplicaSet web-2 of Deployment web, revision 2
+          availableReplicas 2, fullyLabeledReplicas 2, readyReplicas 2, replicas 2, terminatingReplicas 0
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-2-?
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-2-?
+        "#;
+    story.matches_for(&SETS, expected).await
 }
 
 /// A rollout whose pods do not become ready stops, is reported to be stuck, and can be undone.
@@ -102,47 +94,42 @@ pub async fn a_bad_rollout_stops_and_is_undone(namespace: &Namespace) -> anyhow:
         conditions.into_iter().any(|condition| condition.reason.as_deref() == Some("ProgressDeadlineExceeded"))
     };
     wait::for_object(namespace.api::<Deployment>(), "web", "stuck", is_stuck).await?;
-    story.tells_of(&SETS,
-            r#"
-            Deployment web, revision 2
-              availableReplicas 2, readyReplicas 2, replicas 3, terminatingReplicas 0, unavailableReplicas 1, updatedReplicas 1
-              Available=True MinimumReplicasAvailable: Deployment has minimum availability.
-              Progressing=False ProgressDeadlineExceeded: ReplicaSet "web-2" has timed out progressing.
-              deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-1 from 0 to 2
-              deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-2 from 0 to 1
-            ReplicaSet web-1 of Deployment web, revision 1
-              availableReplicas 2, fullyLabeledReplicas 2, readyReplicas 2, replicas 2, terminatingReplicas 0
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
-            ReplicaSet web-2 of Deployment web, revision 2
-              fullyLabeledReplicas 1, replicas 1, terminatingReplicas 0
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-2-?
-            "#,
-        ).await?;
+    let expected = r#"
+        Deployment web, revision 2
+          availableReplicas 2, readyReplicas 2, replicas 3, terminatingReplicas 0, unavailableReplicas 1, updatedReplicas 1
+          Available=True MinimumReplicasAvailable: Deployment has minimum availability.
+          Progressing=False ProgressDeadlineExceeded: ReplicaSet "web-2" has timed out progressing.
+          deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-1 from 0 to 2
+          deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-2 from 0 to 1
+        ReplicaSet web-1 of Deployment web, revision 1
+          availableReplicas 2, fullyLabeledReplicas 2, readyReplicas 2, replicas 2, terminatingReplicas 0
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
+        ReplicaSet web-2 of Deployment web, revision 2
+          fullyLabeledReplicas 1, replicas 1, terminatingReplicas 0
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-2-?
+        "#;
+    story.matches_for(&SETS, expected).await?;
     undo(namespace).await?;
     settles(namespace, 2).await?;
-    story
-        .tells_of(
-            &SETS,
-            r#"
-            Deployment web, revision 3
-              availableReplicas 2, readyReplicas 2, replicas 2, terminatingReplicas 0, updatedReplicas 2
-              Available=True MinimumReplicasAvailable: Deployment has minimum availability.
-              Progressing=True NewReplicaSetAvailable: ReplicaSet "web-1" has successfully progressed.
-              deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-1 from 0 to 2
-              deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-2 from 0 to 1
-              deployment-controller Normal ScalingReplicaSet: Scaled down replica set web-2 from 1 to 0
-            ReplicaSet web-1 of Deployment web, revision 3
-              availableReplicas 2, fullyLabeledReplicas 2, readyReplicas 2, replicas 2, terminatingReplicas 0
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
-            ReplicaSet web-2 of Deployment web, revision 2
-              replicas 0, terminatingReplicas 0
-              replicaset-controller Normal SuccessfulCreate: Created pod: web-2-?
-              replicaset-controller Normal SuccessfulDelete: Deleted pod: web-2-?
-            "#,
-        )
-        .await
+    let expected = r#"
+        Deployment web, revision 3
+          availableReplicas 2, readyReplicas 2, replicas 2, terminatingReplicas 0, updatedReplicas 2
+          Available=True MinimumReplicasAvailable: Deployment has minimum availability.
+          Progressing=True NewReplicaSetAvailable: ReplicaSet "web-1" has successfully progressed.
+          deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-1 from 0 to 2
+          deployment-controller Normal ScalingReplicaSet: Scaled up replica set web-2 from 0 to 1
+          deployment-controller Normal ScalingReplicaSet: Scaled down replica set web-2 from 1 to 0
+        ReplicaSet web-1 of Deployment web, revision 3
+          availableReplicas 2, fullyLabeledReplicas 2, readyReplicas 2, replicas 2, terminatingReplicas 0
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-1-?
+        ReplicaSet web-2 of Deployment web, revision 2
+          replicas 0, terminatingReplicas 0
+          replicaset-controller Normal SuccessfulCreate: Created pod: web-2-?
+          replicaset-controller Normal SuccessfulDelete: Deleted pod: web-2-?
+        "#;
+    story.matches_for(&SETS, expected).await
 }
 
 /// As kubectl undoes: the template of the revision before, without the label that is the ReplicaSet's own.

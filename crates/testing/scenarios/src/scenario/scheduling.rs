@@ -22,14 +22,13 @@ pub async fn a_pod_that_wants_too_much_waits(namespace: &Namespace) -> anyhow::R
     let main = with(shell("main", UNTIL_TERM), json!({"resources": {"requests": {"cpu": "1000", "memory": "1Gi"}}}));
     namespace.create::<Pod>(app(json!({"containers": [main]}))).await?;
     namespace.wait_for_pod("app", "unschedulable", is_unschedulable).await?;
-    story.tells(
-            "
-            Pod app
-              Pending
-              PodScheduled=False Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.
-              default-scheduler Warning FailedScheduling: 0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.
-            ",
-        ).await
+    let expected = "
+        Pod app
+          Pending
+          PodScheduled=False Unschedulable: 0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.
+          default-scheduler Warning FailedScheduling: 0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.
+        ";
+    story.matches(expected).await
 }
 
 /// No node has such a label.
@@ -37,14 +36,13 @@ pub async fn a_pod_that_wants_another_node_waits(namespace: &Namespace) -> anyho
     let story = namespace.story().await?;
     namespace.create::<Pod>(wanting(json!({"nodeSelector": {"place": "elsewhere"}}))).await?;
     namespace.wait_for_pod("app", "unschedulable", is_unschedulable).await?;
-    story.tells(
-            "
-            Pod app
-              Pending
-              PodScheduled=False Unschedulable: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.
-              default-scheduler Warning FailedScheduling: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.
-            ",
-        ).await
+    let expected = "
+        Pod app
+          Pending
+          PodScheduled=False Unschedulable: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.
+          default-scheduler Warning FailedScheduling: 0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.
+        ";
+    story.matches(expected).await
 }
 
 /// A gate holds a pod back until it is taken away.
@@ -56,30 +54,23 @@ pub async fn a_gate_holds_a_pod_back(namespace: &Namespace) -> anyhow::Result<()
         conditions.into_iter().any(|condition| condition.reason.as_deref() == Some("SchedulingGated"))
     };
     namespace.wait_for_pod("app", "gated", is_gated).await?;
-    story
-        .tells(
-            "
-            Pod app
-              Pending
-              PodScheduled=False SchedulingGated: Scheduling is blocked due to non-empty scheduling gates
-            ",
-        )
-        .await?;
+    let expected = "
+        Pod app
+          Pending
+          PodScheduled=False SchedulingGated: Scheduling is blocked due to non-empty scheduling gates
+        ";
+    story.matches(expected).await?;
     let open = Patch::Merge(json!({"spec": {"schedulingGates": []}}));
     namespace.api::<Pod>().patch("app", &PatchParams::default(), &open).await?;
     namespace.wait_for_pod("app", "ready", is_ready).await?;
-    story
-        .tells(
-            "
-            Pod app
-              Pending, Running
-              container main running, ready
-              PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-            ",
-        )
-        .await
+    let expected = "
+        Pod app, scheduled
+          Pending, Running
+          container main running, ready
+          PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+        ";
+    story.matches(expected).await
 }
 
 /// Two pods that want the same port of the node: the second waits for the first to go.

@@ -1,10 +1,10 @@
-//! The lives of native sidecars beside their main containers.
+//! Restarts and startup probes of native sidecars.
 
 use k8s_openapi::api::core::v1::Pod;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{UNTIL_TERM, app, is_ready, shell, sidecar, with};
-use crate::Namespace;
+use crate::{Namespace, Story};
 
 /// The main container begins when the sidecar's startup probe has succeeded.
 pub async fn a_startup_probe_of_a_sidecar_holds_the_main_container_back(namespace: &Namespace) -> anyhow::Result<()> {
@@ -23,91 +23,76 @@ pub async fn a_startup_probe_of_a_sidecar_holds_the_main_container_back(namespac
     }));
     namespace.create::<Pod>(pod).await?;
     namespace.wait_for_pod("app", "ready", is_ready).await?;
-    story
-        .tells(
-            "
-            Pod app
-              Pending, Running
-              init container sidecar running, ready
-              container main running, ready
-              PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
-              kubelet Normal Pulled, Created, Started spec.initContainers{sidecar}
-              kubelet Warning Unhealthy spec.initContainers{sidecar}: Startup probe failed:
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-            ",
-        )
-        .await
+    let expected = "
+        Pod app, scheduled
+          Pending, Running
+          init container sidecar running, ready
+          container main running, ready
+          PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
+          kubelet Normal Pulled, Created, Started spec.initContainers{sidecar}
+          kubelet Warning Unhealthy spec.initContainers{sidecar}: Startup probe failed:
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+        ";
+    story.matches(expected).await
 }
 
-/// A pod called `app`, whose sidecar ends twice with this code, each time after two seconds. The third time it stays.
-fn pod_with_a_sidecar_that_ends_twice(code: i32) -> Value {
+/// Creates a pod called `app`, whose sidecar ends twice with this code, each time after two seconds. The third time it stays.
+async fn sidecar_ends_twice(namespace: &Namespace, code: i32) -> anyhow::Result<Story> {
     let line = format!(
         "echo >> /state/lives; test $(wc -l < /state/lives) -ge 3 || {{ sleep 2; exit {code}; }}; {UNTIL_TERM}"
     );
     let sidecar = with(sidecar("sidecar", &line), json!({"volumeMounts": [{"name": "state", "mountPath": "/state"}]}));
-    app(json!({
+    let pod = app(json!({
         "initContainers": [sidecar], "containers": [shell("main", UNTIL_TERM)],
         "volumes": [{"name": "state", "emptyDir": {}}]
-    }))
+    }));
+    let story = namespace.story().await?;
+    namespace.create::<Pod>(pod).await?;
+    Ok(story)
 }
 
-/// A sidecar that ends is started again, first at once and then after a while; the main container does not notice. One that ended well
-/// does not say that it waits.
+/// A sidecar that ends is restarted, first at once and then after a back-off. The main container keeps running. A sidecar that ended without an error
+/// has no status for its back-off.
 pub async fn a_sidecar_that_ends_is_restarted_alone(namespace: &Namespace) -> anyhow::Result<()> {
-    let story = namespace.story().await?;
-    namespace.create::<Pod>(pod_with_a_sidecar_that_ends_twice(0)).await?;
-    story
-        .life_begins(
-            "sidecar",
-            "
-            sidecar waiting PodInitializing
-            # It runs for 2 s: a busy kubelet may not see it running.
-            maybe sidecar running, ready
-            # The restart follows at once: a kubelet reports only the latest of statuses that follow each other quickly.
-            maybe sidecar terminated Completed 0
-            # It runs for 2 s.
-            maybe sidecar running, ready, restarts 1, before terminated Completed 0
-            # The kubelet removes what the first run has left at once.
-            maybe sidecar terminated Completed 0, restarts 1, before terminated Completed 0
-            sidecar terminated Completed 0, restarts 1
-            sidecar running, ready, restarts 2, before terminated Completed 0
-            ",
-        )
-        .await?;
-    story
-        .life_begins(
-            "main",
-            "
-            main waiting PodInitializing
-            main running, ready
-            ",
-        )
-        .await
+    let story = sidecar_ends_twice(namespace, 0).await?;
+    let expected = "
+        sidecar waiting PodInitializing
+        # It runs for 2 s: a busy kubelet may not see it running.
+        maybe sidecar running, ready
+        # The restart follows at once: a kubelet reports only the latest of statuses that follow each other quickly.
+        maybe sidecar terminated Completed 0
+        # It runs for 2 s.
+        maybe sidecar running, ready, restarts 1, before terminated Completed 0
+        # The kubelet removes what the first run has left at once.
+        maybe sidecar terminated Completed 0, restarts 1, before terminated Completed 0
+        sidecar terminated Completed 0, restarts 1
+        sidecar running, ready, restarts 2, before terminated Completed 0
+        ";
+    story.container_begins("sidecar", expected).await?;
+    let expected = "
+        main waiting PodInitializing
+        main running, ready
+        ";
+    story.container_begins("main", expected).await
 }
 
-/// One that failed says it.
+/// A sidecar that failed has the status `CrashLoopBackOff`.
 pub async fn a_sidecar_that_fails_is_backed_off(namespace: &Namespace) -> anyhow::Result<()> {
-    let story = namespace.story().await?;
-    namespace.create::<Pod>(pod_with_a_sidecar_that_ends_twice(6)).await?;
-    story
-        .life_begins(
-            "sidecar",
-            "
-            sidecar waiting PodInitializing
-            # It runs for 2 s: a busy kubelet may not see it running.
-            maybe sidecar running, ready
-            # The restart follows at once: a kubelet reports only the latest of statuses that follow each other quickly.
-            maybe sidecar terminated Error 6
-            # It runs for 2 s.
-            maybe sidecar running, ready, restarts 1, before terminated Error 6
-            # The back-off follows at once.
-            maybe sidecar terminated Error 6, restarts 1, before terminated Error 6
-            # The back-off follows at once, and meanwhile the kubelet removes what the first run has left.
-            maybe sidecar terminated Error 6, restarts 1
-            sidecar waiting CrashLoopBackOff: back-off 10s restarting failed container=sidecar pod=app_NAMESPACE(UID), restarts 1, before terminated Error 6
-            sidecar running, ready, restarts 2, before terminated Error 6
-            ",
-        )
-        .await
+    let story = sidecar_ends_twice(namespace, 6).await?;
+    let expected = "
+        sidecar waiting PodInitializing
+        # It runs for 2 s: a busy kubelet may not see it running.
+        maybe sidecar running, ready
+        # The restart follows at once: a kubelet reports only the latest of statuses that follow each other quickly.
+        maybe sidecar terminated Error 6
+        # It runs for 2 s.
+        maybe sidecar running, ready, restarts 1, before terminated Error 6
+        # The back-off follows at once.
+        maybe sidecar terminated Error 6, restarts 1, before terminated Error 6
+        # The back-off follows at once, and meanwhile the kubelet removes what the first run has left.
+        maybe sidecar terminated Error 6, restarts 1
+        sidecar waiting CrashLoopBackOff: back-off 10s restarting failed container=sidecar pod=app_NAMESPACE(UID), restarts 1, before terminated Error 6
+        sidecar running, ready, restarts 2, before terminated Error 6
+        ";
+    story.container_begins("sidecar", expected).await
 }

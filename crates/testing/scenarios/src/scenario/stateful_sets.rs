@@ -42,14 +42,13 @@ pub async fn a_stateful_set_goes_one_by_one(namespace: &Namespace) -> anyhow::Re
     let update = Patch::Merge(json!({"spec": {"template": db("two")["spec"]["template"]}}));
     namespace.api::<StatefulSet>().patch("db", &PatchParams::default(), &update).await?;
     settles(namespace).await?;
-    story.tells_of(&["StatefulSet"],
-            "
-            StatefulSet db
-              availableReplicas 2, collisionCount 0, currentReplicas 2, currentRevision db-2, readyReplicas 2, replicas 2, updateRevision db-2, updatedReplicas 2
-              statefulset-controller Normal SuccessfulCreate: Create Pod db-0 in StatefulSet db successful ×2
-              statefulset-controller Normal SuccessfulCreate: Create Pod db-1 in StatefulSet db successful ×2
-              statefulset-controller Normal SuccessfulDelete: Delete Pod db-1 in StatefulSet db successful
-              statefulset-controller Normal SuccessfulDelete: Delete Pod db-0 in StatefulSet db successful
-            ",
-        ).await
+    let expected = "
+        StatefulSet db
+          availableReplicas 2, collisionCount 0, currentReplicas 2, currentRevision db-2, readyReplicas 2, replicas 2, updateRevision db-2, updatedReplicas 2
+          statefulset-controller Normal SuccessfulCreate: Create Pod db-0 in StatefulSet db successful ×2
+          statefulset-controller Normal SuccessfulCreate: Create Pod db-1 in StatefulSet db successful ×2
+          statefulset-controller Normal SuccessfulDelete: Delete Pod db-1 in StatefulSet db successful
+          statefulset-controller Normal SuccessfulDelete: Delete Pod db-0 in StatefulSet db successful
+        ";
+    story.matches_for(&["StatefulSet"], expected).await
 }

@@ -28,28 +28,21 @@ pub async fn a_sidecar_ends_after_the_main_container(namespace: &Namespace) -> a
     ensure!(main.is_some() && main <= sidecar, "the main container ended at {main:?}, the sidecar at {sidecar:?}");
     let took = main.map(|main| main.duration_since(asked).as_secs());
     ensure!(matches!(took, Some(2..=7)), "the main container took {took:?} s to end");
-    story
-        .tells(
-            "
-            Pod app
-              Pending, Running, Failed
-              init container sidecar terminated Completed 0
-              container main terminated Error 3
-              PodReadyToStartContainers=False
-              Initialized=True
-              Ready, ContainersReady=False PodFailed
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
-              kubelet Normal Pulled, Created, Started spec.initContainers{sidecar}
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-              # The kubelet reports both at the same time. The sidecar then waits for the end of the main container, as checked above.
-              any order
-                kubelet Normal Killing spec.containers{main}: Stopping container main
-                kubelet Normal Killing spec.initContainers{sidecar}: Stopping container sidecar
-              gone
-            ",
-        )
-        .await
+    let expected = "
+        Pod app, scheduled
+          Pending, Running, Failed
+          init container sidecar terminated Completed 0
+          container main terminated Error 3
+          conditions of a failed pod
+          kubelet Normal Pulled, Created, Started spec.initContainers{sidecar}
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+          # The kubelet reports both at the same time. The sidecar then waits for the end of the main container, as checked above.
+          any order
+            kubelet Normal Killing spec.containers{main}: Stopping container main
+            kubelet Normal Killing spec.initContainers{sidecar}: Stopping container sidecar
+          gone
+        ";
+    story.matches(expected).await
 }
 
 /// A container that does not end in time is killed.
@@ -60,23 +53,16 @@ pub async fn a_container_that_ignores_the_signal_is_killed(namespace: &Namespace
     namespace.wait_for_pod("app", "ready", is_ready).await?;
     namespace.api::<Pod>().delete("app", &DeleteParams::default()).await?;
     story.end_of("app").await?;
-    story
-        .tells(
-            "
-            Pod app
-              Pending, Running, Failed
-              container main terminated Error 137
-              PodReadyToStartContainers=False
-              Initialized=True
-              Ready, ContainersReady=False PodFailed
-              PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-              kubelet Normal Killing spec.containers{main}: Stopping container main
-              gone
-            ",
-        )
-        .await
+    let expected = "
+        Pod app, scheduled
+          Pending, Running, Failed
+          container main terminated Error 137
+          conditions of a failed pod
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+          kubelet Normal Killing spec.containers{main}: Stopping container main
+          gone
+        ";
+    story.matches(expected).await
 }
 
 /// A pod that is deleted at once leaves nothing behind for long.
@@ -88,18 +74,14 @@ pub async fn a_pod_can_be_deleted_at_once(namespace: &Namespace) -> anyhow::Resu
     namespace.wait_for_pod("app", "ready", is_ready).await?;
     namespace.api::<Pod>().delete("app", &DeleteParams::default().grace_period(0)).await?;
     story.end_of("app").await?;
-    story
-        .tells(
-            "
-            Pod app
-              Pending, Running
-              container main running, ready
-              PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
-              default-scheduler Normal Scheduled: Successfully assigned NAMESPACE/app to pillion
-              kubelet Normal Pulled, Created, Started spec.containers{main}
-              kubelet Normal Killing spec.containers{main}: Stopping container main
-              gone
-            ",
-        )
-        .await
+    let expected = "
+        Pod app, scheduled
+          Pending, Running
+          container main running, ready
+          PodReadyToStartContainers, Initialized, Ready, ContainersReady, PodScheduled=True
+          kubelet Normal Pulled, Created, Started spec.containers{main}
+          kubelet Normal Killing spec.containers{main}: Stopping container main
+          gone
+        ";
+    story.matches(expected).await
 }

@@ -1,7 +1,7 @@
-//! Compares what a story tells with what it has to tell.
+//! Compares the actual story with the expected one.
 //!
-//! Both are aligned with as few differences as possible. The same alignment says whether they agree, shows what differs, and rewrites a story
-//! whose change is meant without losing what it declares.
+//! Both are aligned with as few differences as possible. The alignment is used to decide whether they agree, to show what differs, and to rewrite
+//! a story without losing its declarations.
 
 use std::fmt::Write as _;
 
@@ -12,22 +12,22 @@ use super::expected::{Expected, Group};
 pub(super) enum End {
     /// Nothing.
     Same,
-    /// The story may go on after all that is expected.
-    ToldMayGoOn,
-    /// The rest of what is expected may still be told.
-    ExpectedMayGoOn,
+    /// The actual story may continue after all that is expected.
+    ActualMayContinue,
+    /// Expected lines may still follow.
+    ExpectedMayContinue,
 }
 
-/// What is expected beside what was told.
+/// The expected story, aligned with the actual one.
 pub(super) struct Comparison<'a> {
     rows: Vec<Row<'a>>,
     differences: usize,
 }
 
 enum Row<'a> {
-    /// A group, and the lines that were told in its place.
+    /// A group, and the actual lines in its place.
     Group(&'a Group, &'a [&'a str]),
-    /// A line that was told and is not expected.
+    /// An actual line that is not expected.
     Extra(&'a str),
 }
 
@@ -49,18 +49,18 @@ enum Step {
 }
 
 impl<'a> Comparison<'a> {
-    pub(super) fn new(expected: &'a Expected, told: &'a [&'a str], end: End) -> Comparison<'a> {
+    pub(super) fn new(expected: &'a Expected, actual: &'a [&'a str], end: End) -> Comparison<'a> {
         let groups = expected.groups.as_slice();
-        let best = align(groups, told, end);
+        let best = align(groups, actual, end);
         let (mut i, mut j, mut rows) = (0, 0, Vec::new());
         loop {
             match best[i][j].step {
                 Step::Group(length) => {
-                    rows.push(Row::Group(&groups[i], &told[j..j + length]));
+                    rows.push(Row::Group(&groups[i], &actual[j..j + length]));
                     (i, j) = (i + 1, j + length);
                 }
                 Step::Extra => {
-                    rows.push(Row::Extra(told[j]));
+                    rows.push(Row::Extra(actual[j]));
                     j += 1;
                 }
                 Step::End => break,
@@ -105,35 +105,35 @@ impl<'a> Comparison<'a> {
         let mut lines = Vec::new();
         for row in &self.rows {
             match row {
-                Row::Group(group, told) => {
-                    let found = group.find(told);
+                Row::Group(group, actual) => {
+                    let found = group.find(actual);
                     let missing = group.lines.iter().enumerate().filter(|(index, _)| !found.contains(&Some(*index)));
                     lines.extend(
                         missing.map(|(_, line)| (if line.may_be_missing { ' ' } else { '-' }, line.declared())),
                     );
-                    for (found, told) in found.iter().zip(*told) {
-                        lines.push((if found.is_some() { ' ' } else { '+' }, (*told).to_owned()));
+                    for (found, actual) in found.iter().zip(*actual) {
+                        lines.push((if found.is_some() { ' ' } else { '+' }, (*actual).to_owned()));
                     }
                 }
-                Row::Extra(told) => lines.push(('+', (*told).to_owned())),
+                Row::Extra(actual) => lines.push(('+', (*actual).to_owned())),
             }
         }
         lines
     }
 
-    /// The story as it was told. Declarations stay where they still hold.
+    /// The actual story, with the declarations that still hold.
     pub(super) fn accepted(&self) -> Vec<String> {
         let mut accepted = Vec::new();
         for row in &self.rows {
             match row {
-                Row::Group(group, told) => {
-                    let found = group.find(told);
+                Row::Group(group, actual) => {
+                    let found = group.find(actual);
                     accepted
                         .extend(group.write(|index| group.lines[index].may_be_missing || found.contains(&Some(index))));
-                    let extra = found.iter().zip(*told).filter(|(found, _)| found.is_none());
-                    accepted.extend(extra.map(|(_, told)| (*told).to_owned()));
+                    let extra = found.iter().zip(*actual).filter(|(found, _)| found.is_none());
+                    accepted.extend(extra.map(|(_, actual)| (*actual).to_owned()));
                 }
-                Row::Extra(told) => accepted.push((*told).to_owned()),
+                Row::Extra(actual) => accepted.push((*actual).to_owned()),
             }
         }
         accepted
@@ -141,26 +141,26 @@ impl<'a> Comparison<'a> {
 }
 
 /// Aligns all groups from `i` on with all lines from `j` on, for each `i` and `j`, beginning with the last ones.
-fn align(groups: &[Group], told: &[&str], end: End) -> Vec<Vec<Best>> {
+fn align(groups: &[Group], actual: &[&str], end: End) -> Vec<Vec<Best>> {
     let nothing = Best { differences: 0, step: Step::End };
-    let mut best = vec![vec![nothing; told.len() + 1]; groups.len() + 1];
+    let mut best = vec![vec![nothing; actual.len() + 1]; groups.len() + 1];
     for i in (0..=groups.len()).rev() {
-        for j in (0..=told.len()).rev() {
-            let is_over =
-                (i == groups.len() && end == End::ToldMayGoOn) || (j == told.len() && end == End::ExpectedMayGoOn);
+        for j in (0..=actual.len()).rev() {
+            let is_over = (i == groups.len() && end == End::ActualMayContinue)
+                || (j == actual.len() && end == End::ExpectedMayContinue);
             if is_over {
                 continue;
             }
             let with_group = groups.get(i).into_iter().flat_map(|group| {
-                let longest = group.lines.len().min(told.len() - j);
-                (0..=longest).rev().map(move |length| (length, differences(group, &told[j..j + length])))
+                let longest = group.lines.len().min(actual.len() - j);
+                (0..=longest).rev().map(move |length| (length, differences(group, &actual[j..j + length])))
             });
             let with_group = with_group.map(|(length, differences)| Best {
                 differences: best[i + 1][j + length].differences + differences,
                 step: Step::Group(length),
             });
             let without =
-                (j < told.len()).then(|| Best { differences: best[i][j + 1].differences + 1, step: Step::Extra });
+                (j < actual.len()).then(|| Best { differences: best[i][j + 1].differences + 1, step: Step::Extra });
             // Of equals the first: what is missing is shown before what is there instead.
             let found = with_group.chain(without).min_by_key(|best| best.differences);
             best[i][j] = found.unwrap_or(nothing);
@@ -170,8 +170,8 @@ fn align(groups: &[Group], told: &[&str], end: End) -> Vec<Vec<Best>> {
 }
 
 /// How many lines are missing, and how many are there instead.
-fn differences(group: &Group, told: &[&str]) -> usize {
-    let found = group.find(told);
+fn differences(group: &Group, actual: &[&str]) -> usize {
+    let found = group.find(actual);
     let is_missing = |index: usize| !group.lines[index].may_be_missing && !found.contains(&Some(index));
     (0..group.lines.len()).filter(|index| is_missing(*index)).count()
         + found.iter().filter(|found| found.is_none()).count()

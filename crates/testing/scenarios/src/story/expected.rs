@@ -1,6 +1,6 @@
-//! What a story has to tell, and which differences between runs it declares.
+//! The expected story, and the differences between runs that it declares.
 //!
-//! [`Story`](super::Story) has the notation.
+//! [`Story`](super::Story) describes the notation.
 
 use anyhow::{bail, ensure};
 
@@ -81,11 +81,11 @@ impl Group {
         self.lines.len() > 1
     }
 
-    /// Finds the line that each told line is. `None` is a line that the group does not have.
-    pub(super) fn find(&self, told: &[&str]) -> Vec<Option<usize>> {
+    /// Finds the line of the group that each actual line matches. `None` stands for a line that matches none.
+    pub(super) fn find(&self, actual: &[&str]) -> Vec<Option<usize>> {
         let mut found: Vec<Option<usize>> = Vec::new();
-        for told in told {
-            let is_it = |(index, line): &(usize, &Line)| !found.contains(&Some(*index)) && line.matches(told);
+        for actual in actual {
+            let is_it = |(index, line): &(usize, &Line)| !found.contains(&Some(*index)) && line.matches(actual);
             found.push(self.lines.iter().enumerate().find(is_it).map(|(index, _)| index));
         }
         found
@@ -140,8 +140,8 @@ impl Line {
         self.may_be_missing || self.pieces.len() > 1
     }
 
-    pub(super) fn matches(&self, told: &str) -> bool {
-        matches(&self.pieces, told)
+    pub(super) fn matches(&self, actual: &str) -> bool {
+        matches(&self.pieces, actual)
     }
 
     /// As it is written in the scenario.
@@ -152,11 +152,11 @@ impl Line {
     }
 }
 
-fn matches(pieces: &[Piece], told: &str) -> bool {
-    let Some((first, others)) = pieces.split_first() else { return told.is_empty() };
+fn matches(pieces: &[Piece], actual: &str) -> bool {
+    let Some((first, others)) = pieces.split_first() else { return actual.is_empty() };
     let (Piece::Text(text) | Piece::Maybe(text)) = first;
-    let is_there = told.strip_prefix(text.as_str()).is_some_and(|rest| matches(others, rest));
-    is_there || (matches!(first, Piece::Maybe(_)) && matches(others, told))
+    let is_there = actual.strip_prefix(text.as_str()).is_some_and(|rest| matches(others, rest));
+    is_there || (matches!(first, Piece::Maybe(_)) && matches(others, actual))
 }
 
 fn split_indentation(line: &str) -> (&str, &str) {

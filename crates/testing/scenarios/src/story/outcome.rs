@@ -1,4 +1,4 @@
-//! Waits until a story is told as expected, and says what differs if it is not.
+//! Waits until a story is as expected, and reports what differs if it is not.
 
 use std::time::Duration;
 
@@ -7,77 +7,77 @@ use tokio::time::Instant;
 use super::comparison::{Comparison, End};
 use super::expected::Expected;
 
-/// How long a story may take to become what is expected: many write down what happened, each when it can.
+/// How long a story may take to become as expected. Each component reports at its own pace.
 const PATIENCE: Duration = Duration::from_secs(20);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
-/// For how long it must then stay so. What follows at once, such as a second event or one more pod, comes within this time: a kubelet
-/// and a controller look once a second.
+/// How long a story must then stay as expected. A second event or one more pod arrives within this time, because kubelets and controllers look
+/// once a second.
 const STEADY: Duration = Duration::from_millis(1200);
-/// For how long a story must not have changed that is written in place of the expected one.
+/// How long a story must be unchanged before it replaces the expected one.
 const SETTLED: Duration = Duration::from_secs(5);
 
 /// A story that differs from the expected one in more than it declares.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "the story {what} (- expected, + told):\n{difference}\nthe whole of it:\n{told}\n\
-    If the change is meant, run `cargo xtask test real --accept`: it rewrites the story in the source code as the real cluster tells it.\n\
+    "the story {what} (- expected, + actual):\n{difference}\nthe whole story:\n{actual}\n\
+    If the change is meant, run `cargo xtask test real --accept`: it rewrites the story in the source code with what happened on the real cluster.\n\
     If it may differ from run to run, declare that in the story, with the reason: CONTRIBUTING.md, \"Stories\"."
 )]
-pub(super) struct Differs {
+pub(super) struct Mismatch {
     what: &'static str,
     difference: String,
-    told: String,
+    actual: String,
 }
 
-impl Differs {
-    pub(super) fn new(what: &'static str, comparison: &Comparison<'_>, told: &str) -> Differs {
-        Differs { what, difference: comparison.difference(), told: told.to_owned() }
+impl Mismatch {
+    pub(super) fn new(what: &'static str, comparison: &Comparison<'_>, actual: &str) -> Mismatch {
+        Mismatch { what, difference: comparison.difference(), actual: actual.to_owned() }
     }
 }
 
-/// Asks until the answer is as expected. Gives what differs if it does not become so, or does not stay so.
+/// Asks until the answer is as expected. Returns what differs if it does not become so, or does not stay so.
 pub(super) async fn becomes_and_stays(
     expected: &Expected,
     mut ask: impl AsyncFnMut() -> anyhow::Result<String>,
-) -> anyhow::Result<Option<Differs>> {
+) -> anyhow::Result<Option<Mismatch>> {
     let deadline = Instant::now() + PATIENCE;
     let mut since = None;
     loop {
-        let told = ask().await?;
-        let lines: Vec<&str> = told.lines().collect();
+        let actual = ask().await?;
+        let lines: Vec<&str> = actual.lines().collect();
         let comparison = Comparison::new(expected, &lines, End::Same);
         if comparison.agrees() {
             if since.get_or_insert_with(Instant::now).elapsed() >= STEADY {
                 return Ok(None);
             }
         } else if since.is_some() || Instant::now() >= deadline {
-            let what = if since.is_some() { "went on" } else { "is another" };
-            return Ok(Some(Differs::new(what, &comparison, &told)));
+            let what = if since.is_some() { "changed afterwards" } else { "differs" };
+            return Ok(Some(Mismatch::new(what, &comparison, &actual)));
         }
         tokio::time::sleep(BETWEEN_LOOKS).await;
     }
 }
 
 /// Asks until the answer has not changed for a while.
-pub(super) async fn settles(mut ask: impl AsyncFnMut() -> anyhow::Result<String>) -> anyhow::Result<String> {
-    let (mut told, mut since) = (ask().await?, Instant::now());
+pub(super) async fn settled(mut ask: impl AsyncFnMut() -> anyhow::Result<String>) -> anyhow::Result<String> {
+    let (mut actual, mut since) = (ask().await?, Instant::now());
     while since.elapsed() < SETTLED {
         tokio::time::sleep(BETWEEN_LOOKS).await;
         let now = ask().await?;
-        if now != told {
-            (told, since) = (now, Instant::now());
+        if now != actual {
+            (actual, since) = (now, Instant::now());
         }
     }
-    Ok(told)
+    Ok(actual)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Differs, becomes_and_stays, settles};
+    use super::{Mismatch, becomes_and_stays, settled};
     use crate::story::expected::Expected;
 
     /// A story that has these states, one at each look, and keeps the last.
-    fn told(states: &str) -> impl AsyncFnMut() -> anyhow::Result<String> {
+    fn actual(states: &str) -> impl AsyncFnMut() -> anyhow::Result<String> {
         let mut states = states.chars().peekable();
         async move || {
             let now = states.peek().copied().unwrap_or_default();
@@ -88,8 +88,8 @@ mod tests {
         }
     }
 
-    async fn differs(expected: &str, states: &str) -> Option<Differs> {
-        becomes_and_stays(&Expected::parse(expected).unwrap(), told(states)).await.unwrap()
+    async fn differs(expected: &str, states: &str) -> Option<Mismatch> {
+        becomes_and_stays(&Expected::parse(expected).unwrap(), actual(states)).await.unwrap()
     }
 
     #[tokio::test(start_paused = true)]
@@ -98,11 +98,11 @@ mod tests {
         assert!(differs(b, "aab").await.is_none());
         let went_on = differs(b, "abbc").await.unwrap().to_string();
         assert!(
-            went_on.starts_with("the story went on (- expected, + told):\n  Pod app\n-   b\n+   c\n\n"),
+            went_on.starts_with("the story went on (- expected, + actual):\n  Pod app\n-   b\n+   c\n\n"),
             "{went_on}"
         );
         let another = differs(b, "a").await.unwrap().to_string();
-        assert!(another.starts_with("the story is another (- expected, + told):\n"), "{another}");
+        assert!(another.starts_with("the story is another (- expected, + actual):\n"), "{another}");
     }
 
     #[tokio::test(start_paused = true)]
@@ -120,6 +120,6 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_story_that_is_accepted_has_come_to_its_end() {
-        assert_eq!(settles(told("abcdef")).await.unwrap(), "Pod app\n  f\n");
+        assert_eq!(settled(actual("abcdef")).await.unwrap(), "Pod app\n  f\n");
     }
 }

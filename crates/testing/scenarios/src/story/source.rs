@@ -17,7 +17,7 @@ struct File {
     replaced: BTreeMap<usize, (usize, String)>,
 }
 
-/// Writes lines in place of a story in the source code: the literal `expected` that an argument of the call at `place` is.
+/// Writes lines in place of a story in the source code: the last literal `expected` before the call at `place`.
 pub(super) fn rewrite(place: &Location<'_>, expected: &str, lines: &[String]) -> anyhow::Result<()> {
     // As cargo says it now: a target folder that several clones share may hold a program that another of them compiled.
     let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
@@ -30,19 +30,18 @@ pub(super) fn rewrite(place: &Location<'_>, expected: &str, lines: &[String]) ->
     let file = rewritten.get_mut(&path).context("the file was just read")?;
     file.replace(place.line(), expected, lines).with_context(|| {
         format!(
-            "cannot find the story of {place}: write it as one literal in the call, without escapes, and compile again"
+            "cannot find the story of {place}: write it as one literal before the call, without escapes, and compile again"
         )
     })?;
     std::fs::write(&path, file.text()).with_context(|| format!("cannot write {}", place.file()))
 }
 
 impl File {
-    /// Replaces the first literal after the beginning of a line that is `expected`. `None` if there is none.
+    /// Replaces the last literal before the end of a line that is `expected`. Returns `None` if there is none.
     fn replace(&mut self, line: u32, expected: &str, lines: &[String]) -> Option<()> {
-        let before: usize =
-            self.compiled.split_inclusive('\n').take(usize::try_from(line).ok()? - 1).map(str::len).sum();
+        let call: usize = self.compiled.split_inclusive('\n').take(usize::try_from(line).ok()?).map(str::len).sum();
         let quoted = format!("\"{expected}\"");
-        let begin = before + self.compiled.get(before..)?.find(&quoted)?;
+        let begin = self.compiled.get(..call)?.rfind(&quoted)?;
         let end = begin + quoted.len();
         let is_raw = self.compiled[..begin].ends_with("r#") && self.compiled[end..].starts_with('#');
         let place = if is_raw { begin - 2..end + 1 } else { begin..end };
@@ -88,23 +87,22 @@ mod tests {
 
     const SOURCE: &str = "
 fn one() {
-    tells(
-        \"
+    let expected = \"
         Pod app
           Pending
-        \",
-    )
+        \";
+    story.matches(expected)
 }
 fn two() {
-    tells(
-        \"
+    let expected = \"
         Pod app
           Pending
-        \",
-    );
-    tells(r#\"
+        \";
+    story.matches(expected);
+    let expected = r#\"
         Pod \"app\"
-        \"#)
+        \"#;
+    story.matches(expected)
 }
 ";
     const STORY: &str = "\n        Pod app\n          Pending\n        ";
@@ -116,13 +114,16 @@ fn two() {
     #[test]
     fn each_story_is_rewritten_in_its_place() {
         let mut file = File { compiled: SOURCE.to_owned(), replaced: BTreeMap::new() };
-        file.replace(11, STORY, &lines("Pod app\n  Running")).unwrap();
+        file.replace(14, STORY, &lines("Pod app\n  Running")).unwrap();
         // The first has become longer; the places are those of the text that was compiled.
-        file.replace(3, STORY, &lines("Pod app\n  Pending\n  gone")).unwrap();
-        file.replace(17, "\n        Pod \"app\"\n        ", &lines("Pod app")).unwrap();
+        file.replace(7, STORY, &lines("Pod app\n  Pending\n  gone")).unwrap();
+        file.replace(18, "\n        Pod \"app\"\n        ", &lines("Pod app")).unwrap();
         let expected = SOURCE
             .replacen("          Pending\n", "          Pending\n          gone\n", 1)
-            .replace("          Pending\n        \",\n    );", "          Running\n        \",\n    );")
+            .replace(
+                "          Pending\n        \";\n    story.matches(expected);",
+                "          Running\n        \";\n    story.matches(expected);",
+            )
             .replace("Pod \"app\"", "Pod app");
         assert_eq!(file.text(), expected);
     }
@@ -130,7 +131,7 @@ fn two() {
     #[test]
     fn a_story_with_quotes_becomes_a_raw_literal() {
         let mut file = File { compiled: SOURCE.to_owned(), replaced: BTreeMap::new() };
-        file.replace(3, STORY, &lines("Pod app: \"late\"")).unwrap();
+        file.replace(7, STORY, &lines("Pod app: \"late\"")).unwrap();
         let expected = format!("r#\"{}\"#", STORY.replace("app\n          Pending", "app: \"late\""));
         assert_eq!(file.text(), SOURCE.replacen(&format!("\"{STORY}\""), &expected, 1));
     }
@@ -138,8 +139,8 @@ fn two() {
     #[test]
     fn a_story_that_is_not_there_is_not_written() {
         let mut file = File { compiled: SOURCE.to_owned(), replaced: BTreeMap::new() };
-        assert!(file.replace(3, "\n        Pod other\n        ", &lines("Pod app")).is_none());
-        assert!(file.replace(17, STORY, &lines("Pod app")).is_none(), "it is before the call");
+        assert!(file.replace(7, "\n        Pod other\n        ", &lines("Pod app")).is_none());
+        assert!(file.replace(3, STORY, &lines("Pod app")).is_none(), "it is after the call");
         assert_eq!(file.text(), SOURCE);
     }
 }

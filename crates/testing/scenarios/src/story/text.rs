@@ -3,24 +3,30 @@
 use std::fmt::Write as _;
 
 use k8s_openapi::api::core::v1::Event;
+use pillion_embedded::NODE;
 use serde_json::Value;
 
-use super::chronicle::Subject;
-use super::words::{Words, owner};
+use super::placeholders::{Placeholders, owner};
+use super::recording::Record;
 
-/// Tells of every subject of the kinds: what became of it, then its events.
-pub(super) fn tell(namespace: &str, subjects: &[Subject], mut events: Vec<Event>, kinds: &[&str]) -> String {
-    let words = Words::new(namespace, subjects);
+/// Renders every object of the kinds: its final state, then its events.
+pub(super) fn render(namespace: &str, records: &[Record], mut events: Vec<Event>, kinds: &[&str]) -> String {
+    let placeholders = Placeholders::new(namespace, records);
     events.sort_by_key(began);
     let mut parts = Vec::new();
     for (rank, kind) in kinds.iter().enumerate() {
-        for subject in subjects.iter().filter(|subject| subject.kind == *kind) {
-            let mut lines = if *kind == "Pod" { pod(subject) } else { workload(subject) };
-            lines.extend(events_of(subject, &events));
-            if subject.is_gone {
+        for record in records.iter().filter(|record| record.kind == *kind) {
+            let mut lines = if *kind == "Pod" { pod(record) } else { workload(record) };
+            let (mut heading, mut events) = (heading(record), events_of(record, &events));
+            if events.first() == Some(&usual_scheduling(namespace, record)) {
+                heading.push_str(", scheduled");
+                events.remove(0);
+            }
+            lines.extend(events);
+            if record.is_gone {
                 lines.push("gone".to_owned());
             }
-            let (heading, body) = (words.replace(&heading(subject)), words.replace(&lines.join("\n  ")));
+            let (heading, body) = (placeholders.replace(&heading), placeholders.replace(&lines.join("\n  ")));
             parts.push((rank, format!("{heading}\n  {body}\n")));
         }
     }
@@ -28,13 +34,19 @@ pub(super) fn tell(namespace: &str, subjects: &[Subject], mut events: Vec<Event>
     parts.into_iter().map(|(_, part)| part).collect()
 }
 
-fn heading(subject: &Subject) -> String {
-    let mut heading = format!("{} {}", subject.kind, subject.text("/metadata/name"));
-    let parent = owner(subject, "name");
+/// The first event of most pods. A heading stands for it.
+fn usual_scheduling(namespace: &str, record: &Record) -> String {
+    let name = record.text("/metadata/name");
+    format!("default-scheduler Normal Scheduled: Successfully assigned {namespace}/{name} to {NODE}")
+}
+
+fn heading(record: &Record) -> String {
+    let mut heading = format!("{} {}", record.kind, record.text("/metadata/name"));
+    let parent = owner(record, "name");
     if !parent.is_empty() {
-        let _ = write!(heading, " of {} {parent}", owner(subject, "kind"));
+        let _ = write!(heading, " of {} {parent}", owner(record, "kind"));
     }
-    let revision = subject.text("/metadata/annotations/deployment.kubernetes.io~1revision");
+    let revision = record.text("/metadata/annotations/deployment.kubernetes.io~1revision");
     if !revision.is_empty() {
         let _ = write!(heading, ", revision {revision}");
     }
@@ -42,9 +54,9 @@ fn heading(subject: &Subject) -> String {
 }
 
 /// Numbers and texts of the status that are not times, then its conditions.
-fn workload(subject: &Subject) -> Vec<String> {
+fn workload(record: &Record) -> Vec<String> {
     let mut fields: Vec<String> = Vec::new();
-    for (name, value) in subject.object.pointer("/status").and_then(Value::as_object).into_iter().flatten() {
+    for (name, value) in record.object.pointer("/status").and_then(Value::as_object).into_iter().flatten() {
         match value {
             Value::Number(number) if name != "observedGeneration" => fields.push(format!("{name} {number}")),
             Value::String(text) if !name.ends_with("Time") => fields.push(format!("{name} {text}")),
@@ -57,24 +69,24 @@ fn workload(subject: &Subject) -> Vec<String> {
     if !fields.is_empty() {
         lines.push(fields.join(", "));
     }
-    lines.extend(conditions(subject));
+    lines.extend(conditions(record));
     lines
 }
 
-fn pod(subject: &Subject) -> Vec<String> {
-    let mut phases = subject.phases.join(", ");
+fn pod(record: &Record) -> Vec<String> {
+    let mut phases = record.phases.join(", ");
     for field in ["reason", "message"] {
-        let text = subject.text(&format!("/status/{field}"));
+        let text = record.text(&format!("/status/{field}"));
         if !text.is_empty() {
             let _ = write!(phases, "; {text}");
         }
     }
     let mut lines = vec![phases];
     for (list, word) in [("initContainerStatuses", "init container"), ("containerStatuses", "container")] {
-        let statuses = subject.object.pointer(&format!("/status/{list}")).and_then(Value::as_array);
+        let statuses = record.object.pointer(&format!("/status/{list}")).and_then(Value::as_array);
         lines.extend(statuses.into_iter().flatten().map(|status| format!("{word} {}", container(status))));
     }
-    lines.extend(conditions(subject));
+    lines.extend(conditions(record));
     lines
 }
 
@@ -113,9 +125,31 @@ fn state(state: &Value) -> String {
     text
 }
 
-/// Conditions in their order; neighbours that say the same are one line.
-fn conditions(subject: &Subject) -> Vec<String> {
-    let conditions = subject.object.pointer("/status/conditions").and_then(Value::as_array);
+/// The conditions that pods usually have when their containers have ended, and the line that stands for them.
+const CONDITIONS_OF_ENDED_PODS: [(&str, [&str; 4]); 2] = [
+    (
+        "conditions of a completed pod",
+        [
+            "PodReadyToStartContainers=False",
+            "Initialized=True PodCompleted",
+            "Ready, ContainersReady=False PodCompleted",
+            "PodScheduled=True",
+        ],
+    ),
+    (
+        "conditions of a failed pod",
+        [
+            "PodReadyToStartContainers=False",
+            "Initialized=True",
+            "Ready, ContainersReady=False PodFailed",
+            "PodScheduled=True",
+        ],
+    ),
+];
+
+/// Returns the conditions in their order. Neighbours that differ only in their type share a line.
+fn conditions(record: &Record) -> Vec<String> {
+    let conditions = record.object.pointer("/status/conditions").and_then(Value::as_array);
     let what = |condition: &Value| {
         let text = |field: &str| condition[field].as_str().unwrap_or_default();
         let mut what = text("status").to_owned();
@@ -133,15 +167,19 @@ fn conditions(subject: &Subject) -> Vec<String> {
         let types: Vec<&str> = same.iter().map(|(name, _)| name.as_str()).collect();
         same.first().map(|(_, what)| format!("{}={what}", types.join(", ")))
     };
-    same.filter_map(line).collect()
+    let lines: Vec<String> = same.filter_map(line).collect();
+    match CONDITIONS_OF_ENDED_PODS.iter().find(|(_, usual)| lines == *usual) {
+        Some((summary, _)) => vec![(*summary).to_owned()],
+        None => lines,
+    }
 }
 
 /// The events of an object, those of each component in their order.
-fn events_of(subject: &Subject, events: &[Event]) -> Vec<String> {
-    let uid = subject.text("/metadata/uid");
-    let is_told = |event: &&Event| !is_of_the_kubelet_alone(event);
+fn events_of(record: &Record, events: &[Event]) -> Vec<String> {
+    let uid = record.text("/metadata/uid");
+    let is_reported = |event: &&Event| !is_about_this_machine(event);
     let mut own: Vec<&Event> =
-        events.iter().filter(is_told).filter(|event| event.involved_object.uid.as_deref() == Some(uid)).collect();
+        events.iter().filter(is_reported).filter(|event| event.involved_object.uid.as_deref() == Some(uid)).collect();
     // Each component reports on its own time: the scheduler may report a pod's place after the kubelet has begun with it.
     own.sort_by_key(|event| component(event));
     // The scheduler tries again whenever something in the cluster changes, such as a pod of another test; how often says nothing.
@@ -160,8 +198,8 @@ fn events_of(subject: &Subject, events: &[Event]) -> Vec<String> {
     lines
 }
 
-/// Whether an event is about the kubelet and its machine, and would be another on the next run.
-fn is_of_the_kubelet_alone(event: &Event) -> bool {
+/// Whether an event is about the machine of the kubelet. Such events differ between runs.
+fn is_about_this_machine(event: &Event) -> bool {
     let message = event.message.as_deref().unwrap_or_default();
     match event.reason.as_deref() {
         // The test cluster has no DNS, and its kubelet reports that with every look at a pod.
@@ -200,7 +238,7 @@ fn line(event: &Event) -> String {
     format!("{}: {message}{times}", about(event, event.reason.as_deref().unwrap_or_default()))
 }
 
-/// Who tells what, and of which container.
+/// Who matches what, and of which container.
 fn about(event: &Event, reasons: &str) -> String {
     let mut text = format!("{} {} {reasons}", component(event), event.type_.as_deref().unwrap_or_default());
     if let Some(path) = event.involved_object.field_path.as_deref() {
@@ -227,21 +265,13 @@ fn began(event: &Event) -> u128 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use serde_json::{from_value, json};
 
-    use super::{Event, Subject, began, events_of};
+    use super::{Event, Record, began, events_of};
 
     #[test]
     fn events_are_in_the_order_of_each_component() {
-        let subject = Subject {
-            kind: "Pod",
-            object: json!({"metadata": {"uid": "1"}}),
-            phases: Vec::new(),
-            lives: BTreeMap::new(),
-            is_gone: false,
-        };
+        let record = Record { kind: "Pod", object: json!({"metadata": {"uid": "1"}}), ..Record::default() };
         let event = |name: &str, component: &str, reason: &str| -> Event {
             from_value(json!({
                 "metadata": {"name": name}, "involvedObject": {"uid": "1"}, "reason": reason, "type": "Normal",
@@ -257,6 +287,6 @@ mod tests {
         events.sort_by_key(began);
         let expected =
             ["default-scheduler Normal Scheduled: ", "kubelet Normal Unhealthy: ", "kubelet Normal Killing: "];
-        assert_eq!(events_of(&subject, &events), expected);
+        assert_eq!(events_of(&record, &events), expected);
     }
 }

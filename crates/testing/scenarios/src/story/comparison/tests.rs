@@ -18,13 +18,13 @@ Pod work-1
 
 /// Compares [`JOB`] with all that it may tell, in which some parts are replaced.
 fn with<T>(replaced: &[(&str, &str)], ask: impl FnOnce(&Comparison<'_>) -> T) -> T {
-    let told = "Job work\n  succeeded 2\n  Created pod: work-1\n  Created pod: work-2\n\
+    let actual = "Job work\n  succeeded 2\n  Created pod: work-1\n  Created pod: work-2\n\
         Pod work-1\n  Pending, Running, Succeeded\n  terminated\n  Stopped\n";
-    let told = replaced.iter().fold(told.to_owned(), |told, (from, to)| {
-        assert!(told.contains(from), "{from}");
-        told.replace(from, to)
+    let actual = replaced.iter().fold(actual.to_owned(), |actual, (from, to)| {
+        assert!(actual.contains(from), "{from}");
+        actual.replace(from, to)
     });
-    let lines: Vec<&str> = told.lines().collect();
+    let lines: Vec<&str> = actual.lines().collect();
     ask(&Comparison::new(&Expected::parse(JOB).unwrap(), &lines, End::Same))
 }
 
@@ -89,8 +89,8 @@ fn what_is_not_declared_differs_and_is_shown_with_its_object() {
 #[test]
 fn a_line_that_may_be_missing_does_not_take_the_place_of_one_that_may_not() {
     let expected = Expected::parse("# why\nmaybe a\na\n").unwrap();
-    for told in [vec!["a"], vec!["a", "a"]] {
-        assert!(Comparison::new(&expected, &told, End::Same).agrees(), "{told:?}");
+    for actual in [vec!["a"], vec!["a", "a"]] {
+        assert!(Comparison::new(&expected, &actual, End::Same).agrees(), "{actual:?}");
     }
     assert!(!Comparison::new(&expected, &["a", "a", "a"], End::Same).agrees());
 }
@@ -106,9 +106,9 @@ fn a_beginning_is_told_while_it_lasts_and_once_it_is_over() {
         (&["a", "d"], false, false),
         (&["b", "c"], false, false),
     ];
-    for (told, is_told, may_come) in table {
-        assert_eq!(Comparison::new(&expected, told, End::ToldMayGoOn).agrees(), is_told, "{told:?}");
-        assert_eq!(Comparison::new(&expected, told, End::ExpectedMayGoOn).agrees(), may_come, "{told:?}");
+    for (actual, is_told, may_come) in table {
+        assert_eq!(Comparison::new(&expected, actual, End::ActualMayContinue).agrees(), is_told, "{actual:?}");
+        assert_eq!(Comparison::new(&expected, actual, End::ExpectedMayContinue).agrees(), may_come, "{actual:?}");
     }
 }
 
