@@ -187,9 +187,9 @@ pub fn apply(
             mark.mode == Some(SidecarMode::Strict) || (mark.mode.is_none() && mark.source.is_variable())
         })
         .collect();
-    let Made { moved, fail_pod } = native(draft, &marks);
+    let (moved, fail_pod) = native(draft, &marks);
     if !strict.is_empty() {
-        strictly(draft, &strict, Natives { marks: &marks, fail_pod }, &policy, means);
+        strictly(draft, &strict, &marks, fail_pod, &policy, means);
     }
     Ok(moved)
 }
@@ -344,16 +344,8 @@ fn say_mode<'m>(draft: &mut Draft<'_>, marks: impl IntoIterator<Item = &'m Mark>
     }
 }
 
-/// What became of the marks that make native sidecars.
-struct Made {
-    /// The containers whose place another one took.
-    moved: Vec<(ContainerKey, ContainerKey)>,
-    /// Those whose error fails the pod.
-    fail_pod: Vec<String>,
-}
-
-/// Makes native sidecars.
-fn native(draft: &mut Draft<'_>, marks: &[Mark]) -> Made {
+/// Makes native sidecars. Returns the containers whose place another one took, and the sidecars whose error fails the pod.
+fn native(draft: &mut Draft<'_>, marks: &[Mark]) -> (Vec<(ContainerKey, ContainerKey)>, Vec<String>) {
     for mark in marks {
         let row = if mark.fail_pod {
             "an error of it before the end of the work fails the pod"
@@ -381,17 +373,18 @@ fn native(draft: &mut Draft<'_>, marks: &[Mark]) -> Made {
         let fail_pod = fail_pod.clone();
         record(draft, &SidecarRecord { method: Method::Native, sidecars, fail_pod, ignore_errors: Vec::new() });
     }
-    Made { moved, fail_pod }
+    (moved, fail_pod)
 }
 
-/// The native sidecars of a pod that has others, too.
-struct Natives<'m> {
-    marks: &'m [Mark],
+/// Wraps commands, or leaves the end to the manager. The pod may have native sidecars too, and `fail_pod` are those whose error fails it.
+fn strictly(
+    draft: &mut Draft<'_>,
+    marks: &[Mark],
+    native: &[Mark],
     fail_pod: Vec<String>,
-}
-
-/// Wraps commands, or leaves the end to the manager.
-fn strictly(draft: &mut Draft<'_>, marks: &[Mark], native: Natives<'_>, policy: &str, means: &Means) {
+    policy: &str,
+    means: &Means,
+) {
     let sidecars: Vec<String> = marks.iter().map(|mark| name_in(draft, mark.key)).collect();
     let is_variable = |mark: &Mark| mark.mode.is_none();
     let obstacle = if marks.iter().all(is_variable) {
@@ -402,7 +395,7 @@ fn strictly(draft: &mut Draft<'_>, marks: &[Mark], native: Natives<'_>, policy: 
     let method = match obstacle {
         None => {
             say_mode(draft, marks, "Strict", BY_WRAPPER);
-            wrap::make(draft, marks, native.marks, policy, means.wrap_image.as_deref().unwrap_or_default());
+            wrap::make(draft, marks, native, policy, means.wrap_image.as_deref().unwrap_or_default());
             Method::Wrap
         }
         Some(obstacle) => {
@@ -414,8 +407,7 @@ fn strictly(draft: &mut Draft<'_>, marks: &[Mark], native: Natives<'_>, policy: 
     let ignoring =
         marks.iter().filter(|mark| draft.container(mark.key).is_some_and(|container| IGNORE_ERRORS.is_on(container)));
     let ignore_errors = ignoring.map(|mark| name_in(draft, mark.key)).collect();
-    // Native sidecars of the same pod may fail it, too.
-    record(draft, &SidecarRecord { method, sidecars, fail_pod: native.fail_pod, ignore_errors });
+    record(draft, &SidecarRecord { method, sidecars, fail_pod, ignore_errors });
 }
 
 fn record(draft: &mut Draft<'_>, record: &SidecarRecord) {

@@ -19,7 +19,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, ResourceRequirements};
+use k8s_openapi::api::core::v1::{Container, Pod, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity as Text;
 use pillion_quantity::Quantity;
 
@@ -48,31 +48,10 @@ impl fmt::Display for QosClass {
 /// What a node sets aside for the pod as its spec has it: the most that runs at any one time, the resources of the pod
 /// as a whole where it has some, and its overhead.
 pub fn requests(pod: &Pod) -> Resources {
-    total(pod, |resources| &resources.requests, |container| read(container.resources.as_ref().map(|own| &own.requests)))
-}
-
-/// The same with what the pod was given before: while a resize is under way, the larger one counts.
-pub fn requests_in_use(pod: &Pod) -> Resources {
-    let infeasible =
-        pod.status.iter().flat_map(|status| status.conditions.iter().flatten()).any(|condition| {
-            condition.type_ == "PodResizePending" && condition.reason.as_deref() == Some("Infeasible")
-        });
-    total(
-        pod,
-        |resources| &resources.requests,
-        |container| {
-            let wanted = read(container.resources.as_ref().map(|own| &own.requests));
-            let Some((status, given)) =
-                status(pod, container).and_then(|status| Some((status, status.resources.as_ref()?)))
-            else {
-                return wanted;
-            };
-            let mut used = if infeasible { Resources::new() } else { wanted };
-            raise(&mut used, &read(Some(&given.requests)));
-            raise(&mut used, &read(Some(&status.allocated_resources)));
-            used
-        },
-    )
+    let mut requests = aggregate(pod, |container| read(container.resources.as_ref().map(|own| &own.requests)));
+    replace(&mut requests, pod, |resources| &resources.requests);
+    add(&mut requests, &overhead(pod));
+    requests
 }
 
 /// What the pod may use at most.
@@ -119,17 +98,6 @@ pub(crate) fn amount(list: Option<&BTreeMap<String, Text>>, name: &str) -> Quant
     list.and_then(|list| list.get(name)).and_then(|text| text.0.parse().ok()).unwrap_or(Quantity::ZERO)
 }
 
-fn total(
-    pod: &Pod,
-    of_pod: impl Fn(&ResourceRequirements) -> &List,
-    of_container: impl Fn(&Container) -> Resources,
-) -> Resources {
-    let mut total = aggregate(pod, of_container);
-    replace(&mut total, pod, of_pod);
-    add(&mut total, &overhead(pod));
-    total
-}
-
 /// The most that containers need at any one time: an init container runs beside the sidecars before it, and the regular
 /// containers beside all sidecars.
 fn aggregate(pod: &Pod, of: impl Fn(&Container) -> Resources) -> Resources {
@@ -164,17 +132,6 @@ fn replace(total: &mut Resources, pod: &Pod, of: impl Fn(&ResourceRequirements) 
 
 fn overhead(pod: &Pod) -> Resources {
     read(pod.spec.as_ref().map(|spec| &spec.overhead))
-}
-
-fn status<'a>(pod: &'a Pod, container: &Container) -> Option<&'a ContainerStatus> {
-    let status = pod.status.as_ref()?;
-    let is_init = pod
-        .spec
-        .iter()
-        .flat_map(|spec| spec.init_containers.iter().flatten())
-        .any(|init| init.name == container.name && init.restart_policy.as_deref() != Some("Always"));
-    let all = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
-    all.into_iter().find(|status| !is_init && status.name == container.name)
 }
 
 /// A quantity that the API server would refuse counts for nothing.
@@ -254,23 +211,6 @@ mod tests {
         let (requests, limits): (Vec<_>, Vec<_>) = (text(requests(&pod)), text(limits(&pod)));
         assert_eq!(requests, ["cpu=4100m", "example.com/gpu=1", "memory=1Mi"]);
         assert_eq!(limits, ["cpu=5100m"]);
-    }
-
-    #[test]
-    fn while_a_resize_is_under_way_the_larger_size_counts() {
-        for (reason, expected) in [("Deferred", "3"), ("Infeasible", "2")] {
-            let pod = pod(json!({
-                "spec": {"containers": [container(None, "3")]},
-                "status": {
-                    "conditions": [{"type": "PodResizePending", "status": "True", "reason": reason}],
-                    "containerStatuses": [{
-                        "name": "3", "image": "", "imageID": "", "ready": true, "restartCount": 0,
-                        "resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "2"},
-                    }],
-                },
-            }));
-            assert_eq!(requests_in_use(&pod)["cpu"].to_string(), expected);
-        }
     }
 
     #[test]

@@ -15,13 +15,7 @@ pub fn round_to_whole_cores(recommendation: &mut RecommendedPodResources, autosc
         if annotations.get(&key).is_none_or(|value| value != "true") {
             continue;
         }
-        let lists = [
-            Some(&mut recommended.target),
-            recommended.lower_bound.as_mut(),
-            recommended.upper_bound.as_mut(),
-            recommended.uncapped_target.as_mut(),
-        ];
-        for list in lists.into_iter().flatten() {
+        for list in all_lists(recommended) {
             if let Some(cpu) = list.get("cpu") {
                 list.set("cpu", cpu.round_up(Scale::One));
             }
@@ -61,13 +55,7 @@ pub fn retain_controlled(
             return false;
         }
         let is_controlled = |resource: &str| policy.is_none_or(|policy| policy.controls(resource));
-        let lists = [
-            Some(&mut recommended.target),
-            recommended.lower_bound.as_mut(),
-            recommended.upper_bound.as_mut(),
-            recommended.uncapped_target.as_mut(),
-        ];
-        for list in lists.into_iter().flatten() {
+        for list in all_lists(recommended) {
             let controlled = list.iter().filter(|(resource, _)| is_controlled(resource));
             *list = controlled.map(|(resource, amount)| (resource.to_owned(), amount)).collect();
         }
@@ -116,6 +104,12 @@ pub fn release_bounds(before: &mut RecommendedPodResources, recommendation: &Rec
             }
         }
     }
+}
+
+/// All amounts, those that were not capped among them.
+fn all_lists(recommended: &mut RecommendedContainerResources) -> impl Iterator<Item = &mut ResourceList> {
+    let bounds = recommended.lower_bound.iter_mut().chain(&mut recommended.upper_bound);
+    std::iter::once(&mut recommended.target).chain(bounds).chain(&mut recommended.uncapped_target)
 }
 
 /// The target and its bounds.

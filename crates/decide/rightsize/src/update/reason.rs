@@ -76,62 +76,19 @@ impl SkipReason {
     /// Whether a pod that should be updated is held back: worth an event about the autoscaler. A pod that needs no update, or whose update is
     /// under way, is not held back.
     pub fn holds_back(&self) -> bool {
-        match self {
+        !matches!(
+            self,
             SkipReason::NoRecommendation
-            | SkipReason::Boosted
-            | SkipReason::NoStartTime
-            | SkipReason::ShortLived
-            | SkipReason::SmallChange
-            | SkipReason::NothingChanges
-            | SkipReason::Budget
-            | SkipReason::Pending
-            | SkipReason::AwaitsSuccessor
-            | SkipReason::Resizing => false,
-            SkipReason::PodResources
-            | SkipReason::NoController
-            | SkipReason::ReplicasUnknown
-            | SkipReason::TooFewReplicas
-            | SkipReason::EvictionRequirements
-            | SkipReason::InfeasibleBefore
-            | SkipReason::QosClass
-            | SkipReason::GateOff
-            | SkipReason::NotServed
-            | SkipReason::NotAdmitted
-            | SkipReason::Stopped(_)
-            | SkipReason::Refused(_)
-            | SkipReason::DisruptionBudget(_)
-            | SkipReason::RateLimit => true,
-        }
-    }
-
-    /// One word for it.
-    pub fn name(&self) -> &'static str {
-        match self {
-            SkipReason::NoRecommendation => "NoRecommendation",
-            SkipReason::Boosted => "Boosted",
-            SkipReason::PodResources => "PodResources",
-            SkipReason::NoController => "NoController",
-            SkipReason::ReplicasUnknown => "ReplicasUnknown",
-            SkipReason::TooFewReplicas => "TooFewReplicas",
-            SkipReason::NoStartTime => "NoStartTime",
-            SkipReason::ShortLived => "ShortLived",
-            SkipReason::SmallChange => "SmallChange",
-            SkipReason::NothingChanges => "NothingChanges",
-            SkipReason::EvictionRequirements => "EvictionRequirements",
-            SkipReason::Budget => "Budget",
-            SkipReason::Pending => "Pending",
-            SkipReason::Resizing => "Resizing",
-            SkipReason::InfeasibleBefore => "InfeasibleBefore",
-            SkipReason::QosClass => "QosClass",
-            SkipReason::GateOff => "GateOff",
-            SkipReason::NotServed => "NotServed",
-            SkipReason::NotAdmitted => "NotAdmitted",
-            SkipReason::AwaitsSuccessor => "AwaitsSuccessor",
-            SkipReason::Stopped(_) => "Stopped",
-            SkipReason::Refused(_) => "Refused",
-            SkipReason::DisruptionBudget(_) => "DisruptionBudget",
-            SkipReason::RateLimit => "RateLimit",
-        }
+                | SkipReason::Boosted
+                | SkipReason::NoStartTime
+                | SkipReason::ShortLived
+                | SkipReason::SmallChange
+                | SkipReason::NothingChanges
+                | SkipReason::Budget
+                | SkipReason::Pending
+                | SkipReason::AwaitsSuccessor
+                | SkipReason::Resizing
+        )
     }
 
     /// Whether it is the same for every pod of the autoscaler.

@@ -1,6 +1,7 @@
 //! Which events say why pods are not updated: one for each reason, and no other one while it lasts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
+use std::mem::{Discriminant, discriminant};
 
 use jiff::{SignedDuration, Timestamp};
 use pillion_api::vpa::VerticalPodAutoscaler;
@@ -16,7 +17,7 @@ const FORGOTTEN: SignedDuration = SignedDuration::from_hours(1);
 pub struct Skips {
     reported: HashMap<String, SkipReason>,
     /// When a reason was seen last, by the UID of the autoscaler.
-    held_back: HashMap<String, BTreeMap<&'static str, Timestamp>>,
+    held_back: HashMap<String, HashMap<Discriminant<SkipReason>, Timestamp>>,
 }
 
 /// An event to write.
@@ -77,26 +78,25 @@ impl Skips {
         skipped: &[(usize, SkipReason)],
         now: Timestamp,
     ) -> Vec<SkipEvent> {
-        let mut by_reason: BTreeMap<&'static str, Vec<(&PodView, &SkipReason)>> = BTreeMap::new();
+        // For each reason the first pod, and how many more there are.
+        let mut by_reason: Vec<(&PodView, &SkipReason, usize)> = Vec::new();
         for (pod, reason) in skipped {
             // A condition and an event of their own report that evictions are stopped.
             let is_reported = is_lasting(autoscaler, reason) || matches!(reason, SkipReason::Stopped(_));
-            if let Some(pod) = pods.get(*pod).filter(|_| reason.holds_back() && !is_reported) {
-                by_reason.entry(reason.name()).or_default().push((pod, reason));
+            let Some(pod) = pods.get(*pod).filter(|_| reason.holds_back() && !is_reported) else { continue };
+            match by_reason.iter_mut().find(|(_, known, _)| discriminant(*known) == discriminant(reason)) {
+                Some((_, _, others)) => *others += 1,
+                None => by_reason.push((pod, reason, 0)),
             }
         }
         let uid = uid_of(autoscaler);
         let mut events = Vec::new();
-        for (name, pods) in by_reason {
-            let seen = self.held_back.entry(uid.clone()).or_default().insert(name, now);
-            let Some((pod, reason)) = pods.first() else { continue };
+        for (pod, reason, others) in by_reason {
+            let seen = self.held_back.entry(uid.clone()).or_default().insert(discriminant(reason), now);
             if seen.is_some_and(|seen| now.duration_since(seen) < FORGOTTEN) {
                 continue;
             }
-            let others = match pods.len() - 1 {
-                0 => String::new(),
-                others => format!(" and {others} more"),
-            };
+            let others = if others == 0 { String::new() } else { format!(" and {others} more") };
             let text = format!("pod {}/{}{others}: {reason}", pod.namespace, pod.name);
             events.push(SkipEvent { pod: None, reason: "NotUpdatedByVPA", text });
         }
