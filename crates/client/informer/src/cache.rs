@@ -251,10 +251,7 @@ impl<V> Cache<V> {
     where
         V: Send + Sync,
     {
-        let (held, receiver) = self.lock().subscribe();
-        let changes =
-            stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|change| (change, receiver)));
-        (held, changes)
+        self.lock().subscribe()
     }
 
     /// What changes from this moment on.
@@ -262,8 +259,7 @@ impl<V> Cache<V> {
     where
         V: Send + Sync,
     {
-        let receiver = self.lock().follow();
-        stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|change| (change, receiver)))
+        self.lock().follow()
     }
 
     /// What changes from this moment on, after everything that the cache holds. The stream does not end when the watch does.

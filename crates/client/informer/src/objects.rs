@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
+use futures::channel::mpsc;
 use kube::Resource as _;
-use tokio::sync::mpsc;
 
 use crate::name::NamespacedName;
 use crate::view::{View, controller_of};
@@ -175,13 +175,13 @@ impl<V> Objects<V> {
 
     /// A receiver of what changes from now on.
     pub(crate) fn follow(&mut self) -> mpsc::UnboundedReceiver<Change<V>> {
-        let (sender, receiver) = mpsc::unbounded_channel();
+        let (sender, receiver) = mpsc::unbounded();
         self.subscribers.push(sender);
         receiver
     }
 
     fn report(&mut self, change: Change<V>) {
-        self.subscribers.retain(|subscriber| subscriber.send(change.clone()).is_ok());
+        self.subscribers.retain(|subscriber| subscriber.unbounded_send(change.clone()).is_ok());
     }
 
     /// Names and uids that many objects share are stored once.

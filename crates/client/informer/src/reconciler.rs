@@ -82,20 +82,6 @@ pub trait Observe: Send + Sync {
 /// Counts nothing.
 impl Observe for () {}
 
-impl<O: Observe + ?Sized> Observe for Box<O> {
-    fn waiting(&self, keys: usize) {
-        (**self).waiting(keys);
-    }
-
-    fn begins(&self, waited: Duration, is_retry: bool) {
-        (**self).begins(waited, is_retry);
-    }
-
-    fn ended(&self, took: Duration, has_failed: bool) {
-        (**self).ended(took, has_failed);
-    }
-}
-
 /// Reconciles keys: each one when a stream names it, again when it asks for that, and again after errors.
 ///
 /// A key is never reconciled twice at the same time, and waits once however often it is named: what waits takes as much memory as there are keys.
@@ -106,7 +92,6 @@ pub struct Reconciler<'a, K> {
     name: &'static str,
     keys: SelectAll<BoxStream<'a, Vec<K>>>,
     concurrency: usize,
-    settle: Duration,
     backoff: Backoff,
     is_quiet: bool,
     observer: Box<dyn Observe + 'a>,
@@ -122,7 +107,6 @@ where
             name,
             keys: SelectAll::new(),
             concurrency: usize::MAX,
-            settle: SETTLE,
             backoff: Backoff::default(),
             is_quiet: false,
             observer: Box::new(()),
@@ -140,11 +124,6 @@ where
         Reconciler { concurrency: limit.max(1), ..self }
     }
 
-    /// Everything that happens to a key within this time is one reconciliation.
-    pub fn settle(self, settle: Duration) -> Reconciler<'a, K> {
-        Reconciler { settle, ..self }
-    }
-
     /// How long a key waits after errors.
     pub fn backoff(self, backoff: Backoff) -> Reconciler<'a, K> {
         Reconciler { backoff, ..self }
@@ -156,13 +135,13 @@ where
     }
 
     /// Counts what it does.
-    pub fn observed_by(self, observer: impl Observe + 'a) -> Reconciler<'a, K> {
-        Reconciler { observer: Box::new(observer), ..self }
+    pub fn observed_by(self, observer: Box<dyn Observe + 'a>) -> Reconciler<'a, K> {
+        Reconciler { observer, ..self }
     }
 
     /// Runs until all streams have ended and nothing waits. Dropping the future also ends the reconciliations that are under way.
     pub async fn run<F: Future<Output = Outcome>>(self, reconcile: impl Fn(K) -> F) {
-        let Reconciler { name, mut keys, concurrency, settle, backoff, is_quiet, observer } = self;
+        let Reconciler { name, mut keys, concurrency, backoff, is_quiet, observer } = self;
         let mut queue: Queue<K> = Queue::new(backoff);
         let (reconcile, mut running) = (&reconcile, FuturesUnordered::new());
         loop {
@@ -186,7 +165,7 @@ where
                     observer.ended(began.elapsed(), matches!(outcome, Outcome::Failed { .. }));
                     let now = Instant::now();
                     match outcome {
-                        Outcome::Done(again) => queue.succeeded(key, later(now, again, settle)),
+                        Outcome::Done(again) => queue.succeeded(key, later(now, again, SETTLE)),
                         Outcome::Paused { pause, again } => {
                             queue.hold(&key, now + pause, now);
                             queue.succeeded(key, later(now, again, pause));
@@ -199,7 +178,7 @@ where
                     }
                 }
                 Some(named) = keys.next() => {
-                    let at = Instant::now() + settle;
+                    let at = Instant::now() + SETTLE;
                     for key in named {
                         queue.add(key, at);
                     }

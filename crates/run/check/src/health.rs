@@ -1,7 +1,7 @@
 //! Whether an installation works: replicas, registration, certificate, leaders.
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
-use pillion_install::{CERTIFICATE_SECRET, CONFIGURATION, MANAGER, Part, SERVICE, is_available};
+use pillion_install::{CERTIFICATE_SECRET, CONFIGURATION, ControllerName, MANAGER, SERVICE, is_available};
 use pillion_manager::conversion_service;
 use serde_json::Value;
 
@@ -220,10 +220,10 @@ fn arguments(deployment: Option<&Value>) -> impl Iterator<Item = &str> {
     arguments.into_iter().flatten().filter_map(Value::as_str)
 }
 
-fn parts(deployment: &Value) -> Vec<Part> {
+fn parts(deployment: &Value) -> Vec<ControllerName> {
     match arguments(Some(deployment)).find_map(|argument| argument.strip_prefix("--controllers=")) {
         Some(names) => names.split(',').filter_map(|name| name.parse().ok()).collect(),
-        None => Part::ALL.to_vec(),
+        None => ControllerName::ALL.to_vec(),
     }
 }
 
@@ -258,7 +258,8 @@ mod tests {
             "metadata": {},
             "spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2025-12-31T23:59:50.000000Z"},
         });
-        let leases = Part::ALL.map(|part| (part.lease().to_owned(), serde_json::from_value(lease.clone()).unwrap()));
+        let leases =
+            ControllerName::ALL.map(|part| (part.lease().to_owned(), serde_json::from_value(lease.clone()).unwrap()));
         Snapshot {
             deployment: Ok(Some(manager(&Options::default(), 2))),
             mutating: Ok(entries(&MUTATING)),
@@ -333,7 +334,7 @@ mod tests {
         ];
         for (webhook, expected) in rows {
             let leases = [("pillion-webhook".to_owned(), webhook), ("pillion-rollout".to_owned(), rollout())].into();
-            assert_eq!(is_led(&leases, Part::Rollout, now), expected);
+            assert_eq!(is_led(&leases, ControllerName::Rollout, now), expected);
         }
     }
 
@@ -394,8 +395,8 @@ mod tests {
 
     #[test]
     fn only_the_controllers_that_run_need_a_leader() {
-        let options = Options { controllers: vec![Part::Webhook], ..Options::default() };
-        assert_eq!(parts(&manager(&options, 2)), [Part::Webhook]);
+        let options = Options { controllers: vec![ControllerName::Webhook], ..Options::default() };
+        assert_eq!(parts(&manager(&options, 2)), [ControllerName::Webhook]);
     }
 
     #[test]
@@ -411,7 +412,7 @@ mod tests {
         let dead = "error    0 of 2 replicas of the updater are available; see `kubectl --namespace=pillion-system describe pods` \
                     and `kubectl --namespace=pillion-system logs deployment/pillion-updater`";
         assert!(found.contains(dead), "{found}");
-        for part in Part::INSTALLED {
+        for part in ControllerName::INSTALLED {
             assert!(found.contains(&format!("the controller {part} has a leader")), "{found}");
         }
     }

@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use pillion_api::names::{FAILURE_POLICY_ENFORCED, PODS_INJECTED};
 use pillion_api::sidecarset::{RepairPolicy, SidecarSet};
-use pillion_install::Part;
+use pillion_install::ControllerName;
 use pillion_rollout::{AVAILABLE, BLOCKED, PROGRESSING, missing_pin};
 
 use crate::finding::Finding;
@@ -94,7 +94,7 @@ fn remedy(snapshot: &Snapshot, set: &SidecarSet, missed: Option<&Missed>) -> &'s
 /// Whether the controller that evicts pods runs somewhere, as far as that can be read.
 fn is_repaired(snapshot: &Snapshot) -> bool {
     let Ok(leases) = &snapshot.leases else { return true };
-    is_led(leases, Part::Repair, snapshot.now)
+    is_led(leases, ControllerName::Repair, snapshot.now)
 }
 
 const TOO_MANY: &str = "set failurePolicy to Ignore on SidecarSets that do not need Fail";
@@ -243,7 +243,8 @@ mod tests {
             (evict.clone(), (2, 2), "recreate the pods: bare pods and pods of Jobs are never evicted"),
         ];
         let lease = json!({"spec": {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "2026-01-01T00:00:00.000000Z"}});
-        let leases = BTreeMap::from([(Part::Repair.lease().to_owned(), serde_json::from_value(lease).unwrap())]);
+        let leases =
+            BTreeMap::from([(ControllerName::Repair.lease().to_owned(), serde_json::from_value(lease).unwrap())]);
         let mut rows: Vec<_> =
             rows.into_iter().map(|(spec, missed, expected)| (spec, missed, Ok(leases.clone()), expected)).collect();
         let run = "recreate the pods, or run the controller repair, which evicts them (`--controllers`)";

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use pillion_api::sidecarset::SidecarSet;
 use pillion_install::Right;
-use pillion_manager::{Kruise, NAMESPACE, Part, Peer, held_within};
+use pillion_manager::{ControllerName, Kruise, NAMESPACE, Peer, held_within};
 use serde_json::Value;
 
 use crate::missed::MissedPods;
@@ -131,7 +131,7 @@ pub(crate) fn name(object: &Value) -> &str {
 
 /// Whether a replica leads a part. The Lease of a part that shares its process with others is renewed rarely, and holds only together with the Lease
 /// that it names.
-pub(crate) fn is_led(leases: &BTreeMap<String, Lease>, part: Part, now: Timestamp) -> bool {
+pub(crate) fn is_led(leases: &BTreeMap<String, Lease>, part: ControllerName, now: Timestamp) -> bool {
     let holder = |name: &str| {
         let lease = leases.get(name).filter(|lease| is_renewed(lease, now))?;
         lease.spec.as_ref()?.holder_identity.as_deref()

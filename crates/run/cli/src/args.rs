@@ -18,7 +18,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use jiff::Timestamp;
 use pillion_expr::{Amount, Resource};
-use pillion_manager::Part;
+use pillion_manager::ControllerName;
 use pillion_manager_program::args::MANAGER_EXAMPLES;
 pub use pillion_manager_program::args::{ClusterArgs, GateArgs, LogFormat, ManagerArgs, ToClusterArgs, UP_GATES};
 
@@ -246,8 +246,8 @@ pub struct UpArgs {
     #[arg(long)]
     pub plain: bool,
     /// Controllers of the manager to run, as for `pillion manager`. Omit a controller to run it in another process [default: all]
-    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = Part::ALL, hide_default_value = true)]
-    pub controllers: Vec<Part>,
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = ControllerName::ALL, hide_default_value = true)]
+    pub controllers: Vec<ControllerName>,
     /// Features to switch on or off.
     #[command(flatten)]
     pub gates: GateArgs,

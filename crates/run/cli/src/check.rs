@@ -18,7 +18,7 @@ use kube::core::{ApiResource, Status};
 use pillion_api::names;
 use pillion_check::{Answer, Finding, MissedPods, Replica, Severity, Snapshot, certificate_secret, findings};
 use pillion_gates::Gates;
-use pillion_install::{HEALTH_PORT, MANAGER, Options, Part, REPLICAS, Right, rights};
+use pillion_install::{ControllerName, HEALTH_PORT, MANAGER, Options, REPLICAS, Right, rights};
 use pillion_manager::Kruise;
 use pillion_note::Draw;
 use serde_json::{Value, json};
@@ -88,7 +88,7 @@ async fn read(
         snapshot.secret = secret;
         snapshot.replicas = replicas(&client, namespace).await;
         snapshot.separate = separate(reader, namespace).await;
-        snapshot.leases = leases(reader, namespace, &Part::ALL.map(Part::lease)).await;
+        snapshot.leases = leases(reader, namespace, &ControllerName::ALL.map(ControllerName::lease)).await;
         sidecar_sets(reader, revisions_namespace, &mut snapshot).await;
     } else {
         let options = Options {
@@ -154,7 +154,7 @@ fn certificate_expiry(metrics: &str) -> Option<Timestamp> {
 /// The Deployments of parts that run apart.
 async fn separate(reader: &Reader, namespace: &str) -> Answer<Vec<Value>> {
     let mut found = Vec::new();
-    for part in Part::ALL.into_iter().filter(|part| *part != Part::Webhook) {
+    for part in ControllerName::ALL.into_iter().filter(|part| *part != ControllerName::Webhook) {
         found.extend(get::<Deployment>(reader, Some(namespace), &format!("pillion-{part}")).await?);
     }
     Ok(found)

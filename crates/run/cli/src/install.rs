@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Parser as _;
 use kube::Client;
 use pillion_api::names::agent::{CONFIG, CONFIG_KEY, MIRROR};
-use pillion_install::{AgentOptions, Options, Part, agent, agent_config, manifests, own_flags};
+use pillion_install::{AgentOptions, ControllerName, Options, agent, agent_config, manifests, own_flags};
 use serde_json::Value;
 
 use crate::args::{Cli, ClusterArgs, InstallArgs, ToClusterArgs, UninstallArgs};
@@ -37,7 +37,7 @@ pub(crate) fn install(args: &InstallArgs) -> Result<(), Failure> {
 
 /// What would only fail in the cluster, after minutes, is refused before anything is changed.
 fn refuse_what_cannot_run(options: &Options) -> Result<(), Failure> {
-    if !options.controllers.contains(&Part::Webhook) {
+    if !options.controllers.contains(&ControllerName::Webhook) {
         return Err(Failure::misuse(
             "--controllers: webhook is missing, and an installation is nothing without it: SidecarSets and pods would be sent to webhooks that \
              nobody serves. Add webhook; `pillion manager --controllers` runs other parts beside an installation",
@@ -149,11 +149,14 @@ mod tests {
     #[test]
     fn an_installation_without_webhooks_is_refused() {
         for separate in [false, true] {
-            let of = |controllers: &[Part]| {
+            let of = |controllers: &[ControllerName]| {
                 refused(&Options { separate, controllers: controllers.to_vec(), ..Options::default() })
             };
-            assert!(of(&[Part::Recommender, Part::Updater]).starts_with("--controllers: webhook is missing"));
-            assert_eq!(of(&[Part::Recommender, Part::Webhook]), "");
+            assert!(
+                of(&[ControllerName::Recommender, ControllerName::Updater])
+                    .starts_with("--controllers: webhook is missing")
+            );
+            assert_eq!(of(&[ControllerName::Recommender, ControllerName::Webhook]), "");
         }
     }
 

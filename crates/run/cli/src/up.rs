@@ -27,7 +27,7 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, ResourceExt as _};
 use pillion_embedded::{Clock, Containers, Embedded, ImageMap};
 use pillion_gates::{Gate, Gates};
-use pillion_manager::{Manager, NAMESPACE, Part, WebhookAddress};
+use pillion_manager::{ControllerName, Manager, NAMESPACE, WebhookAddress};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch as channel;
 use tokio::time::Instant;
@@ -110,7 +110,7 @@ async fn session(args: &UpArgs, documents: Vec<Document>, images: ImageMap) -> R
     let home = Home::new(args.data.as_deref()).map_err(Failure::misuse)?;
     let view = View {
         began: Some(Timestamp::now()),
-        is_without_webhooks: !args.controllers.contains(&Part::Webhook),
+        is_without_webhooks: !args.controllers.contains(&ControllerName::Webhook),
         ..View::default()
     };
     let engine = start(args, &home, images).await?;
@@ -245,7 +245,7 @@ async fn start_manager(engine: &Embedded, args: &UpArgs) -> Result<Manager, Stri
         updater_interval: RIGHTSIZING,
         ..defaults.rightsizing.clone()
     };
-    let serves = parts.contains(&Part::Webhook);
+    let serves = parts.contains(&ControllerName::Webhook);
     // A simulated container runs no wrapper, which could end it.
     let wrap_image = (!args.simulate).then(|| WRAP_IMAGE.to_owned());
     let config = pillion_manager::Config { gates, parts, rightsizing, wrap_image, ..defaults };

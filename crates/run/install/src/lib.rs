@@ -47,7 +47,7 @@ pub use manifests::{
     CERTIFICATE_SECRET, CONFIGURATION, HEALTH_PORT, MANAGER, REPLICAS, SERVICE, manifests, own_flags, removal,
 };
 pub use options::{Certificates, IMAGE, KUBELETS, Options, SHUTDOWN_DELAY, SHUTDOWN_DELAY_FLAG, SHUTDOWN_GRACE};
-pub use pillion_manager::{NAMESPACE, Part, Peer};
+pub use pillion_manager::{ControllerName, NAMESPACE, Peer};
 pub use ready::is_available;
 pub use rights::{Right, rights};
 pub use uninstall::{prepare, uninstall};

@@ -8,7 +8,7 @@ mod removal;
 mod workload;
 
 use pillion_api::names::MANAGED_BY;
-use pillion_manager::Part;
+use pillion_manager::ControllerName;
 use serde_json::{Value, json};
 
 use crate::options::Options;
@@ -65,7 +65,7 @@ struct Program {
     name: String,
     /// The component of its pods.
     component: &'static str,
-    parts: Vec<Part>,
+    parts: Vec<ControllerName>,
 }
 
 /// What runs. The webhooks run in what is called the manager, so that Services and commands find it under one name.
@@ -74,8 +74,8 @@ fn programs(options: &Options) -> Vec<Program> {
     if !options.separate {
         return vec![manager(options.controllers.clone())];
     }
-    let of = |part: &Part| match part {
-        Part::Webhook => manager(vec![Part::Webhook]),
+    let of = |part: &ControllerName| match part {
+        ControllerName::Webhook => manager(vec![ControllerName::Webhook]),
         part => Program { name: format!("pillion-{part}"), component: part.name(), parts: vec![*part] },
     };
     options.controllers.iter().map(of).collect()
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_controller_that_does_not_run_has_no_rights() {
-        let options = Options { controllers: vec![Part::Webhook], ..Options::default() };
+        let options = Options { controllers: vec![ControllerName::Webhook], ..Options::default() };
         let objects = manifests(&options);
         assert!(find(&objects, "ClusterRole", "pillion-repair").is_empty());
         assert!(find(&objects, "ClusterRoleBinding", "pillion-repair").is_empty());
@@ -182,8 +182,11 @@ mod tests {
             assert!(of(separate, &["--usage-source=metrics-api"]).is_empty());
             assert_eq!(of(separate, &["--log-level=debug", KUBELETS]), ["pillion-recommender-kubelets"]);
         }
-        let options =
-            Options { controllers: vec![Part::Webhook], manager_args: vec![KUBELETS.to_owned()], ..Options::default() };
+        let options = Options {
+            controllers: vec![ControllerName::Webhook],
+            manager_args: vec![KUBELETS.to_owned()],
+            ..Options::default()
+        };
         assert!(find(&manifests(&options), "ClusterRole", "pillion-recommender-kubelets").is_empty());
     }
 
@@ -226,11 +229,13 @@ mod tests {
 
     #[test]
     fn parts_that_run_apart_have_accounts_with_their_own_rights() {
-        let options = Options { separate: true, controllers: Part::ALL.to_vec(), ..Options::default() };
+        let options = Options { separate: true, controllers: ControllerName::ALL.to_vec(), ..Options::default() };
         let objects = manifests(&options);
         let of_kind = |kind: &str| objects.iter().filter(|object| object["kind"] == kind).collect::<Vec<_>>();
-        let account = |part: Part| if part == Part::Webhook { MANAGER.to_owned() } else { format!("pillion-{part}") };
-        for part in Part::ALL {
+        let account = |part: ControllerName| {
+            if part == ControllerName::Webhook { MANAGER.to_owned() } else { format!("pillion-{part}") }
+        };
+        for part in ControllerName::ALL {
             let deployment = find(&objects, "Deployment", &account(part))[0];
             let pod = &deployment["spec"]["template"]["spec"];
             assert_eq!(pod["serviceAccountName"], account(part));
@@ -239,12 +244,12 @@ mod tests {
             assert_eq!(find(&objects, "ServiceAccount", &account(part)).len(), 1);
             assert_ne!(deployment["spec"]["selector"], Value::Null);
         }
-        assert_eq!(of_kind("Deployment").len(), Part::ALL.len());
+        assert_eq!(of_kind("Deployment").len(), ControllerName::ALL.len());
         // What every part reads is granted to all, and everything else to one.
         for binding in of_kind("ClusterRoleBinding").into_iter().chain(of_kind("RoleBinding")) {
             let (name, subjects) = (binding["metadata"]["name"].as_str().unwrap(), &binding["subjects"]);
             let shared = ["pillion-manager", "pillion-revisions"].contains(&name);
-            let expected = if shared { Part::ALL.len() } else { 1 };
+            let expected = if shared { ControllerName::ALL.len() } else { 1 };
             assert_eq!(subjects.as_array().unwrap().len(), expected, "{name}");
         }
         let leader = &find(&objects, "RoleBinding", "pillion-updater-leader")[0]["subjects"];

@@ -6,7 +6,7 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
 use pillion_api::names::MANAGED_BY;
-use pillion_manager::Part;
+use pillion_manager::ControllerName;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -164,7 +164,7 @@ pub(crate) async fn installed(client: &Client) -> Result<Vec<Place>, Error> {
 /// The kinds of what an installation may have put into the cluster, whichever parts it had.
 pub(crate) fn kinds() -> Vec<ApiResource> {
     let mut kinds = Vec::new();
-    for manifest in manifests(&Options { controllers: Part::ALL.to_vec(), ..Options::default() }) {
+    for manifest in manifests(&Options { controllers: ControllerName::ALL.to_vec(), ..Options::default() }) {
         let resource = Place::of(&manifest).resource;
         if !kinds.contains(&resource) {
             kinds.push(resource);

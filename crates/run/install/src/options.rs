@@ -2,7 +2,7 @@
 
 use pillion_api::names;
 use pillion_gates::{Gate, Gates, Settings};
-use pillion_manager::{NAMESPACE, Part, Peer};
+use pillion_manager::{ControllerName, NAMESPACE, Peer};
 
 /// The settings of an installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Options {
     /// How many replicas the manager has.
     pub replicas: u32,
     /// The parts of the manager that run.
-    pub controllers: Vec<Part>,
+    pub controllers: Vec<ControllerName>,
     /// Where the certificates of the webhooks come from.
     pub certificates: Certificates,
     /// The manager's `--feature-gates`; the defaults when empty.
@@ -76,7 +76,7 @@ impl Default for Options {
             revisions_namespace: names::DEFAULT_SYSTEM_NAMESPACE.to_owned(),
             image: IMAGE.to_owned(),
             replicas: 2,
-            controllers: Part::INSTALLED.to_vec(),
+            controllers: ControllerName::INSTALLED.to_vec(),
             certificates: Certificates::SelfMade,
             feature_gates: String::new(),
             log_format: "text".to_owned(),

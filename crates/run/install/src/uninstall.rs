@@ -11,7 +11,7 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
 use pillion_api::names;
-use pillion_manager::Part;
+use pillion_manager::ControllerName;
 use pillion_rightsizer::{PeerPart, admission_lease};
 use serde_json::json;
 use tokio::time::Instant;
@@ -56,7 +56,7 @@ pub async fn uninstall(client: &Client, all: bool, timeout: Duration, say: Say<'
         stopped(client, home, timeout, async || Ok(())).await?;
         // The manager made these itself.
         Place::new("v1", "Secret", Some(home), CERTIFICATE_SECRET).delete(client, say).await?;
-        for controller in Part::ALL {
+        for controller in ControllerName::ALL {
             Place::new(LEASES, "Lease", Some(home), controller.lease()).delete(client, say).await?;
         }
         for places in places_of_partitions(client, home).await? {

@@ -6,7 +6,7 @@ use axum::http::Request;
 use pillion_api::names::agent::NAME as AGENT;
 use pillion_apiserver::{ApiServer, Config as ServerConfig, User};
 use pillion_assist::Config;
-use pillion_install::{AgentOptions, Options, Part, agent, agent_config, manifests};
+use pillion_install::{AgentOptions, ControllerName, Options, agent, agent_config, manifests};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -251,7 +251,8 @@ async fn the_manager_writes_the_config_maps_of_agents_and_no_others() {
     let server = ApiServer::new(ServerConfig::in_memory());
     server.bootstrap().await.unwrap();
     let cluster = Cluster(server);
-    let installed = Options { controllers: vec![Part::Webhook, Part::Agents], ..Options::default() };
+    let installed =
+        Options { controllers: vec![ControllerName::Webhook, ControllerName::Agents], ..Options::default() };
     let objects = manifests(&installed);
     for (kind, plural) in [
         ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),

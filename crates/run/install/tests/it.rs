@@ -11,7 +11,7 @@ use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
 use pillion_embedded::{Config, Embedded};
-use pillion_install::{AgentOptions, Error, Options, Part, agent, install, manifests, prepare, uninstall};
+use pillion_install::{AgentOptions, ControllerName, Error, Options, agent, install, manifests, prepare, uninstall};
 use pillion_manager::{Manager, WebhookAddress};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -109,7 +109,7 @@ impl Cluster {
 }
 
 fn with_every_part() -> Options {
-    Options { controllers: Part::ALL.to_vec(), ..Options::default() }
+    Options { controllers: ControllerName::ALL.to_vec(), ..Options::default() }
 }
 
 fn kind(client: &Client, api_version: &str, kind: &str) -> (Api<DynamicObject>, ApiResource) {
@@ -150,7 +150,7 @@ async fn an_installation_answers_admissions_and_a_second_one_changes_nothing() {
     assert!(!said.iter().any(|line| line.ends_with("created") || line.ends_with("configured")), "{said:?}");
 
     // An upgrade: what is not part of it any more goes.
-    let options = Options { controllers: vec![Part::Webhook], ..Options::default() };
+    let options = Options { controllers: vec![ControllerName::Webhook], ..Options::default() };
     cluster.install(&options).await.unwrap();
     let gone = "clusterrole.rbac.authorization.k8s.io/pillion-repair deleted";
     assert!(cluster.said().iter().any(|line| line == gone), "{:?}", cluster.said());

@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::client::ClientBuilder;
 use nix::errno::Errno;
-use pillion_manager::{Certificates, Config, Leasing, Manager, Metrics, Part, WebhookAddress};
+use pillion_manager::{Certificates, Config, ControllerName, Leasing, Manager, Metrics, WebhookAddress};
 use pillion_serve::Server;
 use tokio::runtime::{Builder, Handle};
 use tokio::signal::unix::{SignalKind, signal};
@@ -70,7 +70,7 @@ where
 
 async fn manage(args: &ManagerArgs, leasing: &Handle) -> Result<(), Error> {
     let metrics = Metrics::default();
-    let serves = args.controllers.contains(&Part::Webhook);
+    let serves = args.controllers.contains(&ControllerName::Webhook);
     let webhooks = if serves { Some(bind("--bind-address", args.bind_address)?) } else { None };
     let health = bind("--health-address", args.health_address)?;
     let manager = Manager::new(config(args, metrics, leasing).await?);

@@ -1,5 +1,7 @@
 //! What a manager is made of.
 
+use std::fmt::Display;
+use std::hash::Hash;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -8,14 +10,16 @@ use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use pillion_api::names;
 use pillion_api::vpa::DEFAULT_RECOMMENDER;
+use pillion_events::Recorder;
 use pillion_gates::Gates;
+use pillion_informer::Reconciler;
 use pillion_quantity::Quantity;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
+use crate::controller_name::ControllerName;
 use crate::error::Error;
 use crate::metrics::Metrics;
-use crate::part::Part;
 use crate::peer::Peer;
 
 /// The manager's namespace unless another is given.
@@ -51,7 +55,7 @@ pub struct Config {
     /// The feature gates.
     pub gates: Gates,
     /// What this process does.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ControllerName>,
     /// Who this replica is in elections; it must differ from every other process. `None` for the only manager of a cluster, which leads
     /// without a Lease.
     pub identity: Option<String>,
@@ -70,6 +74,20 @@ pub struct Config {
 }
 
 impl Config {
+    /// Returns a reconciler whose work is counted.
+    pub(crate) fn reconciler<'a, K>(&self, name: &'static str) -> Reconciler<'a, K>
+    where
+        K: Clone + Display + Eq + Hash + Send + 'a,
+    {
+        Reconciler::new(name).observed_by(self.metrics.controller(name))
+    }
+
+    /// Writes the events of controllers.
+    pub(crate) fn recorder(&self) -> Recorder {
+        let now = self.now.clone();
+        Recorder::new(self.client.clone(), move || now(), "pillion")
+    }
+
     /// The settings of the only manager of a cluster: it does everything.
     pub fn new(client: Client, now: Now, address: WebhookAddress) -> Config {
         Config {
@@ -83,7 +101,7 @@ impl Config {
             address,
             certificates: Certificates::default(),
             gates: Gates::default(),
-            parts: Part::ALL.to_vec(),
+            parts: ControllerName::ALL.to_vec(),
             identity: None,
             installs_definition: true,
             take_over: Vec::new(),
@@ -94,14 +112,14 @@ impl Config {
     }
 
     /// The first part of this process. Its Lease says whether the leader of all of them is alive.
-    pub(crate) fn first_part(&self) -> Option<Part> {
+    pub(crate) fn first_part(&self) -> Option<ControllerName> {
         self.parts.iter().min().copied()
     }
 
     /// The Lease that the leader of a part holds. Recommenders of different names serve different autoscalers, side by side.
-    pub fn lease(&self, part: Part) -> String {
+    pub fn lease(&self, part: ControllerName) -> String {
         match (part, self.rightsizing.recommender_name.as_str()) {
-            (Part::Recommender, name) if name != DEFAULT_RECOMMENDER => format!("{}-{name}", part.lease()),
+            (ControllerName::Recommender, name) if name != DEFAULT_RECOMMENDER => format!("{}-{name}", part.lease()),
             _ => part.lease().to_owned(),
         }
     }

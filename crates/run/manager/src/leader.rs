@@ -15,8 +15,8 @@ use futures::future::{BoxFuture, try_join, try_join_all};
 use pillion_lease::{Config, Elector, InvalidConfig};
 
 use crate::config::Leasing;
+use crate::controller_name::ControllerName;
 use crate::metrics::Metrics;
-use crate::part::Part;
 use crate::state::Inner;
 
 /// After a Lease was lost, this replica does not run for it again at once.
@@ -26,15 +26,15 @@ const PAUSE: Duration = Duration::from_secs(2);
 const STORING: Duration = Duration::from_secs(10);
 
 /// Returns when the work of a part is to be given up.
-async fn ended(inner: &Inner, part: Part) {
+async fn ended(inner: &Inner, part: ControllerName) {
     inner.stopped().await;
-    if part == Part::Recommender {
+    if part == ControllerName::Recommender {
         tokio::time::sleep(STORING).await;
     }
 }
 
 /// Work of a part, until it is dropped.
-pub(crate) type Work<'a> = &'a (dyn Fn(Part) -> BoxFuture<'a, ()> + Sync);
+pub(crate) type Work<'a> = &'a (dyn Fn(ControllerName) -> BoxFuture<'a, ()> + Sync);
 
 /// Does the work of every part while this replica leads it, until the manager is to end; the Leases are given back then.
 pub(crate) async fn lead<'a>(inner: &'a Inner, work: Work<'a>) -> Result<(), InvalidConfig> {
@@ -57,7 +57,7 @@ pub(crate) async fn lead<'a>(inner: &'a Inner, work: Work<'a>) -> Result<(), Inv
 }
 
 /// The candidate for a part; `None` where no other replica can lead.
-pub(crate) fn candidate(inner: &Inner, part: Part) -> Option<Config> {
+pub(crate) fn candidate(inner: &Inner, part: ControllerName) -> Option<Config> {
     let (config, now) = (&inner.config, inner.config.now.clone());
     let identity = config.identity.as_ref()?;
     let lease = config.lease(part);
@@ -75,7 +75,7 @@ pub(crate) fn candidate(inner: &Inner, part: Part) -> Option<Config> {
 }
 
 /// Does the work of a part, which this replica leads, until the manager is to end. Work that ends by itself is begun again.
-async fn do_work<'a>(inner: &'a Inner, part: Part, work: Work<'a>) {
+async fn do_work<'a>(inner: &'a Inner, part: ControllerName, work: Work<'a>) {
     let _leads = Leads::begin(&inner.config.metrics, part);
     while !*inner.stopping.borrow() {
         tokio::select! {
@@ -90,7 +90,7 @@ async fn do_work<'a>(inner: &'a Inner, part: Part, work: Work<'a>) {
 }
 
 /// Does `work` whenever this replica has the Lease of `part`, until the manager is to end.
-async fn lead_one<F>(inner: &Inner, part: Part, work: impl Fn() -> F) -> Result<(), InvalidConfig>
+async fn lead_one<F>(inner: &Inner, part: ControllerName, work: impl Fn() -> F) -> Result<(), InvalidConfig>
 where
     F: Future<Output = Result<(), InvalidConfig>>,
 {
@@ -115,11 +115,11 @@ where
 /// Says in the metrics that this replica leads, until dropped.
 struct Leads<'a> {
     metrics: &'a Metrics,
-    part: Part,
+    part: ControllerName,
 }
 
 impl Leads<'_> {
-    fn begin(metrics: &Metrics, part: Part) -> Leads<'_> {
+    fn begin(metrics: &Metrics, part: ControllerName) -> Leads<'_> {
         metrics.leads(part.name(), true);
         Leads { metrics, part }
     }

@@ -66,13 +66,14 @@
 mod caches;
 mod certificates;
 mod config;
+mod controller_name;
 mod controllers;
 mod error;
 mod kruise;
 mod leader;
+mod lock;
 mod manager;
 mod metrics;
-mod part;
 mod peer;
 mod places;
 mod registration;
@@ -84,11 +85,11 @@ mod webhooks;
 pub use config::{
     Certificates, Config, Leasing, NAMESPACE, Now, WebhookAddress, conversion_service, excluded_namespaces,
 };
+pub use controller_name::{ControllerName, UnknownController};
 pub use error::Error;
 pub use kruise::{KRUISE_LEASE, KRUISE_MUTATING, KRUISE_VALIDATING, Kruise, Standing};
 pub use manager::Manager;
 pub use metrics::{CountRequests, Metrics};
-pub use part::{Part, UnknownPart};
 pub use peer::{Peer, UnknownPeer};
 pub use pillion_lease::held_within;
 pub use sidecar_field::sidecar_field_is_served;

@@ -1,35 +1,28 @@
-//! The manager itself: starts, is registered, is served, goes on.
+//! The life cycle of the manager: start, register the webhooks, serve, reconcile.
 
 use std::net::TcpListener;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use futures::stream::{self, BoxStream};
-use futures::{FutureExt as _, StreamExt as _};
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
-use kube::core::PartialObjectMeta;
 use kube::runtime::wait::{await_condition, conditions};
 use pillion_gates::Gate;
 use pillion_informer::keep_running;
 use pillion_lifecycle::marks::Means;
-use tokio::time::Instant;
 
 use crate::certificates::Keeper;
 use crate::config::Config;
-use crate::controllers::pace::Pace;
-use crate::controllers::standing_by::StandingBy;
-use crate::controllers::{agents, confirming, enforced, follow, lifecycle, registered, repair, rightsizing, rollout};
+use crate::controller_name::ControllerName;
+use crate::controllers::{agents, follow, lifecycle, registered, registering, repair, rightsizing, rollout};
 use crate::error::Error;
 use crate::kruise::wait;
 use crate::leader::lead;
-use crate::part::Part;
+use crate::lock::lock;
 use crate::registration;
-use crate::registration::Registered;
-use crate::registration::touched::touched;
 use crate::serving::{health, serve};
 use crate::sidecar_field::sidecar_field_is_served;
 use crate::state::Inner;
@@ -40,9 +33,6 @@ const LONGEST_ESTABLISHING: Duration = Duration::from_secs(30);
 
 /// The first lists of a large cluster take seconds.
 const LONGEST_FILLING: Duration = Duration::from_mins(1);
-
-/// What failed is tried again after this time.
-const RETRY: Duration = Duration::from_secs(5);
 
 /// Webhooks, and what keeps them called. It ends with its last clone and router.
 #[derive(Clone)]
@@ -79,7 +69,7 @@ impl Manager {
         if config.installs_definition {
             registration::install_definition(config).await?;
             registration::install_other_definitions(config).await?;
-            if !config.parts.contains(&Part::Webhook) {
+            if !config.parts.contains(&ControllerName::Webhook) {
                 registration::withdraw(config).await?;
             }
         } else if registration::live_definition(config).await?.is_none() {
@@ -92,9 +82,9 @@ impl Manager {
         let (caches, views) = (self.inner.caches.clone(), self.inner.views.clone());
         let means = self.sidecar_means().await?;
         let watching = caches.run(config.client.clone(), config.revisions_namespace.clone(), means, views);
-        let mut watches = self.inner.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watches = lock(&self.inner.watches);
         watches.spawn(watching);
-        if config.parts.contains(&Part::Webhook) {
+        if config.parts.contains(&ControllerName::Webhook) {
             let rightsizing = self.inner.rightsizing.clone();
             watches.spawn(keep_running("rightsizing", move || rightsizing.clone().serve()));
         }
@@ -116,9 +106,9 @@ impl Manager {
     pub async fn register(&self) -> Result<(), Error> {
         Keeper::default().renew(&self.inner).await?;
         // SidecarSets may be stored in another version than they are listed in.
-        self.register_conversion().await?;
+        registering::register_conversion(&self.inner).await?;
         match tokio::time::timeout(LONGEST_FILLING, self.inner.filled()).await {
-            Ok(()) => self.register_admission().await.map(drop),
+            Ok(()) => registering::register_admission(&self.inner).await.map(drop),
             Err(_) => Err(Error::NotFilled { seconds: LONGEST_FILLING.as_secs() }),
         }
     }
@@ -155,8 +145,8 @@ impl Manager {
         let inner = &*self.inner;
         // These futures are large: boxed, so that callers do not hold them on the stack.
         let certificates = Box::pin(async {
-            if inner.config.parts.contains(&Part::Webhook) {
-                tokio::join!(Keeper::default().run(inner), confirming::run(inner), registered::follow(inner));
+            if inner.config.parts.contains(&ControllerName::Webhook) {
+                tokio::join!(Keeper::default().run(inner), registered::follow(inner));
             }
             std::future::pending::<()>().await;
         });
@@ -180,17 +170,19 @@ impl Manager {
     }
 
     /// What the leader of a part does, until it is dropped.
-    fn work_of(&self, part: Part) -> BoxFuture<'_, ()> {
+    fn work_of(&self, part: ControllerName) -> BoxFuture<'_, ()> {
         match part {
-            Part::Webhook => {
-                futures::future::join(self.keep_registered(), rightsizing::keep_lease(&self.inner)).map(drop).boxed()
+            ControllerName::Webhook => {
+                futures::future::join(registering::run(&self.inner), rightsizing::keep_lease(&self.inner))
+                    .map(drop)
+                    .boxed()
             }
-            Part::Rollout => wait::while_alone(&self.inner, || rollout::run(&self.inner).boxed()).boxed(),
-            Part::Repair => wait::while_alone(&self.inner, || repair::run(&self.inner).boxed()).boxed(),
-            Part::Lifecycle => lifecycle::run(&self.inner).boxed(),
-            Part::Agents => agents::run(&self.inner).boxed(),
-            Part::Recommender => rightsizing::recommend(&self.inner).boxed(),
-            Part::Updater => {
+            ControllerName::Rollout => wait::while_alone(&self.inner, || rollout::run(&self.inner).boxed()).boxed(),
+            ControllerName::Repair => wait::while_alone(&self.inner, || repair::run(&self.inner).boxed()).boxed(),
+            ControllerName::Lifecycle => lifecycle::run(&self.inner).boxed(),
+            ControllerName::Agents => agents::run(&self.inner).boxed(),
+            ControllerName::Recommender => rightsizing::recommend(&self.inner).boxed(),
+            ControllerName::Updater => {
                 futures::future::join(rightsizing::update(&self.inner), follow::run(&self.inner)).map(drop).boxed()
             }
         }
@@ -204,109 +196,6 @@ impl Manager {
     /// Returns when [`Manager::stop`] has been called.
     pub async fn stopped(&self) {
         self.inner.stopped().await;
-    }
-
-    async fn register_conversion(&self) -> Result<bool, Error> {
-        // Whoever else serves SidecarSets converts them.
-        if !self.inner.is_alone() {
-            return Ok(false);
-        }
-        let Some(bundle) = self.inner.bundle.borrow().clone() else { return Ok(false) };
-        registration::register_conversion(&self.inner.config, &bundle).await
-    }
-
-    async fn register_admission(&self) -> Result<bool, Error> {
-        let Some(bundle) = self.inner.bundle.borrow().clone() else { return Ok(false) };
-        let is_alone = self.inner.is_alone();
-        let failing = if is_alone { Arc::clone(&self.inner.views.borrow().failing) } else { Arc::default() };
-        let served = Registered {
-            sidecar_sets: is_alone,
-            autoscalers: self.inner.rightsizing.is_served(),
-            jobs: self.inner.config.gates.is_enabled(Gate::SidecarField),
-        };
-        let wrote = registration::register_admission(&self.inner.config, &bundle, &failing, served).await?;
-        self.inner.registered.send_replace(true);
-        Ok(wrote)
-    }
-
-    /// Keeps the webhooks registered, whatever others do to the registration.
-    async fn keep_registered(&self) {
-        let inner = &*self.inner;
-        let (mut bundles, mut views) = (inner.bundle.subscribe(), inner.views.subscribe());
-        let mut rightsizing = inner.rightsizing.subscribe();
-        let mut waiting = inner.waiting.subscribe();
-        let mut standing_by = StandingBy::new(&inner.config);
-        let mut changes = self.changes();
-        let mut pace = Pace::default();
-        let mut wanted = None;
-        loop {
-            bundles.mark_unchanged();
-            rightsizing.mark_unchanged();
-            let obstacle = waiting.borrow_and_update().clone();
-            standing_by.report(obstacle.as_deref());
-            let (bundle, failing, is_filled) = {
-                let view = views.borrow_and_update();
-                (inner.bundle.borrow().clone(), Arc::clone(&view.failing), view.is_filled)
-            };
-            let want = Some((bundle, failing, is_filled, obstacle.is_none()));
-            let outcome = self.register_what_is_known(is_filled).await;
-            inner.unregistered.send_replace(outcome.as_ref().err().map(Error::with_cause));
-            let pause = match outcome {
-                Ok(false) => Duration::ZERO,
-                Ok(true) => {
-                    let pause = pace.wrote(wanted != want, Instant::now());
-                    tracing::info!(?pause, "the webhooks are registered");
-                    pause
-                }
-                Err(error) => {
-                    tracing::warn!(%error, cause = error.cause(), "the webhooks are not registered as they should be; trying again");
-                    RETRY
-                }
-            };
-            wanted = want.clone();
-            tokio::time::sleep(pause).await;
-            let is_wanted = |view: &Arc<crate::caches::cluster::View>| {
-                want.as_ref().is_some_and(|(_, failing, is_filled, _)| {
-                    !Arc::ptr_eq(&view.failing, failing) || view.is_filled != *is_filled
-                })
-            };
-            tokio::select! {
-                _ = changes.next() => {}
-                _ = bundles.changed() => {}
-                _ = rightsizing.changed() => {}
-                _ = waiting.changed() => {}
-                _ = views.wait_for(is_wanted) => {}
-                () = tokio::time::sleep(RETRY), if pause == RETRY => {}
-            }
-        }
-    }
-
-    /// Pods are sent to the webhooks only when there is a view to decide by.
-    async fn register_what_is_known(&self, is_filled: bool) -> Result<bool, Error> {
-        let conversion = self.register_conversion().await?;
-        if !is_filled {
-            return Ok(conversion);
-        }
-        let failing = Arc::clone(&self.inner.views.borrow().failing);
-        let admission = self.register_admission().await?;
-        if self.inner.is_alone() {
-            enforced::report(&self.inner, &failing).await?;
-        }
-        Ok(admission || conversion)
-    }
-
-    /// One item whenever one of the objects that were registered changes.
-    fn changes(&self) -> BoxStream<'static, Vec<()>> {
-        let client = || self.inner.config.client.clone();
-        let mutating: Api<PartialObjectMeta<MutatingWebhookConfiguration>> = Api::all(client());
-        let validating: Api<PartialObjectMeta<ValidatingWebhookConfiguration>> = Api::all(client());
-        let definitions: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(client());
-        let all = stream::select_all([
-            touched(mutating, registration::NAME).boxed(),
-            touched(validating, registration::NAME).boxed(),
-            touched(definitions, &registration::definition_name()).boxed(),
-        ]);
-        all.ready_chunks(64).boxed()
     }
 }
 

@@ -3,6 +3,7 @@
 mod api_requests;
 mod controllers;
 
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 pub use api_requests::CountRequests;
 use controllers::Controllers;
@@ -30,25 +31,28 @@ pub struct Metrics {
     inner: Arc<Inner>,
 }
 
+/// Labels with one key.
+type Label<V> = [(&'static str, V); 1];
+
 struct Inner {
     registry: Registry,
     reviews: Family<ReviewLabels, Counter>,
-    durations: Family<WebhookLabels, Histogram, fn() -> Histogram>,
-    conversions: Family<ConversionLabels, Counter>,
+    durations: Family<Label<&'static str>, Histogram, fn() -> Histogram>,
+    conversions: Family<Label<Outcome>, Counter>,
     api_requests: Family<RequestLabels, Counter>,
     controllers: Controllers,
-    leading: Family<PartLabels, Gauge>,
-    cached: Family<KindLabels, Gauge>,
-    cache_changes: Family<KindLabels, Gauge>,
-    cache_failing: Family<KindLabels, Gauge>,
+    leading: Family<Label<&'static str>, Gauge>,
+    cached: Family<Label<&'static str>, Gauge>,
+    cache_changes: Family<Label<&'static str>, Gauge>,
+    cache_failing: Family<Label<&'static str>, Gauge>,
     certificate_expiry: Gauge,
-    missed_pods: Family<SetLabels, Gauge>,
+    missed_pods: Family<Label<String>, Gauge>,
     evictions: Family<EvictionLabels, Counter>,
     rightsizing: pillion_rightsizer::Metrics,
     rollout_pods: Family<RolloutLabels, Gauge>,
-    rollout_blocked: Family<SetLabels, Gauge>,
-    pinned_missing: Family<SetLabels, Gauge>,
-    places_withdrawn: Family<SetLabels, Counter>,
+    rollout_blocked: Family<Label<String>, Gauge>,
+    pinned_missing: Family<Label<String>, Gauge>,
+    places_withdrawn: Family<Label<String>, Counter>,
     pod_writes: Family<PodWriteLabels, Counter>,
 }
 
@@ -121,34 +125,9 @@ struct ReviewLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WebhookLabels {
-    webhook: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ConversionLabels {
-    outcome: Outcome,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
     verb: String,
     code: u16,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PartLabels {
-    controller: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct KindLabels {
-    kind: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct SetLabels {
-    sidecarset: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -170,103 +149,91 @@ pub(crate) enum Eviction {
 
 impl Default for Metrics {
     fn default() -> Metrics {
-        let mut registry = Registry::with_prefix("pillion");
-        let reviews = Family::default();
-        registry.register("admission_reviews", "Admission reviews answered, by webhook and outcome", reviews.clone());
-        let durations: Family<WebhookLabels, Histogram, fn() -> Histogram> =
-            Family::new_with_constructor(|| Histogram::new(SECONDS));
-        registry.register_with_unit(
-            "admission_duration",
-            "How long admission reviews took, from the last byte of the request on",
-            Unit::Seconds,
-            durations.clone(),
-        );
-        let conversions = Family::default();
-        registry.register("conversion_reviews", "Conversion reviews answered, by outcome", conversions.clone());
-        let api_requests = Family::default();
-        registry.register("api_requests", "Requests to the API server, by verb and status code", api_requests.clone());
-        let controllers = Controllers::default();
-        controllers.register(&mut registry);
-        let leading = Family::default();
-        registry.register("leader", "Whether this process leads, by controller", leading.clone());
-        let cached = Family::default();
-        registry.register("cache_objects", "Objects in a cache, by kind", cached.clone());
-        let cache_changes = Family::default();
-        registry.register_with_unit(
-            "cache_age",
-            "Time since the API server last reported a change to a cache, by kind",
-            Unit::Seconds,
-            cache_changes.clone(),
-        );
-        let cache_failing = Family::default();
-        registry.register_with_unit(
-            "cache_failing",
-            "For how long the watch of a cache has failed, by kind",
-            Unit::Seconds,
-            cache_failing.clone(),
-        );
-        let certificate_expiry = Gauge::default();
-        registry.register_with_unit(
-            "certificate_expiry_timestamp",
-            "When the serving certificate expires, in Unix time",
-            Unit::Seconds,
-            certificate_expiry.clone(),
-        );
-        let missed_pods = Family::default();
-        registry.register(
-            "missed_pods",
-            "Pods that should have the sidecars of a SidecarSet and do not",
-            missed_pods.clone(),
-        );
-        let evictions = Family::default();
-        registry.register("repair_evictions", "Evictions of pods without their sidecars", evictions.clone());
-        let rightsizing = pillion_rightsizer::Metrics::default();
-        rightsizing.register(&mut registry);
-        let rollout_pods = Family::default();
-        registry.register("rollout_pods", "Pods of a SidecarSet, by state", rollout_pods.clone());
-        let rollout_blocked = Family::default();
-        registry.register(
-            "rollout_blocked",
-            "Whether the rollout of a SidecarSet cannot go on by itself",
-            rollout_blocked.clone(),
-        );
-        let pinned_missing = Family::default();
-        registry.register(
-            "pinned_revision_missing",
-            "Whether the revision that a SidecarSet pins for new pods does not exist",
-            pinned_missing.clone(),
-        );
-        let places_withdrawn = Family::default();
-        registry.register(
-            "places_withdrawn",
-            "Places of a partition whose pods were refused after their admission",
-            places_withdrawn.clone(),
-        );
-        let pod_writes = Family::default();
-        registry.register("rollout_pod_writes", "Steps of running pods to another revision", pod_writes.clone());
+        let mut all = Registry::with_prefix("pillion");
+        let registry = &mut all;
+        let durations: fn() -> Histogram = || Histogram::new(SECONDS);
         let inner = Inner {
-            registry,
-            reviews,
-            durations,
-            conversions,
-            api_requests,
-            controllers,
-            leading,
-            cached,
-            cache_changes,
-            cache_failing,
-            certificate_expiry,
-            missed_pods,
-            evictions,
-            rightsizing,
-            rollout_pods,
-            rollout_blocked,
-            pinned_missing,
-            places_withdrawn,
-            pod_writes,
+            reviews: add(registry, "admission_reviews", "Admission reviews answered, by webhook and outcome"),
+            durations: add_seconds(
+                registry,
+                "admission_duration",
+                "How long admission reviews took, from the last byte of the request on",
+                Family::new_with_constructor(durations),
+            ),
+            conversions: add(registry, "conversion_reviews", "Conversion reviews answered, by outcome"),
+            api_requests: add(registry, "api_requests", "Requests to the API server, by verb and status code"),
+            controllers: Controllers::new(registry),
+            leading: add(registry, "leader", "Whether this process leads, by controller"),
+            cached: add(registry, "cache_objects", "Objects in a cache, by kind"),
+            cache_changes: add_seconds(
+                registry,
+                "cache_age",
+                "Time since the API server last reported a change to a cache, by kind",
+                Family::default(),
+            ),
+            cache_failing: add_seconds(
+                registry,
+                "cache_failing",
+                "For how long the watch of a cache has failed, by kind",
+                Family::default(),
+            ),
+            certificate_expiry: add_seconds(
+                registry,
+                "certificate_expiry_timestamp",
+                "When the serving certificate expires, in Unix time",
+                Gauge::default(),
+            ),
+            missed_pods: add(registry, "missed_pods", "Pods that should have the sidecars of a SidecarSet and do not"),
+            evictions: add(registry, "repair_evictions", "Evictions of pods without their sidecars"),
+            rightsizing: rightsizing(registry),
+            rollout_pods: add(registry, "rollout_pods", "Pods of a SidecarSet, by state"),
+            rollout_blocked: add(
+                registry,
+                "rollout_blocked",
+                "Whether the rollout of a SidecarSet cannot go on by itself",
+            ),
+            pinned_missing: add(
+                registry,
+                "pinned_revision_missing",
+                "Whether the revision that a SidecarSet pins for new pods does not exist",
+            ),
+            places_withdrawn: add(
+                registry,
+                "places_withdrawn",
+                "Places of a partition whose pods were refused after their admission",
+            ),
+            pod_writes: add(registry, "rollout_pod_writes", "Steps of running pods to another revision"),
+            registry: all,
         };
         Metrics { inner: Arc::new(inner) }
     }
+}
+
+fn rightsizing(registry: &mut Registry) -> pillion_rightsizer::Metrics {
+    let metrics = pillion_rightsizer::Metrics::default();
+    metrics.register(registry);
+    metrics
+}
+
+/// Sets a gauge, or removes its series.
+fn set<L: Clone + Eq + Hash>(family: &Family<L, Gauge>, labels: &L, value: Option<i64>) {
+    match value {
+        Some(value) => drop(family.get_or_create(labels).set(value)),
+        None => drop(family.remove(labels)),
+    }
+}
+
+/// Adds a metric to a registry.
+fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+/// Adds a metric in seconds to a registry.
+fn add_seconds<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    registry.register_with_unit(name, help, Unit::Seconds, metric.clone());
+    metric
 }
 
 impl Metrics {
@@ -281,11 +248,11 @@ impl Metrics {
 
     pub(crate) fn reviewed(&self, webhook: &'static str, outcome: Outcome, took: Duration) {
         self.inner.reviews.get_or_create(&ReviewLabels { webhook, outcome }).inc();
-        self.inner.durations.get_or_create(&WebhookLabels { webhook }).observe(took.as_secs_f64());
+        self.inner.durations.get_or_create(&[("webhook", webhook)]).observe(took.as_secs_f64());
     }
 
     pub(crate) fn converted(&self, outcome: Outcome) {
-        self.inner.conversions.get_or_create(&ConversionLabels { outcome }).inc();
+        self.inner.conversions.get_or_create(&[("outcome", outcome)]).inc();
     }
 
     fn requested(&self, verb: String, code: u16) {
@@ -293,8 +260,8 @@ impl Metrics {
     }
 
     /// Counts what a controller does, until dropped.
-    pub(crate) fn controller(&self, name: &'static str) -> impl Observe + use<> {
-        self.inner.controllers.of(name)
+    pub(crate) fn controller(&self, name: &'static str) -> Box<dyn Observe> {
+        Box::new(self.inner.controllers.of(name))
     }
 
     /// Whether a controller reconciles: it leads, and its caches are synced.
@@ -303,16 +270,16 @@ impl Metrics {
     }
 
     pub(crate) fn leads(&self, controller: &'static str, leads: bool) {
-        self.inner.leading.get_or_create(&PartLabels { controller }).set(i64::from(leads));
+        self.inner.leading.get_or_create(&[("controller", controller)]).set(i64::from(leads));
     }
 
     pub(crate) fn cache<V>(&self, kind: &'static str, cache: &Cache<V>) {
         let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
         let objects = i64::try_from(cache.len()).unwrap_or(i64::MAX);
         let failing = cache.failure().map(|failure| failure.since.elapsed()).unwrap_or_default();
-        self.inner.cached.get_or_create(&KindLabels { kind }).set(objects);
-        self.inner.cache_changes.get_or_create(&KindLabels { kind }).set(seconds(cache.age()));
-        self.inner.cache_failing.get_or_create(&KindLabels { kind }).set(seconds(failing));
+        self.inner.cached.get_or_create(&[("kind", kind)]).set(objects);
+        self.inner.cache_changes.get_or_create(&[("kind", kind)]).set(seconds(cache.age()));
+        self.inner.cache_failing.get_or_create(&[("kind", kind)]).set(seconds(failing));
     }
 
     pub(crate) fn certificate_expires(&self, at: i64) {
@@ -321,13 +288,8 @@ impl Metrics {
 
     /// `None` for a set without missed pods, which has no series.
     pub(crate) fn missed(&self, sidecarset: &str, pods: Option<usize>) {
-        let labels = SetLabels { sidecarset: sidecarset.to_owned() };
-        match pods {
-            Some(pods) => {
-                self.inner.missed_pods.get_or_create(&labels).set(i64::try_from(pods).unwrap_or(i64::MAX));
-            }
-            None => drop(self.inner.missed_pods.remove(&labels)),
-        }
+        let pods = pods.map(|pods| i64::try_from(pods).unwrap_or(i64::MAX));
+        set(&self.inner.missed_pods, &[("sidecarset", sidecarset.to_owned())], pods);
     }
 
     /// A set is gone, and with it what was done to its pods.
@@ -350,17 +312,13 @@ impl Metrics {
     /// `None` for a set that is gone. One without pods has no series: a large cluster has many of them, and each would take several.
     pub(crate) fn rollout(&self, sidecarset: &str, pods: Option<&RolloutPods>) {
         if pods.is_none() {
-            self.inner.places_withdrawn.remove(&SetLabels { sidecarset: sidecarset.to_owned() });
+            self.inner.places_withdrawn.remove(&[("sidecarset", sidecarset.to_owned())]);
             for outcome in [PodWrite::Written, PodWrite::Conflict, PodWrite::Refused, PodWrite::Failed] {
                 self.inner.pod_writes.remove(&PodWriteLabels { sidecarset: sidecarset.to_owned(), outcome });
             }
         }
-        let labels = SetLabels { sidecarset: sidecarset.to_owned() };
-        if pods.is_some_and(|pods| pods.is_pin_missing) {
-            self.inner.pinned_missing.get_or_create(&labels).set(1);
-        } else {
-            self.inner.pinned_missing.remove(&labels);
-        }
+        let labels = [("sidecarset", sidecarset.to_owned())];
+        set(&self.inner.pinned_missing, &labels, pods.filter(|pods| pods.is_pin_missing).map(|_| 1));
         let pods = pods.filter(|pods| pods.matched > 0 || pods.is_blocked);
         let counted = |pods: &RolloutPods| {
             [
@@ -373,15 +331,9 @@ impl Metrics {
         };
         for (state, count) in counted(pods.unwrap_or(&RolloutPods::default())) {
             let labels = RolloutLabels { sidecarset: sidecarset.to_owned(), state };
-            match pods {
-                Some(_) => drop(self.inner.rollout_pods.get_or_create(&labels).set(count.into())),
-                None => drop(self.inner.rollout_pods.remove(&labels)),
-            }
+            set(&self.inner.rollout_pods, &labels, pods.map(|_| count.into()));
         }
-        match pods {
-            Some(pods) => drop(self.inner.rollout_blocked.get_or_create(&labels).set(pods.is_blocked.into())),
-            None => drop(self.inner.rollout_blocked.remove(&labels)),
-        }
+        set(&self.inner.rollout_blocked, &labels, pods.map(|pods| pods.is_blocked.into()));
     }
 
     /// This process does not lead rollouts any more.
@@ -392,7 +344,7 @@ impl Metrics {
     }
 
     pub(crate) fn places_withdrawn(&self, sidecarset: &str, places: usize) {
-        let labels = SetLabels { sidecarset: sidecarset.to_owned() };
+        let labels = [("sidecarset", sidecarset.to_owned())];
         let places = u64::try_from(places).unwrap_or(u64::MAX);
         self.inner.places_withdrawn.get_or_create(&labels).inc_by(places);
     }

@@ -11,7 +11,7 @@ mod object;
 mod registration;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pillion_api::sidecarset::SidecarSet;
@@ -22,6 +22,7 @@ use self::line::{Line, Wish};
 pub(crate) use self::object::PlacesObject;
 pub(crate) use self::registration::Registration;
 use crate::config::Config;
+use crate::lock::lock;
 
 /// How long an admission waits for its place. The API server waits three seconds for a pod.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -90,8 +91,4 @@ impl Lines {
         let new = || Arc::new(Line::new(config, object.clone()));
         Arc::clone(lines.entry(object.name().to_owned()).or_insert_with(new))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

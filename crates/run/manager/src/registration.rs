@@ -79,9 +79,14 @@ pub(crate) async fn is_trusted(config: &Config, authority: &str) -> Result<bool,
 }
 
 /// Whether the API server sends pods to webhooks at this address.
-pub(crate) fn is_registered(configuration: &Value, address: &WebhookAddress) -> bool {
+fn is_registered(configuration: &Value, address: &WebhookAddress) -> bool {
     let mut entries = configuration["webhooks"].as_array().into_iter().flatten();
     entries.any(|entry| entry["name"] == PODS && address.is_in(&entry["clientConfig"]))
+}
+
+/// Whether API servers send pods to the webhooks of this installation, whichever replica has registered them.
+pub(crate) async fn pods_are_sent_here(config: &Config) -> Result<bool, Error> {
+    Ok(is_registered(&live::<MutatingWebhookConfiguration>(config, NAME).await?, &config.address))
 }
 
 /// Whether API servers send pods to webhooks, whichever program has registered them.

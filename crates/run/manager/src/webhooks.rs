@@ -108,7 +108,7 @@ async fn validate_job(State(webhooks): State<Arc<Webhooks>>, headers: HeaderMap,
 }
 
 impl Webhooks {
-    /// Has a question answered that is decoded into types.
+    /// Has a question about a write answered that is decoded into types. Everything else is allowed.
     async fn review_typed(
         &self,
         webhook: &'static str,
@@ -118,8 +118,10 @@ impl Webhooks {
     ) -> Response {
         let answer = async move |question: Question| -> Result<(String, Answer), Refused> {
             let decoded = question.decode(TYPED, Request::read).await?;
-            let uid = decoded.request.uid.clone();
-            Ok((uid, decide(decoded.request).await))
+            let request = decoded.request;
+            let uid = request.uid.clone();
+            let is_write = request.is("CREATE") || request.is("UPDATE");
+            Ok((uid, if is_write { decide(request).await } else { Answer::default() }))
         };
         self.review(webhook, headers, body, answer).await
     }

@@ -7,7 +7,7 @@ use pillion_rollout::PodView;
 
 use crate::agent::AgentPod;
 use crate::marked::MarkedPod;
-use crate::parts::{Part, Parts};
+use crate::parts::PodPart;
 use crate::sized::SizedPod;
 use crate::text::PodText;
 
@@ -41,11 +41,11 @@ impl View for CachedPod {
 
     fn with_parts(object: Watched<PodText>, parts: u32) -> Option<CachedPod> {
         let PodText { rollout, text } = object.into_read();
-        let (parts, text) = (Parts::of(parts), text.get());
-        let sized = parts.has(Part::Sized).then(|| SizedPod::read(text)).flatten();
-        let marked = parts.has(Part::Marked).then(|| MarkedPod::read(text)).flatten();
-        let agent = parts.has(Part::Agent).then(|| AgentPod::read(text, &rollout)).flatten();
-        let rollout = parts.has(Part::Rollout).then_some(rollout);
+        let text = text.get();
+        let sized = PodPart::Sized.is_in(parts).then(|| SizedPod::read(text)).flatten();
+        let marked = PodPart::Marked.is_in(parts).then(|| MarkedPod::read(text)).flatten();
+        let agent = PodPart::Agent.is_in(parts).then(|| AgentPod::read(text, &rollout)).flatten();
+        let rollout = PodPart::Rollout.is_in(parts).then_some(rollout);
         let is_needed = rollout.is_some() || sized.is_some() || marked.is_some() || agent.is_some();
         is_needed.then(|| CachedPod {
             rollout: rollout.map(Arc::new),

@@ -25,7 +25,7 @@ mod texts;
 pub use agent::AgentPod;
 pub use cached::CachedPod;
 pub use marked::MarkedPod;
-pub use parts::Part;
+pub use parts::PodPart;
 pub use pods::{InUse, Pods};
 pub use sized::SizedPod;
 pub use text::PodText;

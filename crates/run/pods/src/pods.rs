@@ -12,7 +12,7 @@ use tokio::sync::watch::Sender;
 use tokio::task::JoinSet;
 
 use crate::cached::CachedPod;
-use crate::parts::{Part, Parts, Users};
+use crate::parts::{PodPart, Users};
 
 /// The pods of a cluster. Clones are the same; the watch ends with the last of them.
 #[derive(Clone)]
@@ -31,14 +31,14 @@ struct Watch {
     cache: Cache<CachedPod>,
     users: Sender<Users>,
     /// The parts that all pods in the cache have.
-    listed: Sender<Parts>,
+    listed: Sender<u32>,
     has_ended: Sender<bool>,
 }
 
 /// Pods are watched, and have a part, while this is held.
 pub struct InUse {
     pods: Pods,
-    part: Part,
+    part: PodPart,
 }
 
 impl Pods {
@@ -55,13 +55,13 @@ impl Pods {
     }
 
     /// Has pods watched with a part, and returns when all of them are known.
-    pub async fn watched(&self, part: Part) -> InUse {
+    pub async fn watched(&self, part: PodPart) -> InUse {
         let watch = &self.inner.watch;
         watch.users.send_modify(|users| users.add(part));
         let in_use = InUse { pods: self.clone(), part };
         self.start();
         // The sender lives as long as `self`: there is no error.
-        let _ = watch.listed.subscribe().wait_for(|listed| listed.has(part)).await;
+        let _ = watch.listed.subscribe().wait_for(|listed| part.is_in(*listed)).await;
         in_use
     }
 
@@ -80,7 +80,7 @@ impl Pods {
 
     /// Whether a controller needs the pods at the moment.
     pub fn is_in_use(&self) -> bool {
-        !self.inner.watch.users.borrow().parts().is_empty()
+        self.inner.watch.users.borrow().parts() != 0
     }
 
     /// Returns when the watch has ended by a panic.
@@ -114,13 +114,13 @@ impl Watch {
         let _ended = Ended(&self.has_ended);
         let mut users = self.users.subscribe();
         loop {
-            let Ok(parts) = users.wait_for(|users| !users.parts().is_empty()).await.map(|users| users.parts()) else {
+            let Ok(parts) = users.wait_for(|users| users.parts() != 0).await.map(|users| users.parts()) else {
                 return;
             };
-            self.cache.include(parts.bits());
+            self.cache.include(parts);
             let pods = Api::all_with(self.cache.client(&self.client), &ApiResource::erase::<Pod>(&()));
             let config = watcher::Config::default();
-            let config = if parts.is_only(Part::Agent) { config.labels(LABEL) } else { config };
+            let config = if parts == PodPart::Agent.bit() { config.labels(LABEL) } else { config };
             let listed = async {
                 self.cache.synced().await;
                 self.listed.send_replace(parts);
@@ -129,9 +129,9 @@ impl Watch {
             tokio::select! {
                 () = self.cache.clone().run(pods, config) => {}
                 () = listed => {}
-                _ = users.wait_for(|users| users.parts().is_empty() || !parts.has_all(users.parts())) => {}
+                _ = users.wait_for(|users| users.parts() == 0 || users.parts() & !parts != 0) => {}
             }
-            self.listed.send_replace(Parts::default());
+            self.listed.send_replace(0);
         }
     }
 }
@@ -181,11 +181,11 @@ mod tests {
             let pod = pods.cache().get("default", name);
             pod.map(|pod| (pod.rollout.is_some(), pod.sized.is_some(), pod.agent.is_some()))
         };
-        let agents = pods.watched(Part::Agent).await;
+        let agents = pods.watched(PodPart::Agent).await;
         assert_eq!((has("plain"), has("assisted")), (None, Some((false, false, true))));
-        let rollout = pods.watched(Part::Rollout).await;
+        let rollout = pods.watched(PodPart::Rollout).await;
         assert_eq!((has("plain"), has("assisted")), (Some((true, false, false)), Some((true, false, true))));
-        let _sized = pods.watched(Part::Sized).await;
+        let _sized = pods.watched(PodPart::Sized).await;
         assert_eq!(has("plain"), Some((true, true, false)));
         drop((agents, rollout));
         create("later", json!({})).await;
@@ -198,7 +198,7 @@ mod tests {
         let server = ApiServer::new(Config::in_memory());
         server.bootstrap().await.unwrap();
         let pods = Pods::new(Client::new(server.router(), "default"));
-        let _in_use = pods.watched(Part::Rollout).await;
+        let _in_use = pods.watched(PodPart::Rollout).await;
         pods.abort();
         pods.stopped().await;
     }

@@ -53,9 +53,10 @@ fn is_of_others(lease: &Lease) -> bool {
 }
 
 /// Whose admission controller it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// One of our managers.
+    #[default]
     Ours,
     /// Upstream's.
     Others,

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::stream::{self, BoxStream};
+use futures::stream::BoxStream;
 use futures::{StreamExt as _, future};
 use k8s_openapi::api::core::v1::LimitRange;
 use kube::core::{ApiResource, DynamicObject};
@@ -15,7 +15,7 @@ use kube::runtime::watcher;
 use kube::{Api, Client};
 use pillion_api::vpa::{Gates, VerticalPodAutoscaler};
 use pillion_informer::{Cache, Failure, State};
-use pillion_pods::{CachedPod, InUse, Part, Pods, SizedPod};
+use pillion_pods::{CachedPod, InUse, PodPart, Pods, SizedPod};
 use pillion_rightsize::update::Rules;
 use pillion_rightsize::{
     LimitRanges, PodView, Workload, admits, sized_set, target_of, targeted_set, workload_of, workload_of_set,
@@ -78,27 +78,28 @@ impl Cluster {
             let client = inner.ranges.client(&inner.client);
             let all = Api::all_with(client, &ApiResource::erase::<LimitRange>(&()));
             self.spawn(inner.ranges.clone().run(all, watcher::Config::default()));
-            if !inner.watches_owners.swap(true, Ordering::Relaxed) {
-                self.spawn(inner.owners.clone().run(inner.client.clone()));
-            }
         }
-        tokio::join!(inner.autoscalers.synced(), inner.ranges.synced(), inner.owners.synced());
+        tokio::join!(inner.autoscalers.synced(), inner.ranges.synced(), self.owners_synced());
     }
 
     /// The same with pods, which are watched while the answer is held.
     pub async fn synced_with_pods(&self) -> InUse {
-        let ((), pods) = tokio::join!(self.synced(), self.inner.pods.watched(Part::Sized));
+        let ((), pods) = tokio::join!(self.synced(), self.inner.pods.watched(PodPart::Sized));
         pods
     }
 
     /// Pods and their controllers, without autoscalers: it returns even if VerticalPodAutoscalers are not served.
     pub async fn pods_synced(&self) -> InUse {
+        let (pods, ()) = tokio::join!(self.inner.pods.watched(PodPart::Sized), self.owners_synced());
+        pods
+    }
+
+    async fn owners_synced(&self) {
         let inner = &self.inner;
         if !inner.watches_owners.swap(true, Ordering::Relaxed) {
             self.spawn(inner.owners.clone().run(inner.client.clone()));
         }
-        let (pods, ()) = tokio::join!(inner.pods.watched(Part::Sized), inner.owners.synced());
-        pods
+        inner.owners.synced().await;
     }
 
     /// Returns when the autoscalers are not known: not yet, or not any more because somebody has deleted their definition. They are watched
@@ -231,8 +232,7 @@ impl Cluster {
     /// The pods whose containers were resized in place, and first every pod with sidecars of a SidecarSet: it may have been resized
     /// before.
     pub fn resized_pods(&self) -> BoxStream<'static, (String, String)> {
-        let (held, changes) = self.inner.pods.cache().subscribe();
-        let resized = stream::iter(held).chain(changes).filter_map(|change| {
+        let resized = self.inner.pods.cache().changes().filter_map(|change| {
             let (old, new) = CachedPod::sized_before_and_after(&change);
             let new = new.filter(|new| !new.view.injected.is_empty() && !new.has_ended && !new.is_being_deleted);
             let is_meant = new.as_ref().is_some_and(|new| {

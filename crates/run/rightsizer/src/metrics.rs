@@ -12,29 +12,22 @@ use prometheus_client::registry::{Registry, Unit};
 /// Upstream's buckets: a pass takes milliseconds in a small cluster.
 const SECONDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
+/// Labels with one key.
+type Label<V> = [(&'static str, V); 1];
+
 /// What is counted. Clones count together.
 #[derive(Clone)]
 pub struct Metrics {
-    passes: Family<PassLabels, Histogram, fn() -> Histogram>,
+    passes: Family<Label<&'static str>, Histogram, fn() -> Histogram>,
     autoscalers: Gauge,
     containers: Gauge,
     history: Gauge,
     samples: Counter,
     ooms: Counter,
     usage_errors: Counter,
-    writes: Family<WriteLabels, Counter>,
+    writes: Family<Label<Written>, Counter>,
     updates: Family<UpdateLabels, Counter>,
     stopped: Gauge,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PassLabels {
-    controller: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WriteLabels {
-    object: Written,
 }
 
 /// What the recommender writes.
@@ -110,7 +103,7 @@ impl Metrics {
     }
 
     pub(crate) fn passed(&self, controller: &'static str, took: Duration) {
-        self.passes.get_or_create(&PassLabels { controller }).observe(took.as_secs_f64());
+        self.passes.get_or_create(&[("controller", controller)]).observe(took.as_secs_f64());
     }
 
     pub(crate) fn holds(&self, autoscalers: usize, containers: usize, bytes: usize) {
@@ -133,7 +126,7 @@ impl Metrics {
     }
 
     pub(crate) fn wrote(&self, object: Written) {
-        self.writes.get_or_create(&WriteLabels { object }).inc();
+        self.writes.get_or_create(&[("object", object)]).inc();
     }
 
     pub(crate) fn updated(&self, action: Updated, outcome: UpdateOutcome) {

@@ -5,17 +5,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::FutureExt as _;
 use futures::future::{join_all, select_all};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::ReplicationController;
-use kube::core::{ApiResource, DynamicObject};
+use kube::core::{ApiResource, DynamicObject, TypeMeta};
 use kube::runtime::watcher;
 use kube::{Api, Client};
 use pillion_api::names;
-use pillion_informer::{Cache, Failure, State, controller_of};
+use pillion_api::vpa::CrossVersionObjectReference;
+use pillion_informer::{Cache, Failure, State, View as _, controller_of};
 use pillion_rightsize::Owner;
 use serde_json::Value;
+
+use crate::requests;
 
 /// Longer chains are circles.
 const LONGEST_CHAIN: usize = 8;
@@ -29,19 +32,13 @@ pub(crate) struct Controller {
     replicas: Option<i64>,
 }
 
-impl Controller {
-    fn new(object: &DynamicObject) -> Controller {
-        let owner = controller_of(object).map(|owner| Owner { kind: owner.kind.clone(), name: owner.name.clone() });
-        let number = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_i64);
-        Controller { owner, replicas: number("/spec/replicas").or_else(|| number("/status/numberReady")) }
-    }
-}
-
 impl pillion_informer::View for Controller {
     type Object = DynamicObject;
 
     fn of(object: DynamicObject) -> Option<Controller> {
-        Some(Controller::new(&object))
+        let owner = controller_of(&object).map(|owner| Owner { kind: owner.kind.clone(), name: owner.name.clone() });
+        let number = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_i64);
+        Some(Controller { owner, replicas: number("/spec/replicas").or_else(|| number("/status/numberReady")) })
     }
 
     fn is_same(&self, old: &Controller) -> bool {
@@ -117,7 +114,7 @@ impl Owners {
         while let Some(last) = chain.last() {
             let known = match self.get(namespace, last) {
                 Some(known) => known,
-                None => match self.read(client, namespace, last).await {
+                None => match self.read(client, namespace, last).await.and_then(Controller::of) {
                     Some(read) => Arc::new(read),
                     None => break,
                 },
@@ -132,7 +129,7 @@ impl Owners {
 
     /// Whether the caches know a controller; `None` for a kind that Kubernetes does not bring.
     pub(crate) fn exists(&self, namespace: &str, owner: &Owner) -> Option<bool> {
-        let (_, cache) = self.kinds.iter().find(|(kind, _)| kind.kind == owner.kind)?;
+        let (_, cache) = self.kind(owner)?;
         Some(cache.get(namespace, &owner.name).is_some())
     }
 
@@ -152,27 +149,28 @@ impl Owners {
     }
 
     fn get(&self, namespace: &str, owner: &Owner) -> Option<Arc<Controller>> {
-        let (_, cache) = self.kinds.iter().find(|(kind, _)| kind.kind == owner.kind)?;
-        cache.get(namespace, &owner.name)
+        self.kind(owner)?.1.get(namespace, &owner.name)
     }
 
-    /// The controller itself. `None` for a kind that Kubernetes does not bring, or if it cannot be read.
+    fn kind(&self, owner: &Owner) -> Option<&(ApiResource, Cache<Controller>)> {
+        self.kinds.iter().find(|(kind, _)| kind.kind == owner.kind)
+    }
+
+    /// The controller as JSON. `None` for a kind that Kubernetes does not bring, or if it cannot be read.
     pub(crate) async fn object(&self, client: &Client, namespace: &str, owner: &Owner) -> Option<Value> {
-        let (kind, _) = self.kinds.iter().find(|(kind, _)| kind.kind == owner.kind)?;
-        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, kind);
-        let mut object = api.get_opt(&owner.name).await.ok().flatten()?;
-        object.types = Some(kube::core::TypeMeta { api_version: kind.api_version.clone(), kind: kind.kind.clone() });
-        serde_json::to_value(object).ok()
+        serde_json::to_value(self.read(client, namespace, owner).await?).ok()
     }
 
-    async fn read(&self, client: &Client, namespace: &str, owner: &Owner) -> Option<Controller> {
-        let (kind, _) = self.kinds.iter().find(|(kind, _)| kind.kind == owner.kind)?;
+    async fn read(&self, client: &Client, namespace: &str, owner: &Owner) -> Option<DynamicObject> {
+        let (kind, _) = self.kind(owner)?;
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, kind);
         let read = api.get_opt(&owner.name).await;
         let read = read.inspect_err(|error| {
-            tracing::warn!(kind = owner.kind, name = owner.name, namespace, %error, "the controller of a new pod cannot be read");
+            tracing::warn!(kind = owner.kind, name = owner.name, namespace, %error, "a controller of pods cannot be read");
         });
-        read.ok().flatten().map(|object| Controller::new(&object))
+        let mut object = read.ok().flatten()?;
+        object.types = Some(TypeMeta { api_version: kind.api_version.clone(), kind: kind.kind.clone() });
+        Some(object)
     }
 }
 
@@ -182,6 +180,11 @@ pub(crate) struct Scales {
     /// By namespace, kind (of a custom resource with its version) and name.
     known: Mutex<HashMap<(String, String, String), Checked>>,
 }
+
+/// A custom resource may be deleted.
+const FRESH: SignedDuration = SignedDuration::from_mins(10);
+/// What is missing may have been created in the same minute.
+const FRESH_REFUSAL: SignedDuration = SignedDuration::from_mins(1);
 
 /// What was found, and when.
 type Checked = (Result<(), String>, Timestamp);
@@ -202,13 +205,9 @@ impl Scales {
         &self,
         client: &Client,
         namespace: &str,
-        target: &pillion_api::vpa::CrossVersionObjectReference,
+        target: &CrossVersionObjectReference,
         now: Timestamp,
     ) -> Result<(), Unscalable> {
-        /// A custom resource may go.
-        const FRESH: jiff::SignedDuration = jiff::SignedDuration::from_mins(10);
-        /// It may have been created in the same minute, without a selector yet.
-        const FRESH_REFUSAL: jiff::SignedDuration = jiff::SignedDuration::from_mins(1);
         let version = target.api_version.clone().unwrap_or_default();
         let key = (namespace.to_owned(), format!("{version}/{}", target.kind), target.name.clone());
         let known = self.known().get(&key).cloned();
@@ -237,20 +236,17 @@ impl Scales {
     pub(crate) async fn check_set(
         &self,
         client: &Client,
-        target: &pillion_api::vpa::CrossVersionObjectReference,
+        target: &CrossVersionObjectReference,
         now: Timestamp,
     ) -> Result<(), String> {
-        /// It may have been created in the same minute.
-        const FRESH: jiff::SignedDuration = jiff::SignedDuration::from_mins(1);
         let key = (String::new(), target.kind.clone(), target.name.clone());
         let known = self.known().get(&key).cloned();
-        if let Some((known, _)) = known.filter(|(_, at)| now.duration_since(*at) < FRESH) {
+        if let Some((known, _)) = known.filter(|(_, at)| now.duration_since(*at) < FRESH_REFUSAL) {
             return known;
         }
         let version = target.api_version.as_deref().unwrap_or(names::V1BETA1);
         let path = format!("/apis/{version}/sidecarsets/{}", target.name);
-        let request = axum::http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
-        let read = match client.request::<Value>(request).await {
+        let read = match requests::get(client, &path).await {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.is_not_found() => {
                 Err(format!("SidecarSet {} does not exist", target.name))
@@ -262,11 +258,7 @@ impl Scales {
     }
 }
 
-async fn scale(
-    client: &Client,
-    namespace: &str,
-    target: &pillion_api::vpa::CrossVersionObjectReference,
-) -> Result<(), Unscalable> {
+async fn scale(client: &Client, namespace: &str, target: &CrossVersionObjectReference) -> Result<(), Unscalable> {
     let api_version = target.api_version.as_deref().unwrap_or_default();
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     if version.is_empty() {
@@ -276,10 +268,8 @@ async fn scale(
     let found = kube::discovery::pinned_kind(client, &kind).await;
     let (resource, _) =
         found.map_err(|error| unscalable(&error, format!("{api_version} has no kind {}: {error}", target.kind)))?;
-    let path = crate::requests::path(&resource, namespace, &target.name, Some("scale"));
-    let request = axum::http::Request::get(path).body(Vec::new());
-    let request = request.map_err(|error| Unscalable::Refused(error.to_string()))?;
-    let scale: Value = client.request(request).await.map_err(|error: kube::Error| match error {
+    let path = requests::path(&resource, namespace, &target.name, Some("scale"));
+    let scale = requests::get(client, &path).await.map_err(|error| match error {
         kube::Error::Api(status) if status.code == 403 => Unscalable::Refused(format!(
             "the manager may not read its subresource scale; allow its service account to get {}/scale of {group:?}",
             resource.plural

@@ -11,7 +11,6 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt as _};
@@ -23,6 +22,7 @@ use tokio::time::Instant;
 
 use crate::admission_lease::{self, NAMESPACE};
 use crate::config::Now;
+use crate::requests;
 
 /// How often it is looked for while it is in the way.
 const LOOK: Duration = Duration::from_secs(10);
@@ -32,8 +32,6 @@ const LOOK_ON: Duration = Duration::from_secs(15);
 const REMIND: Duration = Duration::from_mins(5);
 /// How long a Lease is valid that does not say so.
 const LEASE_SECONDS: i32 = 15;
-/// How many Deployments are read at a time.
-const PAGE: u32 = 500;
 
 /// A part of upstream's autoscaler. Each of ours waits for its own only, so that parts can be mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +160,8 @@ impl Peer {
     /// # Errors
     /// The API server cannot be reached or refuses.
     pub async fn find_all(client: &Client, now: Timestamp) -> Result<Vec<Peer>, kube::Error> {
-        let components = components(client).await?;
+        let read = |object| Component::of(object).map(Arc::new);
+        let components = requests::list_in_pages(&deployments(client.clone()), read).await?;
         let mut found = Vec::new();
         for part in PeerPart::ALL {
             let leases: Api<Lease> = Api::namespaced(client.clone(), NAMESPACE);
@@ -240,20 +239,6 @@ fn deployments(client: Client) -> Api<DynamicObject> {
     Api::all_with(client, &ApiResource::erase::<Deployment>(&()))
 }
 
-/// Upstream's Deployments, wherever they are.
-async fn components(client: &Client) -> Result<Vec<Arc<Component>>, kube::Error> {
-    let deployments = deployments(client.clone());
-    let (mut found, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
-    loop {
-        let page = deployments.list(&params).await?;
-        params.continue_token = page.metadata.continue_.filter(|token| !token.is_empty());
-        found.extend(page.items.into_iter().filter_map(Component::of).map(Arc::new));
-        if params.continue_token.is_none() {
-            return Ok(found);
-        }
-    }
-}
-
 /// What is known of a part of upstream's autoscaler, by watches.
 struct Watched {
     part: PeerPart,
@@ -268,8 +253,8 @@ impl Watched {
         Watched { part, components: Cache::new(), leases: Cache::new(), configurations: Cache::new() }
     }
 
-    /// Keeps what is known as it is in the cluster, until dropped.
-    async fn run(&self, client: &Client) {
+    /// Keeps what is known as it is in the cluster, until `looking` ends.
+    async fn run_while(&self, client: &Client, looking: impl Future<Output = ()>) {
         let named = |name: &str| watcher::Config::default().fields(&format!("metadata.name={name}"));
         let client = self.components.client(client);
         let components = self.components.clone().run(deployments(client.clone()), watcher::Config::default());
@@ -282,6 +267,7 @@ impl Watched {
             std::future::pending::<()>().await;
         };
         tokio::select! {
+            () = looking => {}
             () = components => {}
             () = leases => {}
             () = configurations => {}
@@ -326,10 +312,7 @@ pub async fn until_there(client: &Client, now: &Now, part: PeerPart, may_take_ov
             }
         }
     };
-    tokio::select! {
-        () = looking => {}
-        () = watched.run(client) => {}
-    }
+    watched.run_while(client, looking).await;
 }
 
 /// Returns when upstream's part does not act any more. Until then the log says what is waited for.
@@ -353,10 +336,7 @@ pub async fn until_alone(client: &Client, now: &Now, part: PeerPart, may_take_ov
             tracing::info!("{} does not run any more; going on", part.deployment());
         }
     };
-    tokio::select! {
-        () = looking => {}
-        () = watched.run(client) => {}
-    }
+    watched.run_while(client, looking).await;
 }
 
 #[cfg(test)]
@@ -457,7 +437,7 @@ mod tests {
             found.into_iter().map(|peer| (peer.standing, peer.deployment)).collect::<Vec<_>>()
         };
         // More than one page.
-        for i in 0..=PAGE {
+        for i in 0..=requests::PAGE {
             create(&client, deployment("default", &format!("a-{i}"), 0, json!({"name": "a", "image": "a"}))).await;
         }
         let absent = (Standing::Absent, None);

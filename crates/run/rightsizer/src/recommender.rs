@@ -29,9 +29,10 @@ mod writing;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use futures::channel::mpsc;
 use jiff::Timestamp;
 use pillion_api::vpa::{RecommendedPodResources, VerticalPodAutoscaler};
-use pillion_informer::with_deadlines;
+use pillion_informer::{NamespacedName, with_deadlines};
 use pillion_pods::SizedPod;
 use pillion_rightsize::{MemoryEviction, Missing, Workload};
 use tokio::time::Instant;
@@ -47,7 +48,8 @@ use crate::owners::Scales;
 /// Recommends until `stopping`; what is not stored yet is stored then.
 pub async fn recommend(cluster: &Cluster, config: &Config, stopping: impl Future<Output = ()>) {
     let config = &Config { client: with_deadlines(&config.client), ..config.clone() };
-    let writer = Writer::new(cluster, config);
+    let (due, writes) = mpsc::unbounded();
+    let writer = Writer::new(cluster, config, due);
     let mut recommender = Recommender::new(cluster, config, &writer);
     let ready = async {
         defined(&config.client).await;
@@ -69,13 +71,10 @@ pub async fn recommend(cluster: &Cluster, config: &Config, stopping: impl Future
         recommender.into_inner().store_all().await;
     };
     tokio::select! {
-        () = writer.run() => {}
+        () = writer.run(writes) => {}
         () = recommending => {}
     }
 }
-
-/// An autoscaler by its name.
-type Key = (String, String);
 
 struct Recommender<'a> {
     cluster: &'a Cluster,
@@ -88,7 +87,7 @@ struct Recommender<'a> {
     /// Those whose pods have not been looked at since.
     unseen: Vec<Workload>,
     /// What was recommended before this start, until history has caught up: after a whole memory window at most.
-    before: HashMap<Key, (RecommendedPodResources, Timestamp)>,
+    before: HashMap<NamespacedName, (RecommendedPodResources, Timestamp)>,
     scales: Arc<Scales>,
     horizontal: Horizontal,
     missing: Missing,

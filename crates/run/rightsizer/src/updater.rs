@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::channel::mpsc::{self, UnboundedSender};
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use pillion_api::vpa::VerticalPodAutoscaler;
 use pillion_events::Recorder;
@@ -36,7 +37,6 @@ use crate::admission_lease::{self, Admission};
 use crate::cluster::{Cluster, Followed, Targets};
 use crate::config::Config;
 use crate::definition::defined;
-use crate::named::Named;
 use crate::references::name_of;
 
 /// So often in one interval the updater looks whether the successor of an evicted pod is back.
@@ -59,9 +59,9 @@ pub async fn update(cluster: &Cluster, config: &Config) {
     let _pods = cluster.synced_with_pods().await;
     let (client, evicting) = (with_deadlines(&config.client), config.evicting.as_ref().map(with_deadlines));
     let config = &Config { client, evicting, ..config.clone() };
-    let updater = Updater::new(cluster, config);
-    let reconciler = Reconciler::new("updater").on(updater.ticks()).on(updater.named.keys());
-    let reconciler = reconciler.on(updater.quotas.named().keys()).concurrency(AT_ONCE).backoff(BACKOFF);
+    let (due, keys) = mpsc::unbounded();
+    let updater = Updater::new(cluster, config, due);
+    let reconciler = Reconciler::new("updater").on(updater.ticks()).on(keys).concurrency(AT_ONCE).backoff(BACKOFF);
     let reconciler = reconciler.observed_by((config.observers)("updater"));
     reconciler.run(|key| updater.reconcile(key).boxed()).await;
 }
@@ -80,11 +80,12 @@ struct Updater<'a> {
     state: Mutex<State>,
     /// The pods, while there is something to do. Locked before `state`.
     known: Mutex<Option<Arc<Known>>>,
-    /// The autoscalers whose evictions were stopped, or go on.
-    named: Named<Key>,
+    /// Takes the autoscalers whose evictions were stopped or resumed.
+    due: UnboundedSender<Key>,
 }
 
 /// What is known of the passes before.
+#[derive(Default)]
 struct State {
     brakes: Brakes,
     infeasible: Infeasible,
@@ -93,7 +94,7 @@ struct State {
     groups: HashMap<PodsKey, Done>,
     progress: Progress,
     /// Until when pods may be updated, unless it is found before that they may not.
-    until: Instant,
+    until: Option<Instant>,
     /// Whether the log says that there is no admission controller.
     is_waiting: bool,
     /// Whose webhook sizes new pods.
@@ -123,50 +124,20 @@ impl Drop for Updater<'_> {
     }
 }
 
-/// A reconciliation of a group. It counts for the pass when it ends, also after an error or a panic.
-struct Visit<'u> {
-    updater: &'u Updater<'u>,
-    key: &'u PodsKey,
-    /// Whether the group waits for its turn instead.
-    is_waiting: bool,
-}
-
-impl Drop for Visit<'_> {
-    fn drop(&mut self) {
-        if self.is_waiting {
-            return;
-        }
-        let began = self.updater.lock().progress.done(self.key);
-        if let Some(began) = began {
-            self.updater.passed(began);
-        }
-    }
-}
-
 impl<'a> Updater<'a> {
-    fn new(cluster: &'a Cluster, config: &'a Config) -> Updater<'a> {
+    fn new(cluster: &'a Cluster, config: &'a Config, due: UnboundedSender<Key>) -> Updater<'a> {
         let now = config.now.clone();
         let limit = |rate: f64| tokio::sync::Mutex::new(RateLimit::new(rate, config.rate.burst, now()));
-        let state = State {
-            brakes: Brakes::default(),
-            infeasible: Infeasible::default(),
-            skips: Skips::default(),
-            groups: HashMap::new(),
-            progress: Progress::default(),
-            until: Instant::now(),
-            is_waiting: false,
-            admission: Admission::Ours,
-        };
         Updater {
             cluster,
             config,
             evictions: limit(config.rate.evictions),
             resizes: limit(config.rate.resizes),
-            quotas: Quotas::new(),
+            quotas: Quotas::new(due.clone()),
             serves_resize: AtomicBool::new(true),
-            state: Mutex::new(state),
+            state: Mutex::default(),
             known: Mutex::default(),
-            named: Named::new(),
+            due,
             recorder: Recorder::new(config.client.clone(), move || now(), "vpa-updater"),
         }
     }
@@ -201,7 +172,7 @@ impl<'a> Updater<'a> {
         let mut keys = self.outdated_stops();
         let may_update = !known.targets.is_empty() && (!self.config.needs_admission || self.is_admission_alive().await);
         // The Lease may be read more slowly the next time.
-        self.lock().until = if may_update { start + 2 * self.config.updater_interval } else { start };
+        self.lock().until = may_update.then(|| start + 2 * self.config.updater_interval);
         if !may_update || known.pods.is_empty() {
             self.passed(start);
             return keys;
@@ -246,15 +217,19 @@ impl<'a> Updater<'a> {
         match key {
             Key::Status(name) => self.say_whether_stopped(&name).await,
             Key::Pods(key) => {
-                let mut visit = Visit { updater: self, key: &key, is_waiting: false };
-                self.update_pods(&key, &mut visit.is_waiting).await
+                let Some(outcome) = self.update_pods(&key).await else { return Outcome::Done(None) };
+                let began = self.lock().progress.done(&key);
+                if let Some(began) = began {
+                    self.passed(began);
+                }
+                outcome
             }
         }
     }
 
     /// Whether pods may be updated: the last pass has found that they may.
     fn may_update(&self) -> bool {
-        Instant::now() < self.lock().until
+        self.lock().until.is_some_and(|until| Instant::now() < until)
     }
 
     /// The autoscalers that have anything for the updater to do.

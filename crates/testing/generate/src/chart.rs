@@ -12,7 +12,8 @@ use anyhow::{Context as _, ensure};
 use pillion::render;
 use pillion_api::probe_marker;
 use pillion_install::{
-    Certificates, KUBELETS, Options, Part, SHUTDOWN_DELAY, SHUTDOWN_DELAY_FLAG, SHUTDOWN_GRACE, manifests, removal,
+    Certificates, ControllerName, KUBELETS, Options, SHUTDOWN_DELAY, SHUTDOWN_DELAY_FLAG, SHUTDOWN_GRACE, manifests,
+    removal,
 };
 use serde_json::{Value, json};
 
@@ -126,7 +127,7 @@ fn options(template: &mut Template) -> Options {
     let wrap_image = format!("ternary (.Values.wrapImage | default ({IMAGE})) \"\" ({})", is_sidecar_field_on());
     Options {
         namespace: template.text(".Release.Namespace"),
-        controllers: Part::ALL.to_vec(),
+        controllers: ControllerName::ALL.to_vec(),
         revisions_namespace: template.text(".Values.revisionsNamespace"),
         image: template.text(IMAGE),
         // This one has the volume; without a Secret it is left out.
@@ -146,12 +147,12 @@ fn options(template: &mut Template) -> Options {
 fn condition(object: &Value, options: &Options) -> Option<String> {
     match object["kind"].as_str() {
         Some("CustomResourceDefinition") if is_of_autoscaler(object) => {
-            let sized_by =
-                [Part::Recommender, Part::Updater].map(|part| format!("(has \"{part}\" .Values.controllers)"));
+            let sized_by = [ControllerName::Recommender, ControllerName::Updater]
+                .map(|part| format!("(has \"{part}\" .Values.controllers)"));
             return Some(format!("and .Values.crds.enabled .Values.crds.autoscaler (or {})", sized_by.join(" ")));
         }
         Some("CustomResourceDefinition") if object["metadata"]["name"] == probe_marker::DEFINITION => {
-            return Some(format!("and .Values.crds.enabled (has \"{}\" .Values.controllers)", Part::Agents));
+            return Some(format!("and .Values.crds.enabled (has \"{}\" .Values.controllers)", ControllerName::Agents));
         }
         Some("CustomResourceDefinition") => return Some(".Values.crds.enabled".to_owned()),
         Some("Namespace") => {
@@ -166,8 +167,8 @@ fn condition(object: &Value, options: &Options) -> Option<String> {
     let is_left_out = |options: Options| !manifests(&options).contains(object);
     // The Deployment of all controllers names them, and is there with any of them.
     if !is_deployment {
-        for controller in Part::ALL {
-            let others = Part::ALL.into_iter().filter(|other| *other != controller).collect();
+        for controller in ControllerName::ALL {
+            let others = ControllerName::ALL.into_iter().filter(|other| *other != controller).collect();
             if is_left_out(Options { controllers: others, ..present.clone() }) {
                 conditions.push(format!("has \"{controller}\" .Values.controllers"));
             }

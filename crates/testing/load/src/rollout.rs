@@ -14,7 +14,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use pillion_embedded::{Config, Embedded};
-use pillion_manager::{Manager, Part, WebhookAddress};
+use pillion_manager::{ControllerName, Manager, WebhookAddress};
 use serde_json::{Value, json};
 
 use crate::process;
@@ -92,7 +92,7 @@ async fn roll_out(pods: usize, replicas: usize) -> anyhow::Result<Taken> {
     let writes = Arc::new(AtomicUsize::new(0));
     let clock = engine.server().clock();
     let manager = Manager::new(pillion_manager::Config {
-        parts: vec![Part::Webhook, Part::Rollout],
+        parts: vec![ControllerName::Webhook, ControllerName::Rollout],
         ..pillion_manager::Config::new(
             counted(&engine, Arc::clone(&writes)),
             Arc::new(move || clock.now()),

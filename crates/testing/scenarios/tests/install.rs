@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use anyhow::{Context as _, ensure};
-use pillion_install::{Certificates, Options, Part, manifests};
+use pillion_install::{Certificates, ControllerName, Options, manifests};
 use pillion_scenarios::{TestCluster, scenario};
 use serde_json::Value;
 
@@ -60,7 +60,10 @@ fn the_chart_renders_what_install_prints() -> anyhow::Result<()> {
     let default = Options::default();
     let rows: [(&[&str], Options); 4] = [
         (&[], default.clone()),
-        (&["--set", "controllers={webhook}"], Options { controllers: vec![Part::Webhook], ..default.clone() }),
+        (
+            &["--set", "controllers={webhook}"],
+            Options { controllers: vec![ControllerName::Webhook], ..default.clone() },
+        ),
         (
             &["--set", "certificates.secretName=mine"],
             Options { certificates: Certificates::Secret("mine".to_owned()), ..default.clone() },

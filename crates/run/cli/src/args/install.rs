@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use pillion_gates::{GateError, Settings};
-use pillion_install::{Certificates, IMAGE, NAMESPACE, Options, Part, Peer};
+use pillion_install::{Certificates, ControllerName, IMAGE, NAMESPACE, Options, Peer};
 use pillion_kinds::format::{Complaints, dns_label, dns_subdomain};
 use pillion_manager_program::args::ToClusterArgs;
 
@@ -30,8 +30,8 @@ pub struct InstallArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = Options::default().replicas, value_parser = clap::value_parser!(u32).range(1..))]
     replicas: u32,
     /// The parts of the manager that run, webhook among them; each has rights of its own
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values_t = Part::INSTALLED)]
-    controllers: Vec<Part>,
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values_t = ControllerName::INSTALLED)]
+    controllers: Vec<ControllerName>,
     /// Run each part in a Deployment of its own, with an account that has only the rights of the part
     #[arg(long)]
     separate: bool,

@@ -1,7 +1,7 @@
 //! Who may do what: a role for what every part of the manager reads, and a role for each part, bound to the account that the part runs with.
 
 use pillion_api::{names, probe_marker};
-use pillion_manager::{KRUISE_LEASE, KRUISE_MUTATING, KRUISE_VALIDATING, Part};
+use pillion_manager::{ControllerName, KRUISE_LEASE, KRUISE_MUTATING, KRUISE_VALIDATING};
 use pillion_rightsizer::{PeerPart, admission_lease};
 use serde_json::{Value, json};
 
@@ -22,15 +22,15 @@ pub(super) fn objects(options: &Options, programs: &[Program]) -> Vec<Value> {
         let to = Grantee { accounts: &[account], home, component: part.name() };
         objects.extend(leader(part, &to));
         objects.extend(match part {
-            Part::Webhook => webhook(options, &to),
-            Part::Rollout => rollout(options, &to),
-            Part::Repair => repair(&to),
-            Part::Lifecycle if options.sidecar_field => lifecycle(&to),
+            ControllerName::Webhook => webhook(options, &to),
+            ControllerName::Rollout => rollout(options, &to),
+            ControllerName::Repair => repair(&to),
+            ControllerName::Lifecycle if options.sidecar_field => lifecycle(&to),
             // Without the gate it does nothing, and may do nothing.
-            Part::Lifecycle => Vec::new(),
-            Part::Recommender => recommender(options, &to),
-            Part::Updater => updater(&to),
-            Part::Agents => agents(&to),
+            ControllerName::Lifecycle => Vec::new(),
+            ControllerName::Recommender => recommender(options, &to),
+            ControllerName::Updater => updater(&to),
+            ControllerName::Agents => agents(&to),
         });
     }
     objects
@@ -64,7 +64,7 @@ fn every_part(options: &Options, accounts: &[&str]) -> Vec<Value> {
 }
 
 /// Of all replicas that run a part one leads it.
-fn leader(part: Part, to: &Grantee<'_>) -> Vec<Value> {
+fn leader(part: ControllerName, to: &Grantee<'_>) -> Vec<Value> {
     let lease = [
         named(rule("coordination.k8s.io", &["leases"], &["get", "list", "watch", "update"]), part.lease()),
         // The name of an object that is created is not known to the authorizer.

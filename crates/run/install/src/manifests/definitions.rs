@@ -3,7 +3,7 @@
 use pillion_api::probe_marker;
 use pillion_api::sidecarset::crd;
 use pillion_api::vpa;
-use pillion_manager::Part;
+use pillion_manager::ControllerName;
 use serde_json::{Value, json};
 
 use super::{CONFIGURATION, HOME, POD_SECURITY, POD_SECURITY_LEVEL, REVISIONS, metadata};
@@ -19,12 +19,12 @@ pub(super) fn objects(options: &Options) -> Vec<Value> {
         }));
     }
     objects.push(definition());
-    if options.controllers.iter().any(|part| matches!(part, Part::Recommender | Part::Updater)) {
+    if options.controllers.iter().any(|part| matches!(part, ControllerName::Recommender | ControllerName::Updater)) {
         objects.extend(autoscaler_definitions());
     }
-    if options.controllers.contains(&Part::Agents) {
+    if options.controllers.contains(&ControllerName::Agents) {
         let mut definition = probe_marker::crd();
-        definition["metadata"] = metadata(probe_marker::DEFINITION, None, Part::Agents.name());
+        definition["metadata"] = metadata(probe_marker::DEFINITION, None, ControllerName::Agents.name());
         objects.push(definition);
     }
     objects.extend(["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"].map(|kind| {

@@ -1,6 +1,6 @@
 //! What runs, and what is around it: Services, a network policy, a PodDisruptionBudget, the Deployment.
 
-use pillion_manager::{Part, conversion_service};
+use pillion_manager::{ControllerName, conversion_service};
 use serde_json::{Value, json};
 
 use super::{HEALTH_PORT, Program, SERVICE, metadata, pod_labels};
@@ -101,8 +101,8 @@ pub fn own_flags() -> Vec<&'static str> {
 }
 
 /// Those flags with their values. One whose value is empty is left out.
-fn flags(parts: &[Part], options: &Options) -> [(&'static str, String); 11] {
-    let controllers: Vec<&str> = parts.iter().copied().map(Part::name).collect();
+fn flags(parts: &[ControllerName], options: &Options) -> [(&'static str, String); 11] {
+    let controllers: Vec<&str> = parts.iter().copied().map(ControllerName::name).collect();
     let certificates = match options.certificates {
         Certificates::SelfMade => "self",
         Certificates::Secret(_) => CERTIFICATES_FOLDER,

@@ -5,7 +5,7 @@
 //! a Namespace that was made for the pod.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pillion_api::sidecarset::SidecarSet;
@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::caches::cluster::View;
+use crate::lock::lock;
 
 /// A set that is not delivered for so long was not stored: something else refused it. Less than the three seconds that a pod has.
 const LONGEST: Duration = Duration::from_secs(1);
@@ -33,7 +34,7 @@ impl Pending {
     /// A set was let through as it is here.
     pub(crate) fn admitted(&self, set: Arc<SidecarSet>) {
         let now = Instant::now();
-        let mut sets = self.lock();
+        let mut sets = lock(&self.sets);
         sets.retain(|_, awaited| awaited.until > now);
         sets.insert(set.name().to_owned(), Awaited { set, until: now + LONGEST });
     }
@@ -41,14 +42,18 @@ impl Pending {
     /// The sets that are not in force yet.
     pub(crate) fn sets(&self) -> Vec<Arc<SidecarSet>> {
         let now = Instant::now();
-        self.lock().values().filter(|awaited| awaited.until > now).map(|awaited| Arc::clone(&awaited.set)).collect()
+        lock(&self.sets)
+            .values()
+            .filter(|awaited| awaited.until > now)
+            .map(|awaited| Arc::clone(&awaited.set))
+            .collect()
     }
 
     /// The view that has every set that was let through before this call, and the namespace, which the API server knows already; or that
     /// of now if one of them takes too long.
     pub(crate) async fn view(&self, views: &watch::Sender<Arc<View>>, namespace: &str) -> Arc<View> {
         let now = Instant::now();
-        let awaited: Vec<Awaited> = self.lock().values().filter(|awaited| awaited.until > now).cloned().collect();
+        let awaited: Vec<Awaited> = lock(&self.sets).values().filter(|awaited| awaited.until > now).cloned().collect();
         let knows = |view: &Arc<View>| view.snapshot.namespaces.contains_key(namespace);
         let mut views = views.subscribe();
         let is_known = knows(&views.borrow());
@@ -62,14 +67,10 @@ impl Pending {
         // Too late or not: what is there now is what decides.
         let _ = tokio::time::timeout_at(until, views.wait_for(has_all)).await;
         let view = views.borrow().clone();
-        self.lock().retain(|name, current| {
+        lock(&self.sets).retain(|name, current| {
             !awaited.iter().any(|awaited| awaited.set.name() == name && Arc::ptr_eq(&awaited.set, &current.set))
         });
         view
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Awaited>> {
-        self.sets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,23 +3,20 @@
 //! A cluster has several for each SidecarSet, and nearly all of them are only history. The few that new pods get are read whole from the API
 //! server when a set pins them.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::ControllerRevision;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
-use kube::core::DynamicObject;
+use kube::ResourceExt as _;
 use pillion_api::digest::Digest;
 use pillion_api::names;
 use pillion_api::sidecarset::{SidecarSet, revision};
-use pillion_informer::Cache;
+use pillion_informer::{Cache, Kind, Watched, controller_of};
 use pillion_inject::Revisions;
+use pillion_pods::shared;
 use pillion_rollout::StoredRevision;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
-
-use pillion_pods::shared;
 
 /// What is kept of a ControllerRevision.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,10 +33,19 @@ pub(crate) struct RevisionView {
     pub(crate) digest: Digest,
 }
 
-/// What the watch reads.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct RevisionObject {
-    metadata: Box<Metadata>,
+/// What is read of a ControllerRevision.
+#[derive(Clone, Debug)]
+pub(crate) struct OfRevision {
+    created: Option<Timestamp>,
+    labels: Labels,
+    data: Data,
+    revision: i64,
+}
+
+/// The text of a ControllerRevision, as far as it is looked at.
+#[derive(Deserialize)]
+struct Raw {
+    metadata: RawMetadata,
     #[serde(default)]
     data: Data,
     #[serde(default)]
@@ -47,14 +53,6 @@ pub(crate) struct RevisionObject {
 }
 
 /// The metadata that is looked at. Most of the rest is `managedFields`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(from = "RawMetadata")]
-struct Metadata {
-    /// What a cache needs: names, version and owners.
-    common: ObjectMeta,
-    labels: Labels,
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RawMetadata {
@@ -82,79 +80,41 @@ struct Owner {
     controller: Option<bool>,
 }
 
-impl From<RawMetadata> for Metadata {
-    fn from(raw: RawMetadata) -> Metadata {
+impl Kind for OfRevision {
+    type Read = OfRevision;
+
+    fn read<'de, D: Deserializer<'de>>(text: D) -> Result<(ObjectMeta, OfRevision), D::Error> {
+        let Raw { metadata, data, revision } = Raw::deserialize(text)?;
         let owner = |Owner { uid, controller }| OwnerReference { uid, controller, ..OwnerReference::default() };
-        Metadata {
-            common: ObjectMeta {
-                name: raw.name,
-                namespace: raw.namespace,
-                uid: raw.uid,
-                resource_version: raw.resource_version,
-                creation_timestamp: raw.creation_timestamp,
-                owner_references: raw.owner_references.map(|owners| owners.into_iter().map(owner).collect()),
-                ..ObjectMeta::default()
-            },
-            labels: raw.labels.unwrap_or_default(),
-        }
-    }
-}
-
-impl RevisionObject {
-    /// The same of an object that a write was answered with.
-    pub(crate) fn of(object: &DynamicObject) -> Option<RevisionObject> {
-        RevisionObject::deserialize(serde_json::to_value(object).ok()?).ok()
-    }
-}
-
-impl kube::Resource for RevisionObject {
-    type DynamicType = ();
-    type Scope = <ControllerRevision as kube::Resource>::Scope;
-
-    fn kind((): &()) -> Cow<'_, str> {
-        ControllerRevision::kind(&())
-    }
-
-    fn group((): &()) -> Cow<'_, str> {
-        ControllerRevision::group(&())
-    }
-
-    fn version((): &()) -> Cow<'_, str> {
-        ControllerRevision::version(&())
-    }
-
-    fn plural((): &()) -> Cow<'_, str> {
-        ControllerRevision::plural(&())
-    }
-
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata.common
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata.common
+        let known = ObjectMeta {
+            name: metadata.name,
+            namespace: metadata.namespace,
+            uid: metadata.uid,
+            resource_version: metadata.resource_version,
+            owner_references: metadata.owner_references.map(|owners| owners.into_iter().map(owner).collect()),
+            ..ObjectMeta::default()
+        };
+        let created = metadata.creation_timestamp.map(|time| time.0);
+        Ok((known, OfRevision { created, labels: metadata.labels.unwrap_or_default(), data, revision }))
     }
 }
 
 impl pillion_informer::View for RevisionView {
-    type Object = RevisionObject;
+    type Object = Watched<OfRevision>;
 
     /// `None` for the ControllerRevision of a workload. One without the label of its owner can be pinned by its name.
-    fn of(object: RevisionObject) -> Option<RevisionView> {
-        let Metadata { common: metadata, labels } = *object.metadata;
-        if labels.owner.is_none() && !object.data.holds_a_sidecar_set {
-            return None;
-        }
-        let mut owners = metadata.owner_references.iter().flatten();
-        let controller = owners.find(|owner| owner.controller == Some(true)).map(|owner| owner.uid.as_str());
-        Some(RevisionView {
+    fn of(object: Watched<OfRevision>) -> Option<RevisionView> {
+        let (name, controller) = (object.name_any(), controller_of(&object).map(|owner| shared(&owner.uid)));
+        let OfRevision { created, labels, data, revision } = object.into_read();
+        let is_known = labels.owner.is_some() || data.holds_a_sidecar_set;
+        is_known.then(|| RevisionView {
             owner: labels.owner.as_deref().map(shared),
-            controller: controller.map(shared),
+            controller,
             custom_version: labels.custom_version.map(Into::into),
-            number: object.revision,
-            created: metadata.creation_timestamp.as_ref().map(|time| time.0),
-            digest: object.data.digest,
-            name: metadata.name.unwrap_or_default().into(),
+            number: revision,
+            created,
+            digest: data.digest,
+            name: name.into(),
         })
     }
 

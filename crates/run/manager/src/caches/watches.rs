@@ -94,7 +94,7 @@ impl Caches {
     ) {
         let resource = ApiResource::erase::<k8s_openapi::api::apps::v1::ControllerRevision>(&());
         let whole: Api<DynamicObject> = Api::namespaced_with(client.clone(), &revisions_namespace, &resource);
-        let revisions = Api::namespaced(self.revisions.client(&client), &revisions_namespace);
+        let revisions = Api::namespaced_with(self.revisions.client(&client), &revisions_namespace, &resource);
         let objects = Objects::new(means, self.revisions.clone(), revisions_namespace);
         tokio::join!(
             self.sets.clone().run(Api::all_with(self.sets.client(&client), &sidecarsets()), watcher::Config::default()),

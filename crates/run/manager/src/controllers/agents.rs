@@ -9,7 +9,7 @@
 //! The rights for this reach every namespace, and an admission policy of the installation bounds them to these objects.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _, stream};
@@ -20,11 +20,13 @@ use kube::{Client, ResourceExt as _};
 use pillion_api::names::agent::{CONFIG, CONFIG_KEY, LABEL, MIRROR, MIRROR_OF, NAME, RESULTS};
 use pillion_assist::{AgentNamespace, Keep, Mirrored, excess, keep, not_mirrored, prunable};
 use pillion_events::{Recorder, reference};
-use pillion_informer::{Backoff, Cache, Change, Outcome, Reconciler};
-use pillion_pods::{AgentPod, CachedPod, Part};
+use pillion_informer::{Backoff, Cache, Change, Outcome};
+use pillion_pods::{AgentPod, CachedPod, PodPart};
 use serde_json::{Value, json};
 
 use self::probe_markers::MarkerView;
+use crate::controllers::registering::changes_of;
+use crate::lock::lock;
 use crate::state::Inner;
 
 mod probe_markers;
@@ -52,11 +54,10 @@ pub(crate) async fn run(inner: &Inner) {
     let client = &inner.config.client;
     let caches = Caches::default();
     let labelled = |label: &str| watcher::Config::default().labels(label);
-    let now = inner.config.now.clone();
-    let recorder = Recorder::new(client.clone(), move || now(), "pillion");
+    let recorder = inner.config.recorder();
     let acting = async {
         let markers = probe_markers::until_known(client, &caches.markers);
-        let pods = inner.pods.watched(Part::Agent);
+        let pods = inner.pods.watched(PodPart::Agent);
         let (pods, (), (), ()) = tokio::join!(pods, caches.sources.synced(), caches.maps.synced(), markers);
         let agents = Agents { inner, recorder, caches: &caches, pods: pods.cache(), refused: Mutex::default() };
         agents.run().await;
@@ -100,14 +101,9 @@ impl Agents<'_> {
             stream::iter(self.namespaces())
         });
         // Whether PodProbeMarkers are served by OpenKruise has changed.
-        let of_others = stream::unfold(self.inner.waiting.subscribe(), async |mut waiting| {
-            waiting.changed().await.ok()?;
-            Some((stream::iter(self.namespaces()), waiting))
-        });
-        let reconciler = Reconciler::new("agents").on(of_pods).on(of_maps).on(of_markers).on(of_sources);
-        let reconciler = reconciler.on(of_others.flatten());
-        let reconciler = reconciler.concurrency(NAMESPACES).backoff(BACKOFF);
-        let reconciler = reconciler.observed_by(self.inner.config.metrics.controller("agents"));
+        let of_others = changes_of(self.inner.waiting.subscribe()).flat_map(|()| stream::iter(self.namespaces()));
+        let reconciler = self.inner.config.reconciler("agents").on(of_pods).on(of_maps).on(of_markers).on(of_sources);
+        let reconciler = reconciler.on(of_others).concurrency(NAMESPACES).backoff(BACKOFF);
         reconciler.run(|namespace| self.reconcile(namespace).boxed()).await;
     }
 
@@ -144,7 +140,7 @@ impl Agents<'_> {
     /// Reports the sources that are not mirrored on the objects themselves, once for each version.
     fn report_refused(&self) {
         let refused = select(&self.caches.sources).refused;
-        let mut reported = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = lock(&self.refused);
         reported.retain(|name, _| refused.iter().any(|(map, _)| name_of(map) == *name));
         for (map, reason) in refused {
             let version = map.resource_version().unwrap_or_default();

@@ -4,7 +4,7 @@
 //!  pods whose own containers were resized ─▶ admission::follow (the policies of their SidecarSets) ─▶ one patch of pods/resize, one event
 //! ```
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -14,12 +14,13 @@ use pillion_admission::follow;
 use pillion_api::pod::Pod;
 use pillion_events::Recorder;
 use pillion_gates::Gate;
-use pillion_informer::{Backoff, NamespacedName, Outcome, Reconciler};
+use pillion_informer::{Backoff, NamespacedName, Outcome};
 use pillion_inject::has_policy;
 use pillion_rightsize::PodView;
 use pillion_rightsize::update::{RateLimit, changes_qos_class};
 use pillion_rightsizer::{pod_reference, resize};
 
+use crate::lock::lock;
 use crate::state::Inner;
 
 /// How many pods are looked at the same time.
@@ -35,14 +36,11 @@ pub(crate) async fn run(inner: &Inner) {
     let (config, cluster) = (&inner.config, &inner.rightsizing.cluster);
     let _pods = cluster.pods_synced().await;
     inner.filled().await;
-    let now = config.now.clone();
-    let recorder = Recorder::new(config.client.clone(), move || now(), "pillion");
     let rate = config.rightsizing.rate;
     let limit = Mutex::new(RateLimit::new(rate.resizes, rate.burst, (config.now)()));
-    let follow = Follow { inner, recorder, limit };
+    let follow = Follow { inner, recorder: config.recorder(), limit };
     let resized = cluster.resized_pods().map(|(namespace, name)| NamespacedName::new(namespace, name));
-    let reconciler = Reconciler::new("follow").on(resized).concurrency(AT_ONCE).backoff(BACKOFF);
-    let reconciler = reconciler.observed_by(config.metrics.controller("follow"));
+    let reconciler = config.reconciler("follow").on(resized).concurrency(AT_ONCE).backoff(BACKOFF);
     reconciler.run(|pod| follow.reconcile(pod)).await;
 }
 
@@ -97,7 +95,7 @@ impl Follow<'_> {
             recorder.warning(&pod_reference(&view), "SidecarCannotFollow", text);
             return Ok(());
         }
-        let acquire = || limit.lock().unwrap_or_else(PoisonError::into_inner).acquire((config.now)());
+        let acquire = || lock(limit).acquire((config.now)());
         while let Err(pause) = acquire() {
             tokio::time::sleep(Duration::try_from(pause).unwrap_or_default()).await;
         }

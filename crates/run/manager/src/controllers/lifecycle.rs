@@ -17,9 +17,9 @@ use kube::{Client, ResourceExt as _};
 use pillion_api::names;
 use pillion_events::{Recorder, reference};
 use pillion_gates::Gate;
-use pillion_informer::{Backoff, Cache, NamespacedName, Outcome, Reconciler};
+use pillion_informer::{Backoff, Cache, NamespacedName, Outcome};
 use pillion_lifecycle::{Verdict, verdict};
-use pillion_pods::{CachedPod, Part};
+use pillion_pods::{CachedPod, PodPart};
 use serde_json::json;
 
 use crate::state::Inner;
@@ -36,13 +36,10 @@ pub(crate) async fn run(inner: &Inner) {
     if !inner.config.gates.is_enabled(Gate::SidecarField) {
         return std::future::pending().await;
     }
-    let pods = inner.pods.watched(Part::Marked).await;
-    let now = inner.config.now.clone();
-    let recorder = Recorder::new(inner.config.client.clone(), move || now(), "pillion");
-    let lifecycle = Lifecycle { inner, recorder, pods: pods.cache() };
+    let pods = inner.pods.watched(PodPart::Marked).await;
+    let lifecycle = Lifecycle { inner, recorder: inner.config.recorder(), pods: pods.cache() };
     let marked = pods.cache().changes().filter_map(async |change| change.new?.marked.as_ref().map(|_| change.name));
-    let reconciler = Reconciler::new("lifecycle").on(marked).concurrency(AT_ONCE).backoff(BACKOFF);
-    let reconciler = reconciler.observed_by(inner.config.metrics.controller("lifecycle"));
+    let reconciler = inner.config.reconciler("lifecycle").on(marked).concurrency(AT_ONCE).backoff(BACKOFF);
     reconciler.run(|pod| lifecycle.reconcile(pod)).await;
 }
 

@@ -9,21 +9,20 @@ mod answering;
 mod missed;
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ObjectReference, Pod};
-use kube::Api;
-use kube::api::{DeleteParams, EvictParams, Preconditions};
+use k8s_openapi::api::core::v1::ObjectReference;
 use pillion_api::names;
 use pillion_api::sidecarset::SidecarSet;
 use pillion_events::Recorder;
-use pillion_informer::{Backoff, Cache, Change, Outcome, Reconciler};
-use pillion_pods::{CachedPod, Part};
+use pillion_informer::{Backoff, Cache, Change, Outcome};
+use pillion_pods::{CachedPod, PodPart};
 use pillion_repair::{Candidate, Evictions, Next};
+use pillion_rightsizer::evict;
 use serde_json::{Map, json};
 use tokio::sync::watch::Receiver;
 
@@ -34,6 +33,7 @@ use crate::config::excluded_namespaces;
 use crate::controllers::condition::{condition, write};
 use crate::controllers::reference;
 use crate::error::Error;
+use crate::lock::lock;
 use crate::metrics::Eviction;
 use crate::state::Inner;
 
@@ -54,20 +54,17 @@ const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Durat
 
 /// Runs until dropped.
 pub(crate) async fn run(inner: &Inner) {
-    let ((), pods) = tokio::join!(inner.filled(), inner.pods.watched(Part::Rollout));
-    let now = inner.config.now.clone();
-    let recorder = Recorder::new(inner.config.client.clone(), move || now(), "pillion");
+    let ((), pods) = tokio::join!(inner.filled(), inner.pods.watched(PodPart::Rollout));
     let repair = Repair {
         inner,
-        recorder,
+        recorder: inner.config.recorder(),
         missed: tokio::sync::Mutex::default(),
         evictions: Mutex::default(),
-        answering: tokio::sync::Mutex::default(),
+        answering: Answering::default(),
         reported: Mutex::default(),
     };
     let sets = repair.touched(pods.cache()).await.flat_map(stream::iter);
-    let reconciler = Reconciler::new("repair").on(sets).concurrency(SETS).backoff(BACKOFF);
-    let reconciler = reconciler.observed_by(inner.config.metrics.controller("repair"));
+    let reconciler = inner.config.reconciler("repair").on(sets).concurrency(SETS).backoff(BACKOFF);
     reconciler.run(|set| repair.reconcile(set).boxed()).await;
 }
 
@@ -77,7 +74,7 @@ struct Repair<'a> {
     missed: tokio::sync::Mutex<Missed>,
     /// By SidecarSet.
     evictions: Mutex<HashMap<String, Arc<Mutex<Evictions>>>>,
-    answering: tokio::sync::Mutex<Answering>,
+    answering: Answering,
     /// What was last written about a set.
     reported: Mutex<HashMap<String, Reported>>,
 }
@@ -207,20 +204,16 @@ impl Repair<'_> {
         mut next: Next,
     ) -> Option<Timestamp> {
         let config = &self.inner.config;
-        if next.evict.is_some() && !self.answering.lock().await.has_settled(config).await {
+        if next.evict.is_some() && !self.answering.has_settled(config).await {
             return (config.now)().checked_add(SETTLING).ok();
         }
         for _ in 0..ATTEMPTS {
             let Some(pod) = next.evict.and_then(|i| pods.get(i)) else { return next.again };
             let client = config.evicting.as_ref().unwrap_or(&config.client);
-            let api: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
-            let this_one = Preconditions { uid: Some(pod.uid.to_string()), resource_version: None };
-            let delete = DeleteParams { preconditions: Some(this_one), ..DeleteParams::default() };
-            let parameters = EvictParams { delete_options: Some(delete), ..EvictParams::default() };
-            let evicted = api.evict(&pod.name, &parameters).await;
+            let evicted = evict(client, &pod.namespace, &pod.name, &pod.uid).await;
             let now = (config.now)();
             match evicted {
-                Ok(_) => {
+                Ok(()) => {
                     let text =
                         format!("evicted, so that its successor gets the sidecars of SidecarSet {:?}", set.name());
                     self.recorder.normal(&pod_reference(pod), "EvictedForSidecars", text);
@@ -269,10 +262,6 @@ impl<'r> Seen<'r> {
         }
         Some((touched, self))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is said about pods that are not evicted any more.

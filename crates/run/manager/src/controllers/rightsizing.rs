@@ -9,8 +9,8 @@ use pillion_rightsizer::{PeerPart, admission_lease};
 use tokio::sync::watch;
 
 use crate::config::excluded_namespaces;
+use crate::controller_name::ControllerName;
 use crate::leader;
-use crate::part::Part;
 use crate::state::Inner;
 
 /// Renews the Lease of the admission controller while new pods are sized.
@@ -52,7 +52,7 @@ fn recommend_until_dropped(
 ) -> impl Future<Output = ()> + use<> {
     let cluster = inner.rightsizing.cluster.clone();
     // Its own Lease, and the one within which it is held.
-    let parts = [Some(Part::Recommender), inner.config.first_part()];
+    let parts = [Some(ControllerName::Recommender), inner.config.first_part()];
     let leases: Vec<_> = parts.into_iter().flatten().filter_map(|part| leader::candidate(inner, part)).collect();
     let mut stopping = inner.stopping.subscribe();
     async move {
@@ -108,7 +108,7 @@ async fn alone(inner: &Inner, part: PeerPart) -> Option<pillion_rightsizer::Conf
     Some(pillion_rightsizer::Config {
         gates: config.gates.into(),
         metrics: config.metrics.rightsizing().clone(),
-        observers: Arc::new(move |controller| Box::new(metrics.controller(controller))),
+        observers: Arc::new(move |controller| metrics.controller(controller)),
         home: config.namespace.clone(),
         not_admitted: excluded_namespaces(&config.namespace).map(str::to_owned).into(),
         ..config.rightsizing.clone()

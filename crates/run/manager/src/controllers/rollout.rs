@@ -19,16 +19,16 @@ mod revisions;
 mod triggers;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _, stream};
 use pillion_api::sidecarset::{SidecarSet, SidecarSetStatus};
 use pillion_events::Recorder;
-use pillion_informer::{Backoff, Cache, Outcome, Reconciler, Watched};
+use pillion_informer::{Backoff, Cache, Outcome, Watched};
 use pillion_note::{Note, Severity};
 use pillion_patch::selector::Selector;
-use pillion_pods::{CachedPod, Part};
+use pillion_pods::{CachedPod, PodPart};
 use pillion_rollout::{
     BLOCKED, COMPLETE, PROGRESSING, Places, Plan, PodName, PodView, Refusals, Snapshot, StoredRevision, Target,
     missing_pin, plan,
@@ -40,6 +40,7 @@ use self::revisions::Collisions;
 use crate::caches::revision_view::{RevisionView, holds, pinnable_by};
 use crate::controllers::{condition, reference};
 use crate::error::Error;
+use crate::lock::lock;
 use crate::metrics::RolloutPods;
 use crate::state::Inner;
 
@@ -56,13 +57,11 @@ const BACKOFF: Backoff = Backoff { first: Duration::from_secs(1), longest: Durat
 
 /// Runs until dropped.
 pub(crate) async fn run(inner: &Inner) {
-    let ((), pods) = tokio::join!(inner.filled(), inner.pods.watched(Part::Rollout));
-    let now = inner.config.now.clone();
-    let recorder = Recorder::new(inner.config.client.clone(), move || now(), "pillion");
+    let ((), pods) = tokio::join!(inner.filled(), inner.pods.watched(PodPart::Rollout));
     let rollout = Rollout {
         inner,
         pods: pods.cache(),
-        recorder,
+        recorder: inner.config.recorder(),
         refusals: Mutex::default(),
         collisions: Mutex::default(),
         uncounted: Mutex::default(),
@@ -95,8 +94,7 @@ impl Rollout<'_> {
     async fn run(&self) {
         let (held, touched) = triggers::triggers(&self.inner.caches, self.pods);
         let sets = stream::iter(held).chain(touched.flat_map(stream::iter));
-        let reconciler = Reconciler::new("rollout").on(sets).concurrency(SETS).backoff(BACKOFF);
-        let reconciler = reconciler.observed_by(self.inner.config.metrics.controller("rollout"));
+        let reconciler = self.inner.config.reconciler("rollout").on(sets).concurrency(SETS).backoff(BACKOFF);
         reconciler.run(|set| self.pass(set).boxed()).await;
     }
 
@@ -285,8 +283,4 @@ fn pods_of(plan: &Plan) -> RolloutPods {
         is_blocked: status.condition(BLOCKED).is_some_and(|blocked| blocked.status == "True"),
         is_pin_missing: missing_pin(status).is_some(),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -15,9 +15,8 @@ pub(crate) struct StandingBy {
 
 impl StandingBy {
     pub(crate) fn new(config: &Config) -> StandingBy {
-        let now = config.now.clone();
         StandingBy {
-            recorder: Recorder::new(config.client.clone(), move || now(), "pillion"),
+            recorder: config.recorder(),
             about: reference_to("v1", "Namespace", Some(&config.namespace), &config.namespace, None),
             reported: None,
         }

@@ -3,76 +3,60 @@
 use std::time::Duration;
 
 use pillion_informer::Observe;
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::Registry;
+
+use super::{Label, add, add_seconds};
 
 /// A request has a deadline of 30 seconds, and a reconciliation can make several.
 const SECONDS: [f64; 11] = [0.001, 0.0025, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 25.0, 60.0];
 
-type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
+type Histograms = Family<Label<&'static str>, Histogram, fn() -> Histogram>;
 
 /// What is counted of all controllers.
 pub(super) struct Controllers {
-    running: Family<Labels, Gauge>,
-    depth: Family<Labels, Gauge>,
+    running: Family<Label<&'static str>, Gauge>,
+    depth: Family<Label<&'static str>, Gauge>,
     waits: Histograms,
     durations: Histograms,
-    retries: Family<Labels, Counter>,
-    errors: Family<Labels, Counter>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Labels {
-    controller: &'static str,
-}
-
-impl Default for Controllers {
-    fn default() -> Controllers {
-        let histograms = || Family::new_with_constructor((|| Histogram::new(SECONDS)) as fn() -> Histogram);
-        let (waits, durations) = (histograms(), histograms());
-        Controllers {
-            running: Family::default(),
-            depth: Family::default(),
-            waits,
-            durations,
-            retries: Family::default(),
-            errors: Family::default(),
-        }
-    }
+    retries: Family<Label<&'static str>, Counter>,
+    errors: Family<Label<&'static str>, Counter>,
 }
 
 impl Controllers {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("controller_running", "1 while a controller reconciles", self.running.clone());
-        registry.register("workqueue_depth", "Objects that wait for a controller", self.depth.clone());
-        registry.register_with_unit(
-            "workqueue_queue_duration",
-            "How long objects waited for a controller",
-            Unit::Seconds,
-            self.waits.clone(),
-        );
-        registry.register_with_unit(
-            "workqueue_work_duration",
-            "How long a controller worked on an object",
-            Unit::Seconds,
-            self.durations.clone(),
-        );
-        registry.register("workqueue_retries", "Reconciliations after an error", self.retries.clone());
-        registry.register("reconcile_errors", "Reconciliations that failed", self.errors.clone());
+    pub(super) fn new(registry: &mut Registry) -> Controllers {
+        let histograms: fn() -> Histogram = || Histogram::new(SECONDS);
+        Controllers {
+            running: add(registry, "controller_running", "1 while a controller reconciles"),
+            depth: add(registry, "workqueue_depth", "Objects that wait for a controller"),
+            waits: add_seconds(
+                registry,
+                "workqueue_queue_duration",
+                "How long objects waited for a controller",
+                Family::new_with_constructor(histograms),
+            ),
+            durations: add_seconds(
+                registry,
+                "workqueue_work_duration",
+                "How long a controller worked on an object",
+                Family::new_with_constructor(histograms),
+            ),
+            retries: add(registry, "workqueue_retries", "Reconciliations after an error"),
+            errors: add(registry, "reconcile_errors", "Reconciliations that failed"),
+        }
     }
 
     /// Whether a controller reconciles: it leads, and its caches are synced.
     pub(super) fn is_running(&self, controller: &'static str) -> bool {
-        self.running.get(&Labels { controller }).is_some_and(|running| running.get() == 1)
+        self.running.get(&[("controller", controller)]).is_some_and(|running| running.get() == 1)
     }
 
     /// Those of one controller, which is running until they are dropped.
     pub(super) fn of(&self, controller: &'static str) -> Counted {
-        let labels = Labels { controller };
+        let labels = [("controller", controller)];
         let running = self.running.get_or_create_owned(&labels);
         running.set(1);
         Counted {

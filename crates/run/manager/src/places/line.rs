@@ -1,6 +1,6 @@
 //! The admissions and confirmations that wait for the places of one set. All that can be answered is answered with one write.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout};
 use super::object::{PlacesObject, Stored};
 use super::{Arrival, Ask, LONGEST};
 use crate::config::Config;
+use crate::lock::lock;
 use crate::registration;
 
 /// What could not be answered is looked at again after this time.
@@ -65,7 +66,7 @@ impl Line {
     }
 
     pub(super) fn add(self: Arc<Self>, wish: Wish) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.joined.push(Waiting { wish, since: Instant::now(), full_since: None });
         if std::mem::replace(&mut state.is_served, true) {
             self.joined.notify_one();
@@ -78,10 +79,10 @@ impl Line {
     /// Serves the line until it is empty.
     async fn serve(self: Arc<Self>) {
         let mut waiting: Vec<Waiting> = Vec::new();
-        let mut known = self.lock().known.take();
+        let mut known = lock(&self.state).known.take();
         loop {
             {
-                let mut state = self.lock();
+                let mut state = lock(&self.state);
                 waiting.append(&mut state.joined);
                 waiting.retain(Waiting::is_wanted);
                 if waiting.is_empty() {
@@ -192,10 +193,6 @@ impl Line {
             }
             Err(_) => 0,
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

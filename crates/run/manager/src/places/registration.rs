@@ -1,11 +1,12 @@
 //! Whether a place that is granted now will be confirmed: what this replica knows of the webhook that confirms places.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use pillion_inject::Namespace;
 use tokio::time::Instant;
 
+use crate::lock::lock;
 use crate::registration::Confirming;
 
 /// API servers learn of a registration by a watch of their own. After this time they all know it.
@@ -26,7 +27,7 @@ struct Known {
 impl Registration {
     /// The version of the registration by which every API server has the places of the pods in `namespace` confirmed.
     pub(crate) fn of(&self, namespace: &Namespace) -> Option<u64> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock(&self.known);
         let known = known.as_ref().filter(|known| known.since.elapsed() >= MARGIN)?;
         let Confirming { version, namespaces } = &known.confirming;
         namespaces.matches(|key| namespace.label(key)).then_some(*version)
@@ -34,7 +35,7 @@ impl Registration {
 
     /// Takes over what was read of the registration; `None` if places are not confirmed.
     pub(crate) fn saw(&self, confirming: Option<Confirming>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         let version = |confirming: Option<&Confirming>| confirming.map(|it| it.version);
         if version(confirming.as_ref()) != version(known.as_ref().map(|known| &known.confirming)) {
             *known = confirming.map(|confirming| Known { confirming, since: Instant::now() });

@@ -9,8 +9,8 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
+use crate::controller_name::ControllerName;
 use crate::metrics;
-use crate::part::Part;
 use crate::state::Inner;
 
 pub(crate) fn router(inner: Arc<Inner>) -> Router {
@@ -33,7 +33,7 @@ const GRACE: Duration = Duration::from_mins(1);
 async fn readyz(State(inner): State<Arc<Inner>>, RawQuery(query): RawQuery) -> Response {
     let (status, mut text) = readiness(&inner);
     if query.is_some_and(|query| query.split('&').any(|flag| flag.split('=').next() == Some("verbose"))) {
-        for controller in inner.config.parts.iter().flat_map(|part| part.controllers()) {
+        for controller in inner.config.parts.iter().flat_map(|part| part.reconcilers()) {
             let line = if inner.config.metrics.is_running(controller) {
                 format!("\n[+] {controller} reconciles")
             } else {
@@ -75,7 +75,7 @@ fn readiness(inner: &Inner) -> (StatusCode, String) {
 
 /// Why API servers do not send pods to the webhooks of this process, if it serves them.
 fn unregistered(inner: &Inner) -> Option<String> {
-    if !inner.config.parts.contains(&Part::Webhook) || *inner.registered.borrow() {
+    if !inner.config.parts.contains(&ControllerName::Webhook) || *inner.registered.borrow() {
         return None;
     }
     let reason = inner.unregistered.borrow().as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();

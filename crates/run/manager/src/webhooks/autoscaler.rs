@@ -8,9 +8,6 @@ use crate::webhooks::review::{Answer, Request};
 
 /// Writes defaults. What cannot be read is refused here, with its field: [`validate`] is called only after the schema's own, less helpful, errors.
 pub(crate) fn mutate(request: &Request) -> Answer {
-    if !request.is("CREATE") && !request.is("UPDATE") {
-        return Answer::default();
-    }
     let before = match decode(request) {
         Ok(before) => before,
         Err(refusal) => return refusal,
@@ -19,17 +16,11 @@ pub(crate) fn mutate(request: &Request) -> Answer {
     if !vpa::apply_defaults(&mut after) {
         return Answer::default();
     }
-    match (serde_json::to_value(&before), serde_json::to_value(&after)) {
-        (Ok(before), Ok(after)) => Answer { patch: json_patch::diff(&before, &after), ..Answer::default() },
-        (Err(error), _) | (_, Err(error)) => Answer::bad_request(error.to_string()),
-    }
+    Answer::change(&before, &after)
 }
 
 /// Checks it by upstream's rules.
 pub(crate) fn validate(request: &Request, gates: Gates) -> Answer {
-    if !request.is("CREATE") && !request.is("UPDATE") {
-        return Answer::default();
-    }
     let autoscaler = match decode(request) {
         Ok(autoscaler) => autoscaler,
         Err(refusal) => return refusal,

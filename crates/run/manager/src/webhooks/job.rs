@@ -8,9 +8,6 @@ use crate::webhooks::review::{Answer, Request};
 
 /// Checks the marks of a template.
 pub(crate) fn validate(request: &Request, gates: Gates) -> Answer {
-    if !request.is("CREATE") && !request.is("UPDATE") {
-        return Answer::default();
-    }
     let places = ["/spec/template", "/spec/jobTemplate/spec/template"];
     let found = places.into_iter().find_map(|place| Some((place, request.object.pointer(place)?)));
     let Some((place, template)) = found else { return Answer::default() };

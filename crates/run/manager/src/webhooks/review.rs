@@ -90,6 +90,14 @@ pub(crate) struct Answer {
 const USUAL_PATCH: usize = 8 * 1024;
 
 impl Answer {
+    /// Changes an object by the difference between two of its versions.
+    pub(crate) fn change(before: &impl Serialize, after: &impl Serialize) -> Answer {
+        match (serde_json::to_value(before), serde_json::to_value(after)) {
+            (Ok(before), Ok(after)) => Answer { patch: json_patch::diff(&before, &after), ..Answer::default() },
+            (Err(error), _) | (_, Err(error)) => Answer::bad_request(error.to_string()),
+        }
+    }
+
     /// No, for a reason that is not about a field.
     pub(crate) fn forbidden(message: impl Into<String>) -> Answer {
         Answer::refused(403, "Forbidden", message.into(), Value::Null)

@@ -25,31 +25,19 @@ use crate::webhooks::review::{Answer, Request};
 /// Writes defaults and hashes. What cannot be read is left to the schema and to [`validate`], which say what is wrong with it.
 /// While somebody else serves SidecarSets, that is theirs to do.
 pub(crate) fn mutate(inner: &Inner, request: &Request) -> Answer {
-    if !inner.is_alone() {
-        return Answer::default();
-    }
-    prepare(request)
+    if inner.is_alone() { prepare(request) } else { Answer::default() }
 }
 
 fn prepare(request: &Request) -> Answer {
-    if !request.is("CREATE") && !request.is("UPDATE") {
-        return Answer::default();
-    }
     let Ok(before) = sidecarset::decode(request.object.clone()) else { return Answer::default() };
     let mut after = before.clone();
     sidecarset::prepare(&mut after);
     // The difference of two readings holds only what was decided: fields that reading leaves out are in neither.
-    match (serde_json::to_value(&before), serde_json::to_value(&after)) {
-        (Ok(before), Ok(after)) => Answer { patch: json_patch::diff(&before, &after), ..Answer::default() },
-        (Err(error), _) | (_, Err(error)) => Answer::bad_request(error.to_string()),
-    }
+    Answer::change(&before, &after)
 }
 
 /// Checks a SidecarSet against its own rules and what else is there, and remembers one that is let through.
 pub(crate) async fn validate(inner: &Inner, request: &Request) -> Answer {
-    if !request.is("CREATE") && !request.is("UPDATE") {
-        return Answer::default();
-    }
     if let Some(obstacle) = inner.waiting.borrow().as_ref() {
         let warnings = vec![format!("not checked by Pillion, which stands by: {obstacle}")];
         return Answer { warnings, ..Answer::default() };

@@ -18,7 +18,7 @@ use axum::middleware::{self, Next};
 use futures::StreamExt as _;
 use kube::Client;
 use pillion_gates::{Gate, Gates};
-use pillion_manager::{Config, Manager, Part};
+use pillion_manager::{Config, ControllerName, Manager};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -76,7 +76,7 @@ async fn a_set_whose_missed_pods_cannot_be_reported_delays_no_other() {
     let cluster = Cluster::new().await;
     cluster.create(PODS, pod("missed")).await.object();
     let client = cluster.client_that_hangs(Method::PATCH, &status_of("first"));
-    let parts = vec![Part::Webhook, Part::Repair];
+    let parts = vec![ControllerName::Webhook, ControllerName::Repair];
     let manager = cluster.manage(Config { client, parts, ..cluster.config() }).await;
     for name in ["first", "second"] {
         let containers = json!([{"name": name, "image": "envoy:1.30"}]);
@@ -192,7 +192,7 @@ async fn a_process_watches_pods_once_with_every_controller_and_every_gate() {
     let client = Client::new(cluster.server.router().layer(middleware::from_fn(count)), "default");
     let config = cluster.config();
     let rightsizing = pillion_rightsizer::Config::new(client.clone(), config.now.clone());
-    let parts = Part::ALL.to_vec();
+    let parts = ControllerName::ALL.to_vec();
     let manager = Manager::new(Config { client, rightsizing, parts, gates: all_gates(), ..config });
     cluster.server.register_webhook(URL, manager.webhooks());
     manager.start().await.unwrap();

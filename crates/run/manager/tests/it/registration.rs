@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use pillion_manager::{Certificates, Config, Manager, Part, WebhookAddress};
+use pillion_manager::{Certificates, Config, ControllerName, Manager, WebhookAddress};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -331,7 +331,7 @@ const ELSEWHERE: &str = "https://elsewhere.invalid";
 /// A manager beside one that installs the definition and leaves the webhooks out.
 fn elsewhere(cluster: &Cluster) -> Config {
     let address = WebhookAddress::Url(ELSEWHERE.to_owned());
-    Config { address, parts: vec![Part::Webhook], installs_definition: false, ..cluster.config() }
+    Config { address, parts: vec![ControllerName::Webhook], installs_definition: false, ..cluster.config() }
 }
 
 /// Runs a manager whose webhooks the API server finds at [`ELSEWHERE`].
@@ -350,7 +350,7 @@ async fn run_elsewhere(cluster: &Cluster, config: Config) -> Manager {
 #[tokio::test(start_paused = true)]
 async fn a_manager_registers_the_webhooks_beside_one_that_leaves_them_out() {
     let cluster = Cluster::new().await;
-    let without = Manager::new(Config { parts: vec![Part::Rollout], ..cluster.config() });
+    let without = Manager::new(Config { parts: vec![ControllerName::Rollout], ..cluster.config() });
     without.start().await.unwrap();
     sleep(Duration::from_secs(10)).await;
     for path in [MUTATING, VALIDATING] {
@@ -373,7 +373,7 @@ async fn a_run_without_the_webhooks_takes_back_what_an_earlier_one_has_registere
     let (cluster, manager) = Cluster::managed().await;
     drop(manager);
     cluster.server.register_webhook(URL, axum::Router::new());
-    let without = Manager::new(Config { parts: vec![Part::Rollout], ..cluster.config() });
+    let without = Manager::new(Config { parts: vec![ControllerName::Rollout], ..cluster.config() });
     without.start().await.unwrap();
     for path in [MUTATING, VALIDATING] {
         assert_eq!(cluster.request(axum::http::Method::GET, path, "", None).await.status, 404, "{path}");
@@ -385,7 +385,7 @@ async fn a_run_without_the_webhooks_takes_back_what_an_earlier_one_has_registere
 
     // What another program has registered stays.
     let _other = run_elsewhere(&cluster, elsewhere(&cluster)).await;
-    let again = Manager::new(Config { parts: vec![Part::Rollout], ..cluster.config() });
+    let again = Manager::new(Config { parts: vec![ControllerName::Rollout], ..cluster.config() });
     again.start().await.unwrap();
     assert_eq!(names(&cluster.create(PODS, pod("web-1")).await.object()), ["app", "proxy"]);
 }
@@ -397,7 +397,7 @@ async fn the_definition_of_an_older_version_which_owned_every_field_itself_is_re
     let path = format!("{DEFINITION}?fieldManager=pillion&force=true");
     let method = axum::http::Method::PATCH;
     cluster.request(method, &path, "application/apply-patch+yaml", Some(definition)).await.object();
-    let without = Manager::new(Config { parts: vec![Part::Rollout], ..cluster.config() });
+    let without = Manager::new(Config { parts: vec![ControllerName::Rollout], ..cluster.config() });
     without.start().await.unwrap();
     let manager = run_elsewhere(&cluster, elsewhere(&cluster)).await;
     assert_eq!(readyz(&manager).await.0, axum::http::StatusCode::OK);
@@ -407,7 +407,7 @@ async fn the_definition_of_an_older_version_which_owned_every_field_itself_is_re
 #[tokio::test(start_paused = true)]
 async fn a_manager_whose_webhooks_are_not_registered_is_not_ready_and_says_why() {
     let cluster = Cluster::new().await;
-    Manager::new(Config { parts: vec![Part::Rollout], ..cluster.config() }).start().await.unwrap();
+    Manager::new(Config { parts: vec![ControllerName::Rollout], ..cluster.config() }).start().await.unwrap();
     let refuse = async |request: axum::extract::Request, next: axum::middleware::Next| {
         if request.uri().path() == MUTATING && request.method() == axum::http::Method::PATCH {
             return axum::response::IntoResponse::into_response(axum::http::StatusCode::FORBIDDEN);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use pillion_api::sidecarset::{self, crd, hash, hash_without_image, revision};
-use pillion_manager::{Config, Manager, Part, Peer, WebhookAddress};
+use pillion_manager::{Config, ControllerName, Manager, Peer, WebhookAddress};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -173,11 +173,15 @@ fn injected(name: &str, set: &Value, image: &str) -> Value {
 /// A manager as a Deployment runs it, in the cluster, whose writes are counted.
 fn manage(cluster: &Cluster, take_over: &[Peer]) -> (Manager, Writes, JoinHandle<()>) {
     // A rollout that OpenKruise has begun goes on, which writes to pods: here it is somebody else's part.
-    manage_parts(cluster, take_over, vec![Part::Webhook, Part::Repair])
+    manage_parts(cluster, take_over, vec![ControllerName::Webhook, ControllerName::Repair])
 }
 
 /// The same with these parts.
-fn manage_parts(cluster: &Cluster, take_over: &[Peer], parts: Vec<Part>) -> (Manager, Writes, JoinHandle<()>) {
+fn manage_parts(
+    cluster: &Cluster,
+    take_over: &[Peer],
+    parts: Vec<ControllerName>,
+) -> (Manager, Writes, JoinHandle<()>) {
     let (client, writes) = cluster.counted_client();
     let address =
         WebhookAddress::Service { namespace: "pillion-system".into(), name: "pillion-webhook".into(), port: 443 };
@@ -248,7 +252,7 @@ async fn no_part_of_the_manager_writes_to_pods_that_open_kruise_has_left_as_they
             cluster.request(Method::DELETE, path, "", None).await.object();
         }
         let before = (versions(&cluster, PODS).await, versions(&cluster, REVISIONS).await);
-        let (manager, writes, running) = manage_parts(&cluster, &[Peer::Kruise], Part::ALL.to_vec());
+        let (manager, writes, running) = manage_parts(&cluster, &[Peer::Kruise], ControllerName::ALL.to_vec());
         sleep(Duration::from_hours(1)).await;
         assert_eq!(readyz(&manager).await, (StatusCode::OK, "ok".to_owned()));
         let writes = writes.lock().unwrap().clone();

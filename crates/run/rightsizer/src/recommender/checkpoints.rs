@@ -1,6 +1,6 @@
 //! Checkpoints: read before the first one is written, and written when they are due.
 
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use kube::api::{Api, DeleteParams, PostParams};
 use kube::core::DynamicObject;
 use kube::{Client, ResourceExt as _};
 use pillion_api::names;
@@ -8,13 +8,11 @@ use pillion_api::vpa::{
     VerticalPodAutoscalerCheckpoint, VerticalPodAutoscalerCheckpointSpec, VerticalPodAutoscalerCheckpointStatus,
     checkpoint_name, decode_checkpoint,
 };
+use pillion_informer::NamespacedName;
 use serde_json::json;
 
 use crate::requests;
 use crate::resources::checkpoints;
-
-/// How many are read at once.
-const PAGE: u32 = 500;
 
 /// Reads the checkpoints of a namespace, or of all.
 pub(crate) async fn read(
@@ -25,16 +23,13 @@ pub(crate) async fn read(
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, &checkpoints()),
         None => Api::all_with(client.clone(), &checkpoints()),
     };
-    let mut read = Vec::new();
-    let mut params = ListParams::default().limit(PAGE);
-    loop {
-        let page = api.list(&params).await?;
-        read.extend(page.items.into_iter().filter_map(decode));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = ListParams::default().limit(PAGE).continue_token(&token),
-            None => return Ok(read),
-        }
-    }
+    requests::list_in_pages(&api, decode).await
+}
+
+/// The name of a checkpoint.
+pub(crate) fn name_of(checkpoint: &VerticalPodAutoscalerCheckpoint) -> NamespacedName {
+    let metadata = &checkpoint.metadata;
+    NamespacedName::new(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
 }
 
 fn decode(object: DynamicObject) -> Option<VerticalPodAutoscalerCheckpoint> {

@@ -1,15 +1,16 @@
 //! What is forgotten: history that is too old, and checkpoints whose autoscaler is gone.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams};
-use kube::{Client, ResourceExt as _};
+use pillion_informer::NamespacedName;
 use pillion_rightsize::{Workload, target_of};
 
-use super::{Key, Recommender, checkpoints};
-use crate::cluster::AutoscalerView;
+use super::{Recommender, checkpoints};
 use crate::config::HistorySource;
 use crate::resources::autoscalers;
 
@@ -38,21 +39,13 @@ impl Recommender<'_> {
         self.writer.learned().history.usage.expire(now);
         self.delete_orphans().await;
         // Whoever creates an autoscaler of the same target again starts with its history, and without its checkpoints.
-        let live: HashSet<Workload> = self
-            .cluster
-            .autoscalers()
-            .list()
-            .iter()
-            .filter_map(|view| {
-                let AutoscalerView(autoscaler) = view.as_ref();
-                target_of(autoscaler)
-            })
-            .collect();
+        let autoscalers = self.cluster.autoscalers().list();
+        let live: HashSet<Workload> = autoscalers.iter().filter_map(|view| target_of(&view.0)).collect();
         let learned = &mut *self.writer.learned();
         self.loaded.retain(|workload, _| live.contains(workload) || learned.history.has_pods(workload));
         let exists = |namespace: &str, name: &str| self.cluster.autoscalers().get(namespace, name).is_some();
-        self.before.retain(|(namespace, name), _| exists(namespace, name));
-        learned.written.retain(|(namespace, name), _| exists(namespace, name));
+        self.before.retain(|key, _| exists(&key.namespace, &key.name));
+        learned.written.retain(|key, _| exists(&key.namespace, &key.name));
         self.missing.retain(exists);
     }
 
@@ -70,13 +63,10 @@ impl Recommender<'_> {
             }
         };
         let is_known = |namespace: &str, name: &str| self.cluster.autoscalers().get(namespace, name).is_some();
-        let mut orphans: Vec<(Key, String)> = read
+        let mut orphans: Vec<(NamespacedName, String)> = read
             .into_iter()
-            .map(|it| {
-                let key = (it.metadata.namespace.unwrap_or_default(), it.metadata.name.unwrap_or_default());
-                (key, it.spec.vpa_object_name)
-            })
-            .filter(|((namespace, _), of)| !is_known(namespace, of) && self.config.namespaces.has(namespace))
+            .map(|it| (checkpoints::name_of(&it), it.spec.vpa_object_name))
+            .filter(|(key, of)| !is_known(&key.namespace, of) && self.config.namespaces.has(&key.namespace))
             .collect();
         if !orphans.is_empty() {
             // The cache has no autoscalers that cannot be read, and the history of those is not lost.
@@ -87,22 +77,21 @@ impl Recommender<'_> {
                     return;
                 }
             };
-            orphans.retain(|((namespace, _), of)| !existing.contains(&(namespace.clone(), of.clone())));
+            orphans
+                .retain(|(key, of)| !existing.contains(&NamespacedName::new(Arc::clone(&key.namespace), of.as_str())));
         }
         for (key, _) in orphans {
-            match checkpoints::delete(client, &key.0, &key.1).await {
+            match checkpoints::delete(client, &key.namespace, &key.name).await {
                 Ok(()) => drop(self.writer.learned().stored.remove(&key)),
-                Err(error) => {
-                    tracing::warn!(checkpoint = key.1, namespace = key.0, %error, "an orphan cannot be deleted");
-                }
+                Err(error) => tracing::warn!(checkpoint = %key, %error, "an orphan cannot be deleted"),
             }
         }
     }
 }
 
 /// The names of all autoscalers, whatever is in them.
-async fn existing(client: &Client) -> Result<HashSet<Key>, kube::Error> {
+async fn existing(client: &Client) -> Result<HashSet<NamespacedName>, kube::Error> {
     let all: Api<DynamicObject> = Api::all_with(client.clone(), &autoscalers());
     let listed = all.list_metadata(&ListParams::default()).await?;
-    Ok(listed.items.iter().map(|it| (it.namespace().unwrap_or_default(), it.name_any())).collect())
+    Ok(listed.items.iter().map(NamespacedName::of).collect())
 }

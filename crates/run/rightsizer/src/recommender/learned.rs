@@ -4,26 +4,20 @@ use std::collections::HashMap;
 
 use jiff::{SignedDuration, Timestamp};
 use pillion_api::vpa::{VerticalPodAutoscaler, VerticalPodAutoscalerCheckpointStatus, checkpoint_name};
+use pillion_informer::NamespacedName;
 use pillion_rightsize::{Stored, Workload, is_checkpoint_due};
 
-use super::Key;
 use super::history::History;
 use crate::config::Config;
+use crate::references::name_of;
 
 /// What is learned by the passes, and read by the writes.
 pub(super) struct Learned {
     pub(super) history: History,
     /// When statuses were last written, or first looked at after this start.
-    pub(super) written: HashMap<Key, Timestamp>,
+    pub(super) written: HashMap<NamespacedName, Timestamp>,
     /// What the checkpoints have in them, by namespace and name.
-    pub(super) stored: HashMap<Key, Stored>,
-}
-
-/// A checkpoint as it is written.
-pub(super) struct Checkpoint {
-    pub(super) key: Key,
-    pub(super) content: VerticalPodAutoscalerCheckpointStatus,
-    pub(super) stored: Stored,
+    pub(super) stored: HashMap<NamespacedName, Stored>,
 }
 
 impl Learned {
@@ -33,8 +27,7 @@ impl Learned {
 
     /// How long ago the status of an autoscaler was written. One that was written before this start counts from when it is first asked for.
     pub(super) fn since_write(&mut self, autoscaler: &VerticalPodAutoscaler, now: Timestamp) -> SignedDuration {
-        let key = (autoscaler.namespace().to_owned(), autoscaler.name().to_owned());
-        now.duration_since(*self.written.entry(key).or_insert(now))
+        now.duration_since(*self.written.entry(name_of(autoscaler)).or_insert(now))
     }
 
     /// The containers of a workload whose checkpoints are to be written, and when the oldest of them was stored.
@@ -57,7 +50,7 @@ impl Learned {
         (!due.is_empty()).then_some((oldest, due))
     }
 
-    /// The checkpoint of a container as it is now. `None` if it need not be written any more.
+    /// The content of the checkpoint of a container as it is now, and what is stored with it. `None` if it need not be written any more.
     pub(super) fn checkpoint(
         &self,
         workload: &Workload,
@@ -65,14 +58,14 @@ impl Learned {
         container: &str,
         is_urgent: bool,
         now: Timestamp,
-    ) -> Option<Checkpoint> {
-        let key = key_of(workload, autoscaler, container);
+    ) -> Option<(VerticalPodAutoscalerCheckpointStatus, Stored)> {
+        let stored = self.stored.get(&key_of(workload, autoscaler, container));
         let usage = self.history.usage.find(workload, container)?;
-        let is_due = is_checkpoint_due(usage, self.stored.get(&key), is_urgent, now);
-        is_due.then(|| Checkpoint { key, content: usage.to_checkpoint(now), stored: Stored::of(usage, now) })
+        is_checkpoint_due(usage, stored, is_urgent, now).then(|| (usage.to_checkpoint(now), Stored::of(usage, now)))
     }
 }
 
-fn key_of(workload: &Workload, autoscaler: &str, container: &str) -> Key {
-    (workload.namespace.clone(), checkpoint_name(autoscaler, container))
+/// The name of a checkpoint.
+pub(super) fn key_of(workload: &Workload, autoscaler: &str, container: &str) -> NamespacedName {
+    NamespacedName::new(workload.namespace.as_str(), checkpoint_name(autoscaler, container))
 }

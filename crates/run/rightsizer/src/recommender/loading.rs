@@ -4,10 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use futures::{FutureExt as _, StreamExt as _, stream};
 use pillion_api::vpa::VerticalPodAutoscaler;
+use pillion_informer::NamespacedName;
 use pillion_rightsize::{Workload, controlling, is_recommended_by};
 
 use super::template::Template;
-use super::{Key, Recommender, checkpoints, clone, past};
+use super::{Recommender, checkpoints, clone, past};
 use crate::cluster::Targets;
 use crate::config::HistorySource;
 
@@ -35,7 +36,8 @@ impl Recommender<'_> {
         let name = autoscaler.map(|it| it.name().to_owned()).unwrap_or_default();
         let ours = autoscaler.filter(|it| is_recommended_by(it, &self.config.field_manager()));
         if let Some(before) = ours.and_then(|it| it.status.recommendation.clone()) {
-            self.before.insert((workload.namespace.clone(), name.clone()), (before, (self.config.now)()));
+            self.before
+                .insert(NamespacedName::new(workload.namespace.as_str(), name.as_str()), (before, (self.config.now)()));
         }
         self.unseen.push(workload.clone());
         self.loaded.insert(workload, name);
@@ -80,21 +82,18 @@ impl Recommender<'_> {
                 return;
             }
         };
-        let by_autoscaler: HashMap<Key, (&Workload, &VerticalPodAutoscaler)> = new
+        let by_autoscaler: HashMap<(&str, &str), &Workload> = new
             .iter()
-            .map(|(workload, autoscaler)| {
-                ((workload.namespace.clone(), autoscaler.name().to_owned()), (*workload, *autoscaler))
-            })
+            .map(|(workload, autoscaler)| ((workload.namespace.as_str(), autoscaler.name()), *workload))
             .collect();
         let learned = &mut *self.writer.learned();
         for checkpoint in &read {
-            let namespace = checkpoint.metadata.namespace.clone().unwrap_or_default();
-            let key = (namespace, checkpoint.spec.vpa_object_name.clone());
-            let Some((workload, _)) = by_autoscaler.get(&key) else { continue };
-            let name = checkpoint.metadata.name.clone().unwrap_or_default();
+            let NamespacedName { namespace, name } = checkpoints::name_of(checkpoint);
+            let key = (&*namespace, checkpoint.spec.vpa_object_name.as_str());
+            let Some(workload) = by_autoscaler.get(&key) else { continue };
             match learned.history.load(workload, checkpoint) {
-                Ok(stored) => drop(learned.stored.insert((key.0, name), stored)),
-                Err(error) => tracing::warn!(checkpoint = name, namespace = key.0, %error, "a checkpoint is left out"),
+                Ok(stored) => drop(learned.stored.insert(NamespacedName { namespace, name }, stored)),
+                Err(error) => tracing::warn!(checkpoint = %name, %namespace, %error, "a checkpoint is left out"),
             }
         }
         for (workload, autoscaler) in new {

@@ -13,18 +13,18 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender};
 use pillion_api::vpa::{VerticalPodAutoscaler, VerticalPodAutoscalerStatus};
 use pillion_informer::{Backoff, NamespacedName, Outcome, Reconciler};
 use pillion_rightsize::{Workload, is_fetching_history, is_status_due};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::learned::Learned;
+use super::learned::{Learned, key_of};
 use super::{checkpoints, status};
 use crate::cluster::Cluster;
 use crate::config::Config;
 use crate::metrics::Written;
-use crate::named::Named;
 use crate::references::name_of;
 
 /// How long an object waits that could not be written. The next pass comes in any case.
@@ -59,23 +59,21 @@ struct DesiredCheckpoints {
     workload: Workload,
     /// By container, whether the checkpoint is urgent.
     containers: BTreeMap<String, bool>,
-    batch: Arc<Batch>,
-    /// Whether the first of them was tried already.
-    has_begun: bool,
+    /// `None` if there is no limit on time, or the first of them was tried already.
+    batch: Option<Arc<Batch>>,
 }
 
 /// Checkpoints that were wished together. Those that cannot be begun in time are left for the next pass; every worker writes those of one
 /// autoscaler at least.
 pub(super) struct Batch {
-    timeout: Option<Duration>,
+    timeout: Duration,
     began: OnceLock<Instant>,
     begun: AtomicUsize,
     is_late: AtomicBool,
 }
 
 impl Batch {
-    /// Without a timeout, all of them are written.
-    pub(super) fn new(timeout: Option<Duration>) -> Arc<Batch> {
+    pub(super) fn new(timeout: Duration) -> Arc<Batch> {
         let (begun, is_late) = (AtomicUsize::new(0), AtomicBool::new(false));
         Arc::new(Batch { timeout, began: OnceLock::new(), begun, is_late })
     }
@@ -84,7 +82,7 @@ impl Batch {
     fn begin(&self, workers: usize) -> bool {
         let began = *self.began.get_or_init(Instant::now);
         let is_first = self.begun.fetch_add(1, Ordering::Relaxed) < workers;
-        let is_in_time = is_first || self.timeout.is_none_or(|timeout| began.elapsed() < timeout);
+        let is_in_time = is_first || began.elapsed() < self.timeout;
         if !is_in_time && !self.is_late.swap(true, Ordering::Relaxed) {
             tracing::warn!("checkpoints could not be written in time; they come first in the next pass");
         }
@@ -98,7 +96,8 @@ pub(super) struct Writer<'a> {
     config: &'a Config,
     learned: Mutex<Learned>,
     desired: Mutex<Desired>,
-    named: Named<Write>,
+    /// Takes what is to be written.
+    due: UnboundedSender<Write>,
     /// Whether nothing is tried again, since the recommender ends.
     is_ending: AtomicBool,
     /// Something was written, or is not wanted any more.
@@ -113,13 +112,13 @@ struct Desired {
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(cluster: &'a Cluster, config: &'a Config) -> Writer<'a> {
+    pub(super) fn new(cluster: &'a Cluster, config: &'a Config, due: UnboundedSender<Write>) -> Writer<'a> {
         Writer {
             cluster,
             config,
             learned: Mutex::new(Learned::new(config)),
             desired: Mutex::default(),
-            named: Named::new(),
+            due,
             is_ending: AtomicBool::new(false),
             is_done: Notify::new(),
         }
@@ -135,11 +134,15 @@ impl<'a> Writer<'a> {
     }
 
     /// Runs until dropped.
-    pub(super) async fn run(&self) {
-        let reconciler = Reconciler::new("recommender-writes").on(self.named.keys()).backoff(BACKOFF);
-        let reconciler = reconciler.concurrency(self.workers());
+    pub(super) async fn run(&self, due: UnboundedReceiver<Write>) {
+        let reconciler = Reconciler::new("recommender-writes").on(due).backoff(BACKOFF).concurrency(self.workers());
         let reconciler = reconciler.observed_by((self.config.observers)("recommender-writes"));
         reconciler.run(|write| self.write(write).boxed()).await;
+    }
+
+    fn queue(&self, write: Write) {
+        // Nothing is written any more after the receiver is gone.
+        let _ = self.due.unbounded_send(write);
     }
 
     fn workers(&self) -> usize {
@@ -153,17 +156,15 @@ impl<'a> Writer<'a> {
         status: Option<VerticalPodAutoscalerStatus>,
     ) {
         let mut desired = self.desired();
+        let name = name_of(autoscaler);
         let Some(status) = status else {
-            if !desired.statuses.is_empty() {
-                desired.statuses.remove(&name_of(autoscaler));
-            }
+            desired.statuses.remove(&name);
             return;
         };
-        let name = name_of(autoscaler);
         let wish = DesiredStatus { autoscaler: Arc::clone(autoscaler), status };
         desired.statuses.insert(name.clone(), Arc::new(wish));
         drop(desired);
-        self.named.name([Write::Status(name)]);
+        self.queue(Write::Status(name));
     }
 
     /// Wishes the checkpoints of containers.
@@ -173,34 +174,24 @@ impl<'a> Writer<'a> {
         workload: &Workload,
         containers: impl IntoIterator<Item = String>,
         is_urgent: bool,
-        batch: &Arc<Batch>,
+        batch: Option<&Arc<Batch>>,
     ) {
         let name = name_of(autoscaler);
         let mut desired = self.desired();
-        let wish = desired.checkpoints.entry(name.clone()).or_insert_with(|| DesiredCheckpoints {
-            workload: workload.clone(),
-            containers: BTreeMap::new(),
-            batch: Arc::clone(batch),
-            has_begun: false,
-        });
+        let new = || DesiredCheckpoints { workload: workload.clone(), containers: BTreeMap::new(), batch: None };
+        let wish = desired.checkpoints.entry(name.clone()).or_insert_with(new);
         if wish.workload != *workload {
-            wish.workload = workload.clone();
-            wish.containers.clear();
+            *wish = new();
         }
-        for container in containers {
-            *wish.containers.entry(container).or_default() |= is_urgent;
-        }
-        (wish.batch, wish.has_begun) = (Arc::clone(batch), false);
+        wish.add(containers.into_iter().map(|container| (container, is_urgent)));
+        wish.batch = batch.cloned();
         drop(desired);
-        self.named.name([Write::Checkpoints(name)]);
+        self.queue(Write::Checkpoints(name));
     }
 
     /// The checkpoints of an autoscaler are not to be written.
     pub(super) fn forget_checkpoints(&self, autoscaler: &VerticalPodAutoscaler) {
-        let checkpoints = &mut self.desired().checkpoints;
-        if !checkpoints.is_empty()
-            && let Some(wish) = checkpoints.get_mut(&name_of(autoscaler))
-        {
+        if let Some(wish) = self.desired().checkpoints.get_mut(&name_of(autoscaler)) {
             wish.containers.clear();
         }
     }
@@ -208,12 +199,11 @@ impl<'a> Writer<'a> {
     /// Tries everything that is wished once more, and returns when that is done.
     pub(super) async fn end(&self) {
         self.is_ending.store(true, Ordering::Relaxed);
-        let names = {
+        {
             let desired = self.desired();
-            let checkpoints = desired.checkpoints.keys().cloned().map(Write::Checkpoints);
-            checkpoints.chain(desired.statuses.keys().cloned().map(Write::Status)).collect::<Vec<_>>()
-        };
-        self.named.name(names);
+            desired.checkpoints.keys().cloned().map(Write::Checkpoints).for_each(|write| self.queue(write));
+            desired.statuses.keys().cloned().map(Write::Status).for_each(|write| self.queue(write));
+        }
         while !self.desired().is_empty() {
             self.is_done.notified().await;
         }
@@ -262,8 +252,7 @@ impl<'a> Writer<'a> {
         match status::write(&self.config.client, self.config.field_manager(), autoscaler, status).await {
             Ok(written) => {
                 self.config.metrics.wrote(Written::Status);
-                let key = (autoscaler.namespace().to_owned(), autoscaler.name().to_owned());
-                self.learned().written.insert(key, now);
+                self.learned().written.insert(name_of(autoscaler), now);
                 self.cluster.autoscalers().written(written);
                 Outcome::Done(None)
             }
@@ -307,12 +296,11 @@ impl<'a> Writer<'a> {
         let mut desired = self.desired();
         let wish = desired.checkpoints.get_mut(name)?;
         let may_begin =
-            is_wanted && !wish.containers.is_empty() && (wish.has_begun || wish.batch.begin(self.workers()));
+            is_wanted && !wish.containers.is_empty() && wish.batch.take().is_none_or(|it| it.begin(self.workers()));
         if !may_begin {
             desired.checkpoints.remove(name);
             return None;
         }
-        wish.has_begun = true;
         Some((wish.workload.clone(), std::mem::take(&mut wish.containers)))
     }
 
@@ -321,9 +309,7 @@ impl<'a> Writer<'a> {
         let mut desired = self.desired();
         let Some(wish) = desired.checkpoints.get_mut(name) else { return };
         if wish.workload == *workload {
-            for (container, is_urgent) in again {
-                *wish.containers.entry(container).or_default() |= is_urgent;
-            }
+            wish.add(again);
         }
         if wish.containers.is_empty() {
             desired.checkpoints.remove(name);
@@ -339,12 +325,19 @@ impl<'a> Writer<'a> {
     ) -> Result<(), kube::Error> {
         let now = (self.config.now)();
         let checkpoint = self.learned().checkpoint(workload, autoscaler, container, is_urgent, now);
-        let Some(checkpoint) = checkpoint else { return Ok(()) };
-        let namespace = &workload.namespace;
-        checkpoints::write(&self.config.client, namespace, autoscaler, container, checkpoint.content).await?;
+        let Some((content, stored)) = checkpoint else { return Ok(()) };
+        checkpoints::write(&self.config.client, &workload.namespace, autoscaler, container, content).await?;
         self.config.metrics.wrote(Written::Checkpoint);
-        self.learned().stored.insert(checkpoint.key, checkpoint.stored);
+        self.learned().stored.insert(key_of(workload, autoscaler, container), stored);
         Ok(())
+    }
+}
+
+impl DesiredCheckpoints {
+    fn add(&mut self, containers: impl IntoIterator<Item = (String, bool)>) {
+        for (container, is_urgent) in containers {
+            *self.containers.entry(container).or_default() |= is_urgent;
+        }
     }
 }
 

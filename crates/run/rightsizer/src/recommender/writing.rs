@@ -16,6 +16,7 @@ use super::writer::Batch;
 use super::{Recommender, clone, status, support};
 use crate::cluster::{AutoscalerView, Targets};
 use crate::config::HistorySource;
+use crate::references::name_of;
 
 /// Checkpoints of an autoscaler that are to be written.
 struct Due<'t> {
@@ -38,7 +39,7 @@ impl Recommender<'_> {
                 Support::Unknown => unknown.push((workload, autoscaler)),
             }
         }
-        self.settle_checkpoints(targets, urgent, &Batch::new(Some(self.config.checkpoints_timeout)));
+        self.settle_checkpoints(targets, urgent, Some(&Batch::new(self.config.checkpoints_timeout)));
         let (config, scales) = (self.config, Arc::clone(&self.scales));
         let mut checks = Vec::with_capacity(unknown.len());
         for (workload, autoscaler) in unknown {
@@ -77,7 +78,7 @@ impl Recommender<'_> {
     }
 
     /// Has written the checkpoints that are due, those first that were written longest ago.
-    fn settle_checkpoints(&self, targets: &Targets, urgent: &HashSet<Workload>, batch: &Arc<Batch>) {
+    fn settle_checkpoints(&self, targets: &Targets, urgent: &HashSet<Workload>, batch: Option<&Arc<Batch>>) {
         let now = (self.config.now)();
         let mut all = Vec::new();
         for (workload, autoscaler) in pairs(targets) {
@@ -141,7 +142,7 @@ impl Recommender<'_> {
         if recommendation.container_recommendations.is_empty() {
             return status::kept(autoscaler, containers());
         }
-        let key = (autoscaler.namespace().to_owned(), autoscaler.name().to_owned());
+        let key = name_of(autoscaler);
         if let Some((before, since)) = self.before.get_mut(&key) {
             if now.duration_since(*since) >= self.config.samples.memory.interval {
                 self.before.remove(&key);
@@ -158,7 +159,7 @@ impl Recommender<'_> {
         let targets = self.targets();
         let ready: Targets = targets.iter().filter(|(it, _)| self.loaded.contains_key(*it)).map(clone).collect();
         let urgent: HashSet<Workload> = ready.keys().cloned().collect();
-        self.settle_checkpoints(&ready, &urgent, &Batch::new(None));
+        self.settle_checkpoints(&ready, &urgent, None);
         self.writer.end().await;
     }
 }

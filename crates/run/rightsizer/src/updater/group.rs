@@ -5,9 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Pod as KubePod;
-use kube::Api;
-use kube::api::{DeleteParams, EvictParams, Preconditions};
 use pillion_api::vpa::{RecommendedPodResources, VerticalPodAutoscaler};
 use pillion_informer::Outcome;
 use pillion_rightsize::update::{
@@ -27,7 +24,7 @@ use crate::admission_lease::Admission;
 use crate::cluster::{Cluster, Followed, Targets};
 use crate::metrics::{UpdateOutcome, Updated};
 use crate::references;
-use crate::resize::{patch_pod, resize};
+use crate::resize::{evict, patch_pod, resize};
 
 /// The pods of one workload, and what is recommended for them.
 struct Group<'k> {
@@ -60,36 +57,33 @@ struct Steps {
 }
 
 impl Updater<'_> {
-    /// Updates the pods of a workload for one interval at most. Where they have to wait for their turn, `is_waiting` is set instead.
-    pub(super) async fn update_pods(&self, key: &PodsKey, is_waiting: &mut bool) -> Outcome {
+    /// Updates the pods of a workload for one interval at most. Returns `None` where they have to wait for their turn.
+    pub(super) async fn update_pods(&self, key: &PodsKey) -> Option<Outcome> {
         if !self.may_update() {
-            return Outcome::Done(None);
+            return Some(Outcome::Done(None));
         }
         let pause = self.config.updater_interval / LOOKS;
         let is_awaiting = self.lock().groups.get(key).is_some_and(|done| done.is_awaiting);
-        let Some(group) = self.group(key) else { return Outcome::Done(None) };
+        let Some(group) = self.group(key) else { return Some(Outcome::Done(None)) };
         let brake = self.look(&group);
         if is_awaiting {
             if brake.cause().is_none() && brake.awaited().next().is_some() {
-                return Outcome::Done(Some(pause));
+                return Some(Outcome::Done(Some(pause)));
             }
             // The successor counts by now, and so do pods that others have created since.
             self.quotas.outdated(&key.namespace);
         }
         self.check_stop(&group.autoscaler);
-        let Some(steps) = self.update_group(&group, &brake).await else {
-            *is_waiting = true;
-            return Outcome::Done(None);
-        };
+        let steps = self.update_group(&group, &brake).await?;
         let failed = steps.failed.len();
         if failed > 0 {
             let pods = if failed == 1 { "pod" } else { "pods" };
             let error = format!("{failed} {pods} could not be updated");
-            return Outcome::Failed { error, has_progressed: steps.has_progressed };
+            return Some(Outcome::Failed { error, has_progressed: steps.has_progressed });
         }
         let is_awaiting = self.lock().groups.get(key).is_some_and(|done| done.is_awaiting);
         let outcome = Outcome::Done(is_awaiting.then_some(pause));
-        if steps.has_progressed { outcome.and_pause(FRESH) } else { outcome }
+        Some(if steps.has_progressed { outcome.and_pause(FRESH) } else { outcome })
     }
 
     /// The pods as they are now. `None` if no autoscaler controls them any more.
@@ -345,11 +339,7 @@ impl Updater<'_> {
 
     async fn evict(&self, autoscaler: &VerticalPodAutoscaler, pod: &PodView, reason: &str) -> Result<(), kube::Error> {
         let client = self.config.evicting.as_ref().unwrap_or(&self.config.client);
-        let api: Api<KubePod> = Api::namespaced(client.clone(), &pod.namespace);
-        let this_one = Preconditions { uid: Some(pod.uid.clone()), resource_version: None };
-        let delete = DeleteParams { preconditions: Some(this_one), ..DeleteParams::default() };
-        let parameters = EvictParams { delete_options: Some(delete), ..EvictParams::default() };
-        api.evict(&pod.name, &parameters).await?;
+        evict(client, &pod.namespace, &pod.name, &pod.uid).await?;
         let text = format!("evicted for VerticalPodAutoscaler {}: {reason}", autoscaler.name());
         self.recorder.normal(&references::pod_reference(pod), "EvictedByVPA", text);
         Ok(())

@@ -3,8 +3,10 @@
 //! Where there are some, one group after the other plans and evicts: what one of them plans leaves less for the others.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use futures::channel::mpsc::UnboundedSender;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::api::ListParams;
 use kube::core::ApiResource;
@@ -14,20 +16,14 @@ use pillion_rightsize::update::Planned;
 use serde_json::Value;
 
 use super::key::{Key, PodsKey};
-use crate::named::Named;
 
 /// The quotas, by namespace.
 pub(super) struct Quotas {
-    all: Mutex<All>,
-    /// Names the groups that have waited for their turn.
-    named: Named<Key>,
-}
-
-#[derive(Default)]
-struct All {
-    namespaces: HashMap<String, Namespace>,
+    namespaces: Mutex<HashMap<String, Namespace>>,
     /// Whether the log says that they cannot be read.
-    is_unreadable: bool,
+    is_unreadable: AtomicBool,
+    /// Takes the groups that have waited for their turn.
+    due: UnboundedSender<Key>,
 }
 
 #[derive(Default)]
@@ -56,33 +52,31 @@ pub(super) struct Reading {
 
 /// The turn of a group: until it is dropped, no other one evicts in the namespace, if it has quotas.
 pub(super) struct Turn<'q> {
-    quotas: &'q Quotas,
-    namespace: &'q str,
     pub(super) reading: Reading,
-    is_alone: bool,
+    _taken: Option<Taken<'q>>,
 }
 
-impl Drop for Turn<'_> {
+/// Other groups of the namespace wait until this is dropped.
+struct Taken<'q> {
+    quotas: &'q Quotas,
+    namespace: &'q str,
+}
+
+impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        if self.is_alone {
-            self.quotas.release(self.namespace);
-        }
+        self.quotas.release(self.namespace);
     }
 }
 
 impl Quotas {
-    pub(super) fn new() -> Quotas {
-        Quotas { all: Mutex::default(), named: Named::new() }
-    }
-
-    /// The groups whose turn it may be now, after they have waited.
-    pub(super) fn named(&self) -> &Named<Key> {
-        &self.named
+    /// Sends the groups whose turn it may be, after they have waited, to `due`.
+    pub(super) fn new(due: UnboundedSender<Key>) -> Quotas {
+        Quotas { namespaces: Mutex::default(), is_unreadable: AtomicBool::new(false), due }
     }
 
     /// They are read again in the next interval.
     pub(super) fn forget(&self) {
-        self.lock().namespaces.retain(|_, namespace| {
+        self.lock().retain(|_, namespace| {
             namespace.is_over = true;
             namespace.is_taken
         });
@@ -90,62 +84,58 @@ impl Quotas {
 
     /// Those of a namespace are read again when they are needed next. What they said first stays.
     pub(super) fn outdated(&self, namespace: &str) {
-        if let Some(reading) = self.lock().reading(namespace) {
+        if let Some(reading) = self.lock().get_mut(namespace).and_then(|it| it.reading.as_mut()) {
             reading.is_outdated = true;
         }
     }
 
     /// A pod of a namespace was evicted.
     pub(super) fn evicted(&self, namespace: &str, planned: &Planned) {
-        if let Some(reading) = self.lock().reading(namespace) {
+        if let Some(reading) = self.lock().get_mut(namespace).and_then(|it| it.reading.as_mut()) {
             reading.planned.add(planned, 1);
             reading.is_outdated = true;
         }
     }
 
     /// The turn of a group, with the quotas of its namespace. Where they cannot be read none are known, and the first pod of a group is
-    /// evicted on trial. `None` if another group has its turn: this one is named after it.
+    /// evicted on trial. `None` if another group has its turn: this one is reconciled after it.
     pub(super) async fn turn<'q>(&'q self, client: &Client, key: &'q PodsKey) -> Option<Turn<'q>> {
         let name = &*key.namespace;
         let known = {
-            let mut all = self.lock();
-            let namespace = all.namespaces.entry(name.to_owned()).or_default();
+            let mut namespaces = self.lock();
+            let namespace = namespaces.entry(name.to_owned()).or_default();
             if namespace.is_taken {
                 if !namespace.waiting.contains(key) {
                     namespace.waiting.push(key.clone());
                 }
                 return None;
             }
-            let known = namespace.reading.clone().filter(|reading| !reading.is_outdated);
-            namespace.is_taken = known.as_ref().is_none_or(|reading| !reading.last.is_empty());
-            known
+            namespace.is_taken = true;
+            namespace.reading.clone().filter(|reading| !reading.is_outdated)
         };
-        let is_alone = known.as_ref().is_none_or(|reading| !reading.last.is_empty());
-        let mut turn = Turn { quotas: self, namespace: name, reading: Reading::default(), is_alone };
-        turn.reading = match known {
+        let taken = Taken { quotas: self, namespace: name };
+        let reading = match known {
             Some(known) => known,
             None => self.read(client, name).await,
         };
-        if turn.is_alone && turn.reading.last.is_empty() {
-            turn.is_alone = false;
-            self.release(name);
-        }
-        Some(turn)
+        // Without quotas groups do not wait for each other.
+        let taken = (!reading.last.is_empty()).then_some(taken);
+        Some(Turn { reading, _taken: taken })
     }
 
     async fn read(&self, client: &Client, namespace: &str) -> Reading {
         let resource = ApiResource::erase::<ResourceQuota>(&());
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
         let listed = api.list(&ListParams::default()).await;
-        let mut all = self.lock();
         if let Err(error) = &listed
-            && !std::mem::replace(&mut all.is_unreadable, true)
+            && !self.is_unreadable.swap(true, Ordering::Relaxed)
         {
             tracing::warn!(namespace, %error, "cannot list ResourceQuotas: whether they allow the successors of evicted pods is not checked");
         }
         let values = listed.map(|list| list.items).unwrap_or_default().into_iter();
         let values: Vec<Value> = values.filter_map(|quota| serde_json::to_value(quota).ok()).collect();
-        let namespace = all.namespaces.entry(namespace.to_owned()).or_default();
+        let mut namespaces = self.lock();
+        let namespace = namespaces.entry(namespace.to_owned()).or_default();
         let first = || Reading { first: values.clone(), ..Reading::default() };
         let reading = namespace.reading.get_or_insert_with(first);
         (reading.last, reading.is_outdated) = (values, false);
@@ -154,24 +144,19 @@ impl Quotas {
 
     /// Ends a turn.
     fn release(&self, name: &str) {
-        let mut all = self.lock();
-        let Some(namespace) = all.namespaces.get_mut(name) else { return };
+        let mut namespaces = self.lock();
+        let Some(namespace) = namespaces.get_mut(name) else { return };
         namespace.is_taken = false;
-        let waiting = std::mem::take(&mut namespace.waiting);
-        if namespace.is_over {
-            all.namespaces.remove(name);
+        for key in std::mem::take(&mut namespace.waiting) {
+            // The receiver lives as long as the reconciler of the groups.
+            let _ = self.due.unbounded_send(Key::Pods(key));
         }
-        drop(all);
-        self.named.name(waiting.into_iter().map(Key::Pods));
+        if namespace.is_over {
+            namespaces.remove(name);
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, All> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl All {
-    fn reading(&mut self, namespace: &str) -> Option<&mut Reading> {
-        self.namespaces.get_mut(namespace)?.reading.as_mut()
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Namespace>> {
+        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -20,7 +20,8 @@ impl Updater<'_> {
         let name = name_of(autoscaler);
         let cause = self.lock().brakes.cause(&name);
         if stop_conditions(&autoscaler.status.conditions, cause, (self.config.now)()).is_some() {
-            self.named.name([Key::Status(name)]);
+            // The receiver lives as long as the reconciler that calls this.
+            let _ = self.due.unbounded_send(Key::Status(name));
         }
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pillion::render;
-use pillion_install::{IMAGE, Options, Part, manifests, own_flags};
+use pillion_install::{ControllerName, IMAGE, Options, manifests, own_flags};
 use serde_json::{Map, Value, json};
 
 /// `values.schema.json`.
@@ -14,7 +14,7 @@ pub(super) fn schema() -> Value {
         .iter()
         .find_map(|object| object.pointer("/spec/template/spec/containers/0/resources").cloned())
         .unwrap_or_default();
-    let controllers = Part::ALL.map(Part::name);
+    let controllers = ControllerName::ALL.map(ControllerName::name);
     let object = |about: &str, properties: Value| json!({"description": about, "type": "object", "additionalProperties": false, "properties": properties});
     let map = |about: &str| json!({"description": about, "type": "object", "default": {}});
     let text = |about: &str, default: &str| json!({"description": about, "type": "string", "default": default});
@@ -38,8 +38,8 @@ pub(super) fn schema() -> Value {
                 "description": "The parts of the manager that run, webhook among them; each has rights of its own. In-pod agents need agents, which may mark pods, and read and write ConfigMaps, of all namespaces.",
                 "type": "array", "minItems": 1, "uniqueItems": true,
                 // Without it, SidecarSets and pods would be sent to webhooks that nobody serves.
-                "contains": {"const": Part::Webhook.name()},
-                "items": {"type": "string", "enum": controllers}, "default": Part::INSTALLED.map(Part::name),
+                "contains": {"const": ControllerName::Webhook.name()},
+                "items": {"type": "string", "enum": controllers}, "default": ControllerName::INSTALLED.map(ControllerName::name),
             },
             "revisionsNamespace": text("The namespace of the revisions of SidecarSets.", &options.revisions_namespace),
             "createRevisionsNamespace": switch(

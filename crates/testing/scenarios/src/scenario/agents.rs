@@ -11,7 +11,7 @@ use kube::api::{
 use pillion_assist::Config as AgentConfig;
 use pillion_cluster::image::SCENARIOS;
 use pillion_install::{AgentOptions, agent};
-use pillion_manager::{Config, Part};
+use pillion_manager::{Config, ControllerName};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
@@ -303,7 +303,7 @@ async fn survives_its_neighbour(namespace: &Namespace) -> anyhow::Result<()> {
 
 /// A ReplicaSet that is scaled down removes those pods first that the probe has marked with a lower deletion cost.
 pub async fn a_replica_set_scaled_down_loses_the_idle_pods_first(namespace: &Namespace) -> anyhow::Result<()> {
-    let adjust = |config| Config { parts: vec![Part::Webhook, Part::Agents], ..config };
+    let adjust = |config| Config { parts: vec![ControllerName::Webhook, ControllerName::Agents], ..config };
     let _mine = PORTS.lock().await;
     let story = async |namespace: &Namespace| {
         let outcome = Box::pin(story_one(namespace)).await;

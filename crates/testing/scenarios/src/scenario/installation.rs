@@ -18,7 +18,7 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::discovery::{Discovery, verbs};
 use pillion_api::names;
-use pillion_manager::{KRUISE_MUTATING, Part};
+use pillion_manager::{ControllerName, KRUISE_MUTATING};
 use serde_json::{Value, json};
 
 use super::custom_resources;
@@ -130,8 +130,8 @@ async fn keeps_the_lease_of_admission(namespace: &Namespace) -> anyhow::Result<(
 /// A part that lacks a right does not get as far as its Lease.
 async fn every_part_leads_with_its_own_account(namespace: &Namespace) -> anyhow::Result<()> {
     let leases: Api<Lease> = Api::namespaced(namespace.client(), HOME);
-    for part in Part::INSTALLED {
-        let program = if part == Part::Webhook { "manager" } else { part.name() };
+    for part in ControllerName::INSTALLED {
+        let program = if part == ControllerName::Webhook { "manager" } else { part.name() };
         wait::until(&format!("a leader of {part}"), async || {
             let holder = leases.get_opt(part.lease()).await?.and_then(|lease| lease.spec?.holder_identity);
             Ok(holder.filter(|holder| holder.starts_with(&format!("pillion-{program}-"))).map(drop))

@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::{Namespace as KubeNamespace, Pod};
 use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use pillion_api::sidecarset::crd;
-use pillion_manager::{Config, Manager, Part, WebhookAddress};
+use pillion_manager::{Config, ControllerName, Manager, WebhookAddress};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -26,7 +26,12 @@ pub(super) async fn managed(
     namespace: &Namespace,
     scenario: impl AsyncFnOnce(&Namespace) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    managed_with(namespace, |config| Config { parts: vec![Part::Webhook, Part::Rollout], ..config }, scenario).await
+    managed_with(
+        namespace,
+        |config| Config { parts: vec![ControllerName::Webhook, ControllerName::Rollout], ..config },
+        scenario,
+    )
+    .await
 }
 
 /// The same with three replicas that answer reviews in turn.
@@ -34,7 +39,7 @@ pub(super) async fn managed_by_three(
     namespace: &Namespace,
     scenario: impl AsyncFnOnce(&Namespace) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let adjust = |config| Config { parts: vec![Part::Webhook, Part::Rollout], ..config };
+    let adjust = |config| Config { parts: vec![ControllerName::Webhook, ControllerName::Rollout], ..config };
     managed_by(namespace, adjust, &["b", "c"], scenario).await
 }
 
@@ -111,7 +116,7 @@ pub(super) async fn with_webhooks(
     namespace: &Namespace,
     scenario: impl AsyncFnOnce(&Namespace) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    managed_with(namespace, |config| Config { parts: vec![Part::Webhook], ..config }, scenario).await
+    managed_with(namespace, |config| Config { parts: vec![ControllerName::Webhook], ..config }, scenario).await
 }
 
 /// A manager without webhooks that works until it is dropped, as a process that is killed: nothing is given back.
@@ -122,7 +127,7 @@ impl Replica {
     pub(super) fn start(namespace: &Namespace, identity: &str, client: Client) -> Replica {
         Replica::of(namespace, client, |config| Config {
             identity: Some(identity.to_owned()),
-            parts: vec![Part::Rollout],
+            parts: vec![ControllerName::Rollout],
             ..config
         })
     }

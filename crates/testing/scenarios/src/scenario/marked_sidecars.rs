@@ -14,7 +14,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ApiResource, DynamicObject, PostParams};
 use pillion_cluster::image::{PILLION, SHELL};
 use pillion_gates::Gates;
-use pillion_manager::{Config, Part};
+use pillion_manager::{Config, ControllerName};
 use serde_json::{Value, json};
 
 use super::managed::managed_with;
@@ -40,14 +40,14 @@ async fn with_marks(
     wrap_image: Option<&str>,
     scenario: impl AsyncFnOnce(&Namespace) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    with_marks_by(namespace, wrap_image, &[Part::Webhook, Part::Lifecycle], scenario).await
+    with_marks_by(namespace, wrap_image, &[ControllerName::Webhook, ControllerName::Lifecycle], scenario).await
 }
 
 /// The same with a manager that has these parts.
 async fn with_marks_by(
     namespace: &Namespace,
     wrap_image: Option<&str>,
-    parts: &[Part],
+    parts: &[ControllerName],
     scenario: impl AsyncFnOnce(&Namespace) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let gates = gates()?;

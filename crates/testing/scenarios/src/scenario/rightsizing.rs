@@ -11,7 +11,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
 use pillion_api::vpa::DEFAULT_RECOMMENDER;
 use pillion_gates::Gates;
-use pillion_manager::{Config, Part};
+use pillion_manager::{Config, ControllerName};
 use pillion_quantity::Quantity;
 use pillion_rightsizer::{UsageSource, autoscalers};
 use serde_json::{Value, json};
@@ -114,7 +114,11 @@ async fn gets_more_memory(namespace: &Namespace, fields: Value) -> anyhow::Resul
     let adjust = |mut config: Config| {
         config.rightsizing.recommender_interval = Duration::from_secs(2);
         config.rightsizing.updater_interval = Duration::from_secs(2);
-        Config { gates, parts: vec![Part::Webhook, Part::Recommender, Part::Updater], ..config }
+        Config {
+            gates,
+            parts: vec![ControllerName::Webhook, ControllerName::Recommender, ControllerName::Updater],
+            ..config
+        }
     };
     managed_with(namespace, adjust, async |namespace| {
         let small = json!({"cpu": "10m", "memory": "32Mi"});
@@ -198,7 +202,11 @@ pub async fn a_native_sidecar_is_sized_by_what_its_kubelet_reports(namespace: &N
         config.rightsizing.recommender_interval = Duration::from_secs(2);
         config.rightsizing.updater_interval = Duration::from_secs(2);
         config.rightsizing.usage = UsageSource::Kubelets(Box::new(kubelets.clone()));
-        Config { gates, parts: vec![Part::Webhook, Part::Recommender, Part::Updater], ..config }
+        Config {
+            gates,
+            parts: vec![ControllerName::Webhook, ControllerName::Recommender, ControllerName::Updater],
+            ..config
+        }
     };
     managed_with(namespace, adjust, async |namespace| {
         let before = deploy(namespace).await?;
@@ -250,7 +258,7 @@ async fn managed(
     let gates = Gates::default().with(&gates.parse()?);
     let adjust = |mut config: Config| {
         config.rightsizing.updater_interval = Duration::from_secs(2);
-        Config { gates, parts: vec![Part::Webhook, Part::Updater], ..config }
+        Config { gates, parts: vec![ControllerName::Webhook, ControllerName::Updater], ..config }
     };
     managed_with(namespace, adjust, scenario).await
 }

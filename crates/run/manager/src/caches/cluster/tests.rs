@@ -6,7 +6,6 @@ use pillion_testkit::{mk_container, mk_set};
 use serde_json::json;
 
 use super::*;
-use crate::caches::revision_view::RevisionObject;
 
 fn set(name: &str, version: u32, image: &str) -> DynamicObject {
     let container = json!({"name": "proxy", "image": image});
@@ -101,7 +100,7 @@ fn stored(set: &str) -> DynamicObject {
 /// The revisions come into their cache, and then the objects hear of it.
 fn come(objects: &mut Objects, stored: &DynamicObject) -> bool {
     let mut changes = Box::pin(objects.revisions.updates());
-    objects.revisions.written(RevisionObject::of(stored).unwrap());
+    objects.revisions.written(Watched::of(stored).unwrap());
     let change = changes.next().now_or_never().flatten().unwrap();
     objects.apply([AnyChange::Revision(change)])
 }
@@ -135,7 +134,7 @@ fn a_set_is_compiled_again_when_the_revision_that_it_pins_comes_or_goes() {
 
     let gone = created::<RevisionView>(two);
     objects.revisions = Cache::new();
-    objects.revisions.written(RevisionObject::of(&one).unwrap());
+    objects.revisions.written(Watched::of(&one).unwrap());
     objects.apply([AnyChange::Revision(Change { name: gone.name, old: gone.new, new: None })]);
     assert_eq!(resolved(&objects), [true, false]);
     assert_eq!(objects.pins.whole.len(), 1, "what nobody pins is not kept whole");

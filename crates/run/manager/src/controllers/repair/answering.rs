@@ -1,5 +1,6 @@
 //! Whether API servers can call the webhooks: before they can, the successor of an evicted pod would be missed like the pod itself.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -9,14 +10,20 @@ use tokio::time::Instant;
 
 use crate::config::{Config, WebhookAddress};
 use crate::error::Error;
+use crate::lock::lock;
 use crate::registration;
 
 /// API servers learn of a replica that is ready some moments later.
 pub(super) const SETTLING: Duration = Duration::from_secs(5);
 
-/// What is known about it.
+/// What is known about it. It is not locked during a request: one that hangs delays no other SidecarSet.
 #[derive(Default)]
 pub(super) struct Answering {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
     /// Since when the webhooks have been found callable.
     since: Option<Instant>,
     /// Whether the log has reported that they are not.
@@ -25,16 +32,18 @@ pub(super) struct Answering {
 
 impl Answering {
     /// Whether API servers can call the webhooks, and have had time to learn of the replicas behind a Service.
-    pub(super) async fn has_settled(&mut self, config: &Config) -> bool {
-        match obstacle(config).await {
+    pub(super) async fn has_settled(&self, config: &Config) -> bool {
+        let found = obstacle(config).await;
+        let mut state = lock(&self.state);
+        match found {
             Ok(None) => {
-                self.is_logged = false;
-                let since = *self.since.get_or_insert_with(Instant::now);
+                state.is_logged = false;
+                let since = *state.since.get_or_insert_with(Instant::now);
                 matches!(config.address, WebhookAddress::Url(_)) || since.elapsed() >= SETTLING
             }
             Ok(Some(obstacle)) => {
-                self.since = None;
-                if !std::mem::replace(&mut self.is_logged, true) {
+                state.since = None;
+                if !std::mem::replace(&mut state.is_logged, true) {
                     tracing::warn!("{obstacle}: nothing is evicted");
                 }
                 false

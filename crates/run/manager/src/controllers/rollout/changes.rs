@@ -10,8 +10,9 @@ use pillion_informer::{Outcome, Watched};
 use pillion_rollout::{Change, PodUpdate, Step, Target};
 use serde_json::json;
 
-use super::{CONTROLLER, PAUSE, Rollout, lock};
+use super::{CONTROLLER, PAUSE, Rollout};
 use crate::controllers::reference;
+use crate::lock::lock;
 use crate::metrics::PodWrite;
 
 /// How many pods are written at the same time.

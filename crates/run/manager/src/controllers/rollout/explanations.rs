@@ -4,14 +4,13 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use crate::lock::lock;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Event;
 use kube::Client;
 use kube::api::{Api, ListParams};
 use pillion_rollout::{PodName, PodView, Target};
 use tokio::time::Instant;
-
-use super::lock;
 
 /// How many pods are asked about at a time: if the first of them explain a failed rollout, the others do not matter.
 const PODS: usize = 10;

@@ -10,12 +10,13 @@ use kube::api::{Api, ListParams};
 use kube::core::{ApiResource, DynamicObject, Selector as KubeSelector};
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::{InjectRevisionPolicy, SidecarSet};
-use pillion_informer::{Outcome, Reconciler};
+use pillion_informer::Outcome;
 use pillion_pods::CachedPod;
 use pillion_rollout::{Limit, Observed, Places, PodView, Target, Text, Texts};
 
-use super::{BACKOFF, PAUSE, RETRY, Rollout, SETS, lock};
+use super::{BACKOFF, PAUSE, RETRY, Rollout, SETS};
 use crate::error::Error;
+use crate::lock::lock;
 use crate::places::PlacesObject;
 
 /// A place has expired for certain this long after it was to.
@@ -31,8 +32,7 @@ impl Rollout<'_> {
                 .map(|pod| pod.injected.iter().map(|it| it.name.clone()).collect());
             stream::iter(sets.unwrap_or_else(Vec::new))
         });
-        let reconciler = Reconciler::new("places").on(gone).concurrency(SETS).backoff(BACKOFF);
-        let reconciler = reconciler.observed_by(self.inner.config.metrics.controller("places"));
+        let reconciler = self.inner.config.reconciler("places").on(gone).concurrency(SETS).backoff(BACKOFF);
         reconciler.run(|set| self.count_after_pods_have_gone(set).boxed()).await;
     }
 
@@ -40,7 +40,8 @@ impl Rollout<'_> {
         let set = self.inner.caches.sets.get("", &set).and_then(|view| view.of_rollout()).filter(has_places);
         let Some(target) = set.map(|set| Target::new(Arc::new(set))) else { return Outcome::Done(None) };
         match self.count_places(&target).await {
-            Ok(again) => Outcome::Done(again),
+            // Another client has written meanwhile. For all else the rollout of the set counts again.
+            Ok(again) => Outcome::Done(again.filter(|again| *again == PAUSE)),
             Err(error) => Outcome::failed(&error),
         }
     }

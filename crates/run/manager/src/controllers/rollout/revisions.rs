@@ -10,12 +10,13 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, Request};
 use pillion_api::names;
 use pillion_api::sidecarset::SidecarSet;
+use pillion_informer::Watched;
 use pillion_rollout::RevisionWrite;
 use serde_json::{Value, json};
 
-use super::{CONTROLLER, Rollout, lock};
-use crate::caches::revision_view::RevisionObject;
+use super::{CONTROLLER, Rollout};
 use crate::error::Error;
+use crate::lock::lock;
 
 /// By SidecarSet, the ControllerRevisions of others that have the name of one of its own.
 #[derive(Debug, Default)]
@@ -54,7 +55,7 @@ impl Rollout<'_> {
 
     /// Puts what a write was answered with into the cache.
     fn wrote_revision(&self, stored: &DynamicObject) {
-        if let Some(stored) = RevisionObject::of(stored) {
+        if let Some(stored) = Watched::of(stored) {
             self.inner.caches.revisions.written(stored);
         }
     }

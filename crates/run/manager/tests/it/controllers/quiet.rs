@@ -10,7 +10,7 @@ use axum::middleware::{self, Next};
 use kube::Client;
 use pillion_api::sidecarset::crd;
 use pillion_api::{probe_marker, vpa};
-use pillion_manager::{Config, Manager, Part};
+use pillion_manager::{Config, ControllerName, Manager};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -25,7 +25,7 @@ async fn where_nothing_changes_nothing_but_leases_is_written() {
     let (client, writes) = cluster.counted_client();
     let config = cluster.config();
     let rightsizing = pillion_rightsizer::Config::new(client.clone(), config.now.clone());
-    let manager = cluster.manage(Config { client, rightsizing, parts: Part::ALL.to_vec(), ..config }).await;
+    let manager = cluster.manage(Config { client, rightsizing, parts: ControllerName::ALL.to_vec(), ..config }).await;
     let running = tokio::spawn(async move { manager.run().await });
     // Something of everything that controllers look at.
     let own = |app: &str, spec: serde_json::Value| {
@@ -94,12 +94,12 @@ fn counting(cluster: &Cluster) -> (Client, Requests) {
 
 /// A replica of an installation with every controller; its requests are counted.
 async fn replica(cluster: &Cluster, identity: &str) -> (Manager, Requests) {
-    replica_of(cluster, identity, Part::ALL.to_vec()).await
+    replica_of(cluster, identity, ControllerName::ALL.to_vec()).await
 }
 
 /// The same with some of the controllers.
-async fn replica_of(cluster: &Cluster, identity: &str, parts: Vec<Part>) -> (Manager, Requests) {
-    let serves = parts.contains(&Part::Webhook);
+async fn replica_of(cluster: &Cluster, identity: &str, parts: Vec<ControllerName>) -> (Manager, Requests) {
+    let serves = parts.contains(&ControllerName::Webhook);
     let (client, requests) = counting(cluster);
     let config = cluster.config();
     let rightsizing = pillion_rightsizer::Config::new(client.clone(), config.now.clone());
@@ -158,7 +158,8 @@ async fn a_controller_that_a_replica_of_an_older_version_leads_is_not_led_before
     cluster.create(leases, json!({"metadata": {"name": "pillion-rollout"}, "spec": spec})).await.object();
     let (new, _) = replica(&cluster, "a").await;
     sleep(Duration::from_mins(1)).await;
-    let mut others: Vec<&str> = Part::ALL.iter().map(|part| part.name()).filter(|name| *name != "rollout").collect();
+    let mut others: Vec<&str> =
+        ControllerName::ALL.iter().map(|part| part.name()).filter(|name| *name != "rollout").collect();
     others.sort_unstable();
     let mut led = leads(&new).await;
     led.sort_unstable();
@@ -168,7 +169,7 @@ async fn a_controller_that_a_replica_of_an_older_version_leads_is_not_led_before
     let released = json!({"spec": {"holderIdentity": ""}});
     cluster.merge(&format!("{leases}/pillion-rollout"), released).await.object();
     sleep(Duration::from_secs(1)).await;
-    assert_eq!(leads(&new).await.len(), Part::ALL.len());
+    assert_eq!(leads(&new).await.len(), ControllerName::ALL.len());
     // An older replica sees a holder that has not expired.
     let held = cluster.get(&format!("{leases}/pillion-rollout")).await["spec"].clone();
     assert_eq!((&held["holderIdentity"], &held["leaseDurationSeconds"]), (&json!("a@pillion-webhook"), &json!(180)));
@@ -179,10 +180,10 @@ async fn a_controller_that_a_replica_of_an_older_version_leads_is_not_led_before
 async fn controllers_in_processes_of_their_own_hold_a_lease_each() {
     let cluster = installed().await;
     let mut managers = Vec::new();
-    for part in Part::ALL {
+    for part in ControllerName::ALL {
         managers.push(replica_of(&cluster, part.name(), vec![part]).await.0);
     }
-    let (other, _) = replica_of(&cluster, "other", vec![Part::Rollout]).await;
+    let (other, _) = replica_of(&cluster, "other", vec![ControllerName::Rollout]).await;
     sleep(Duration::from_mins(1)).await;
     let held = async || {
         let leases = cluster.get("/apis/coordination.k8s.io/v1/namespaces/pillion-system/leases").await;
@@ -194,17 +195,17 @@ async fn controllers_in_processes_of_their_own_hold_a_lease_each() {
         leases["items"].as_array().unwrap().iter().map(of).collect::<BTreeMap<_, _>>()
     };
     let mut expected: BTreeMap<_, _> =
-        Part::ALL.map(|part| (part.lease().to_owned(), (part.name().to_owned(), 15))).into();
+        ControllerName::ALL.map(|part| (part.lease().to_owned(), (part.name().to_owned(), 15))).into();
     assert_eq!(held().await, expected);
-    for (part, manager) in Part::ALL.iter().zip(&managers) {
+    for (part, manager) in ControllerName::ALL.iter().zip(&managers) {
         assert_eq!(leads(manager).await, [part.name()]);
     }
     // One that ends is followed, and the others go on.
-    managers[Part::ALL.iter().position(|part| *part == Part::Rollout).unwrap()].stop();
+    managers[ControllerName::ALL.iter().position(|part| *part == ControllerName::Rollout).unwrap()].stop();
     sleep(Duration::from_secs(10)).await;
-    expected.insert(Part::Rollout.lease().to_owned(), ("other".to_owned(), 15));
+    expected.insert(ControllerName::Rollout.lease().to_owned(), ("other".to_owned(), 15));
     assert_eq!(held().await, expected);
-    assert_eq!(leads(&other).await, [Part::Rollout.name()]);
+    assert_eq!(leads(&other).await, [ControllerName::Rollout.name()]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -237,5 +238,5 @@ async fn an_installation_at_rest_asks_for_next_to_nothing() {
     assert!(writes <= 30, "{writes} writes a minute: {requests_of_all:#?}");
     assert!(reads <= 5, "{reads} reads a minute: {requests_of_all:#?}");
     // One of them leads everything.
-    assert_eq!(leads(&leader).await.len(), Part::ALL.len());
+    assert_eq!(leads(&leader).await.len(), ControllerName::ALL.len());
 }

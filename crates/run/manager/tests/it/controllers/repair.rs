@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::Method;
-use pillion_manager::{Config, Manager, Part, WebhookAddress};
+use pillion_manager::{Config, ControllerName, Manager, WebhookAddress};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -237,7 +237,7 @@ async fn nothing_is_evicted_before_the_api_server_can_call_the_webhooks() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_evicted_where_no_program_has_registered_the_webhooks() {
     let cluster = Cluster::new().await;
-    let repair = Manager::new(Config { parts: vec![Part::Repair], ..cluster.config() });
+    let repair = Manager::new(Config { parts: vec![ControllerName::Repair], ..cluster.config() });
     repair.start().await.unwrap();
     cluster.create(PODS, owned("web-0")).await.object();
     let strategy = json!({"injectionStrategy": {"repair": {"policy": "Evict", "includeOlder": true}}});

@@ -16,7 +16,7 @@ use kube::Client;
 use pillion_api::vpa::VerticalPodAutoscalerStatus;
 use pillion_embedded::Embedded;
 use pillion_gates::Gates;
-use pillion_manager::{Config, Manager, Part, WebhookAddress};
+use pillion_manager::{Config, ControllerName, Manager, WebhookAddress};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -68,7 +68,7 @@ impl Rig {
     }
 
     /// Runs one more manager, of some parts only.
-    async fn beside(&self, parts: Vec<Part>, adjust: impl FnOnce(Config) -> Config) -> JoinHandle<()> {
+    async fn beside(&self, parts: Vec<ControllerName>, adjust: impl FnOnce(Config) -> Config) -> JoinHandle<()> {
         let clock = self.cluster.server.clock();
         let address = WebhookAddress::Url(URL.to_owned());
         let config = Config { parts, ..Config::new(self.engine.client(), Arc::new(move || clock.now()), address) };
@@ -386,7 +386,7 @@ async fn a_replica_that_loses_its_lease_stores_what_it_knows() {
     let clock = rig.cluster.server.clock();
     let config = Config {
         identity: Some("a".to_owned()),
-        parts: vec![Part::Recommender],
+        parts: vec![ControllerName::Recommender],
         ..Config::new(rig.engine.client(), Arc::new(move || clock.now()), WebhookAddress::Url(URL.to_owned()))
     };
     let manager = rig.cluster.manage(config).await;
@@ -536,17 +536,17 @@ async fn resize_an_app(rig: &Rig) {
 }
 
 /// The webhook is managed last: the API server calls the one that was registered last.
-const SEPARATE: [Part; 3] = [Part::Recommender, Part::Updater, Part::Webhook];
+const SEPARATE: [ControllerName; 3] = [ControllerName::Recommender, ControllerName::Updater, ControllerName::Webhook];
 
 /// One of the three components knows native sidecars, or all but one do. At the worst the updater evicts for what admission does not set,
 /// and then the brake stops it.
 #[tokio::test(start_paused = true)]
 async fn the_gate_in_some_components_alone_errs_nowhere() {
     for (odd, is_odd_on, mode) in [
-        (Part::Recommender, true, "InPlaceOrRecreate"),
-        (Part::Recommender, false, "Recreate"),
-        (Part::Updater, true, "Recreate"),
-        (Part::Webhook, false, "Recreate"),
+        (ControllerName::Recommender, true, "InPlaceOrRecreate"),
+        (ControllerName::Recommender, false, "Recreate"),
+        (ControllerName::Updater, true, "Recreate"),
+        (ControllerName::Webhook, false, "Recreate"),
     ] {
         let what = format!("{odd} {is_odd_on} {mode}");
         let mut rig = Rig::start("").await;

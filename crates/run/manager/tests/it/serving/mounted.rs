@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use pillion_manager::{Certificates, Config, Manager, Part};
+use pillion_manager::{Certificates, Config, ControllerName, Manager};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use tokio::time::sleep;
 
@@ -45,7 +45,7 @@ async fn a_new_authority_in_the_folder_is_trusted_before_it_is_needed_and_the_ol
     let folder = tempfile::tempdir().unwrap();
     let first = write(folder.path());
     let certificates = Certificates::Folder(folder.path().to_owned());
-    let manager = Manager::new(Config { certificates, parts: vec![Part::Webhook], ..cluster.config() });
+    let manager = Manager::new(Config { certificates, parts: vec![ControllerName::Webhook], ..cluster.config() });
     cluster.server.register_webhook(URL, manager.webhooks());
     manager.start().await.unwrap();
     let running = tokio::spawn({

@@ -6,7 +6,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use pillion_cluster::image::PILLION;
-use pillion_manager::{Config, Part};
+use pillion_manager::{Config, ControllerName};
 use serde_json::{Value, json};
 
 use super::super::managed::{Replica, is_injected};
@@ -103,7 +103,7 @@ fn sidecars() -> Vec<Value> {
 
 /// A Job and a CronJob complete in every way. One grace period is given, from the end of the work, and not more than one.
 pub async fn jobs_complete_in_every_way(namespace: &Namespace) -> anyhow::Result<()> {
-    with_ways(namespace, &[Part::Webhook, Part::Lifecycle], async |namespace, ways| {
+    with_ways(namespace, &[ControllerName::Webhook, ControllerName::Lifecycle], async |namespace, ways| {
         for way in ways {
             let job = |policy, work| json!({"backoffLimit": 0, "template": way.template(policy, work)});
             let named = |spec: Value| json!({"metadata": {"name": way.name()}, "spec": spec});
@@ -167,7 +167,7 @@ async fn sidecars_end_as_their_method_says(namespace: &Namespace, way: Way) -> a
 
 /// The manager is down when the work is done: only where it writes the phase is it needed, and then it does so when it is back.
 pub async fn only_the_phase_waits_for_the_manager(namespace: &Namespace) -> anyhow::Result<()> {
-    with_ways(namespace, &[Part::Webhook], async |namespace, ways| {
+    with_ways(namespace, &[ControllerName::Webhook], async |namespace, ways| {
         for way in ways {
             let mut pod = way.template("Never", A_WHILE);
             pod["metadata"]["name"] = json!(way.name());
@@ -184,7 +184,7 @@ pub async fn only_the_phase_waits_for_the_manager(namespace: &Namespace) -> anyh
             ensure!(phase(&pod) == "Running", "{way:?}: the phase is {}", phase(&pod));
         }
         let gates = gates()?;
-        let parts = vec![Part::Lifecycle];
+        let parts = vec![ControllerName::Lifecycle];
         let _back = Replica::of(namespace, namespace.client(), |config| Config { gates, parts, ..config });
         try_join_all(by_phase.iter().map(succeeds)).await.map(drop)
     })
@@ -194,7 +194,7 @@ pub async fn only_the_phase_waits_for_the_manager(namespace: &Namespace) -> anyh
 /// Runs a scenario with a manager that has these parts, and with the SidecarSet of [`Way::Set`].
 async fn with_ways(
     namespace: &Namespace,
-    parts: &[Part],
+    parts: &[ControllerName],
     scenario: impl AsyncFnOnce(&Namespace, &[Way]) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let wrap_image = namespace.is_real().then_some(PILLION);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::http::Method;
-use pillion_manager::Part;
+use pillion_manager::ControllerName;
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -42,7 +42,7 @@ async fn evictions_that_change_nothing_stop() {
         )
         .await
         .object();
-    let running = rig.beside(vec![Part::Recommender, Part::Updater], |config| config).await;
+    let running = rig.beside(vec![ControllerName::Recommender, ControllerName::Updater], |config| config).await;
     rig.autoscaler("Recreate", json!({})).await;
     rig.deployment(BUSY, 2).await;
     sleep(Duration::from_mins(30)).await;

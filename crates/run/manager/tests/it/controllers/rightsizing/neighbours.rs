@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pillion_manager::{Config, Part};
+use pillion_manager::{Config, ControllerName};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -19,7 +19,7 @@ async fn recommenders_of_different_names_serve_their_autoscalers_side_by_side() 
             config.rightsizing.recommender_name = name.to_owned();
             config
         };
-        running.push(rig.beside(vec![Part::Recommender], named).await);
+        running.push(rig.beside(vec![ControllerName::Recommender], named).await);
     }
     rig.autoscaler("Off", json!({})).await;
     let second = json!({

@@ -1,0 +1,8 @@
+//! Mutexes whose content stays usable after a panic.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
