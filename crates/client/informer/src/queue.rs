@@ -103,7 +103,6 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// When the next key is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let ready = self.ready.front().map(|(since, _)| *since);
         ready.or_else(|| self.later.first_key_value().map(|((at, _), _)| *at))

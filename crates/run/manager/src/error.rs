@@ -84,7 +84,6 @@ impl Error {
         std::error::Error::source(self).map(ToString::to_string)
     }
 
-    /// What happened and why, in one line.
     pub(crate) fn with_cause(&self) -> String {
         self.cause().map_or_else(|| self.to_string(), |cause| format!("{self}: {cause}"))
     }

@@ -223,7 +223,6 @@ fn set<L: Clone + Eq + Hash>(family: &Family<L, Gauge>, labels: &L, value: Optio
     }
 }
 
-/// Adds a metric to a registry.
 fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
     let metric = M::default();
     registry.register(name, help, metric.clone());

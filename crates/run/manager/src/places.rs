@@ -44,7 +44,6 @@ pub(crate) struct Ask {
     pub(crate) origin: Option<Origin>,
     /// Who asks, if the API server confirms the place.
     pub(crate) applicant: Option<Applicant>,
-    /// The revision that is pinned.
     pub(crate) revision: String,
     /// How many places there are.
     pub(crate) limit: Limit,

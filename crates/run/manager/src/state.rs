@@ -14,13 +14,11 @@ use crate::caches::watches::Caches;
 use crate::config::Config;
 use crate::places::{Lines, Registration};
 
-/// The state of a running manager.
 pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) caches: Caches,
     /// The pods, for the controllers that need them.
     pub(crate) pods: Pods,
-    /// Places of partitions.
     pub(crate) places: Lines,
     /// Whether API servers have places confirmed.
     pub(crate) registration: Registration,

@@ -173,7 +173,6 @@ impl Webhooks {
         Ok((outcome, sent(review, room)))
     }
 
-    /// Converts the objects of a review.
     async fn convert(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, Refused> {
         let body = self.budget.read(headers, body, LARGEST_CONVERSION).await?;
         // The answer is about as long as the request.

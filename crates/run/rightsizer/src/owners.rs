@@ -91,7 +91,6 @@ impl Owners {
         select_all(self.kinds.iter().map(|(_, cache)| cache.stopped().boxed())).await;
     }
 
-    /// The watches that fail.
     pub(crate) fn failures(&self) -> impl Iterator<Item = Failure> {
         self.kinds.iter().filter_map(|(_, cache)| cache.failure())
     }
@@ -133,7 +132,6 @@ impl Owners {
         Some(cache.get(namespace, &owner.name).is_some())
     }
 
-    /// What the caches know of a controller.
     pub(crate) fn look(&self, namespace: &str, owner: &Owner) -> pillion_rightsize::Controller {
         match self.exists(namespace, owner) {
             None => pillion_rightsize::Controller::Custom,
@@ -143,7 +141,6 @@ impl Owners {
         }
     }
 
-    /// How many replicas a controller wants.
     pub(crate) fn replicas(&self, namespace: &str, owner: &Owner) -> Option<i64> {
         self.get(namespace, owner)?.replicas
     }
@@ -232,7 +229,6 @@ impl Scales {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the SidecarSet exists.
     pub(crate) async fn check_set(
         &self,
         client: &Client,

@@ -210,22 +210,15 @@ impl<'a> Recommender<'a> {
         let client = &self.config.client;
         let mut counted = 0;
         let read = match &mut self.kubelets {
-            Some(kubelets) => match kubelets.read(client).await {
-                Ok(texts) => {
-                    let history = &mut self.writer.learned().history;
-                    kubelets.parse(&texts, |sample| counted += u64::from(history.add(&sample)));
-                    Ok(())
-                }
-                Err(error) => Err(error),
-            },
-            None => match metrics_api::read(client).await {
-                Ok(text) => {
-                    let history = &mut self.writer.learned().history;
-                    metrics_api::parse(&text, |sample| counted += u64::from(history.add(&sample)))
-                        .map_err(|error| format!("the answer of the metrics API cannot be read: {error}"))
-                }
-                Err(error) => Err(error),
-            },
+            Some(kubelets) => kubelets.read(client).await.map(|texts| {
+                let history = &mut self.writer.learned().history;
+                kubelets.parse(&texts, |sample| counted += u64::from(history.add(&sample)));
+            }),
+            None => metrics_api::read(client).await.and_then(|text| {
+                let history = &mut self.writer.learned().history;
+                metrics_api::parse(&text, |sample| counted += u64::from(history.add(&sample)))
+                    .map_err(|error| format!("the answer of the metrics API cannot be read: {error}"))
+            }),
         };
         if let Err(error) = read {
             self.config.metrics.usage_failed();

@@ -17,7 +17,6 @@ pub(crate) fn of_autoscaler(autoscaler: &VerticalPodAutoscaler) -> ObjectReferen
     reference_to(names::AUTOSCALING_V1, names::VPA_KIND, namespace, autoscaler.name(), uid)
 }
 
-/// The name of an autoscaler.
 pub(crate) fn name_of(autoscaler: &VerticalPodAutoscaler) -> NamespacedName {
     NamespacedName::new(autoscaler.namespace(), autoscaler.name())
 }

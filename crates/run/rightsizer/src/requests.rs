@@ -17,7 +17,6 @@ pub(crate) fn path(resource: &ApiResource, namespace: &str, name: &str, subresou
     format!("{root}/namespaces/{namespace}/{}/{name}{below}", resource.plural)
 }
 
-/// Reads an object.
 pub(crate) async fn get(client: &Client, path: &str) -> Result<Value, kube::Error> {
     let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
     client.request(request).await

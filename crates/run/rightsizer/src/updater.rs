@@ -195,7 +195,6 @@ impl<'a> Updater<'a> {
         autoscalers.map(|autoscaler| Key::Status(name_of(autoscaler))).collect()
     }
 
-    /// Forgets pods that are gone.
     fn forget_pods(&self, known: &Known) {
         let views: HashMap<&str, &PodView> =
             known.pods.values().flatten().map(|it| (it.pod.view.uid.as_str(), &it.pod.view)).collect();

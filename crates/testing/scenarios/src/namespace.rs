@@ -28,7 +28,6 @@ impl Namespace {
         &self.name
     }
 
-    /// The cluster that it is in.
     pub(crate) fn cluster(&self) -> &TestCluster {
         &self.cluster
     }

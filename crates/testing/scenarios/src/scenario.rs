@@ -103,7 +103,6 @@ pub(crate) fn is_ready(pod: &Pod) -> bool {
     conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-/// The reason for which a container waits.
 pub(crate) fn waiting_reason<'a>(pod: &'a Pod, container: &str) -> Option<&'a str> {
     status_of(pod, container)?.state.as_ref()?.waiting.as_ref()?.reason.as_deref()
 }

@@ -12,7 +12,6 @@ use tokio::sync::watch;
 
 /// The label that the webhook writes, with the value `yes`.
 pub(crate) const MARK: &str = "scenario-webhook";
-/// The path that it is served at.
 pub(crate) const PATH: &str = "/mark";
 
 /// A certificate that vouches for itself, and its key, both as PEM.
@@ -28,7 +27,6 @@ impl Certificate {
     }
 }
 
-/// A server of the webhook.
 pub(crate) fn server(listener: TcpListener, certificate: &str, key: &str) -> anyhow::Result<Server> {
     let tls = pillion_serve::tls(certificate, key)?;
     Ok(Server::new(listener, Router::new().route(PATH, post(mark)))?.with_tls(watch::channel(tls).1))

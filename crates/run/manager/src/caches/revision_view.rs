@@ -132,7 +132,6 @@ impl RevisionView {
         &self.name
     }
 
-    /// The SidecarSet that it belongs to.
     pub(crate) fn owner(&self) -> Option<&str> {
         self.owner.as_deref()
     }

@@ -53,7 +53,6 @@ impl Caches {
         states.into_iter().min().unwrap_or(State::Syncing)
     }
 
-    /// Returns when a watch has ended.
     pub(crate) async fn stopped(&self) {
         tokio::select! {
             () = self.sets.stopped() => {}

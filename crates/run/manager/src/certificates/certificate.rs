@@ -29,7 +29,6 @@ const AUTHORITY: i32 = 40;
 pub(crate) struct Pair {
     pub(crate) certificate: String,
     pub(crate) key: String,
-    /// When it expires.
     pub(crate) not_after: Timestamp,
 }
 

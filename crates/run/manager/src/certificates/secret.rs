@@ -17,7 +17,6 @@ use pillion_api::names::{
 
 use crate::certificates::certificate::{Authorities, Pair};
 
-/// Name of the Secret.
 pub(crate) const NAME: &str = "pillion-webhook-certificate";
 
 /// The Secret to write. `stored` is the one that it replaces.

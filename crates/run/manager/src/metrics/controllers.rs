@@ -16,7 +16,6 @@ const SECONDS: [f64; 11] = [0.001, 0.0025, 0.01, 0.025, 0.1, 0.25, 1.0, 2.5, 10.
 
 type Histograms = Family<Label<&'static str>, Histogram, fn() -> Histogram>;
 
-/// What is counted of all controllers.
 pub(super) struct Controllers {
     running: Family<Label<&'static str>, Gauge>,
     depth: Family<Label<&'static str>, Gauge>,
@@ -70,7 +69,6 @@ impl Controllers {
     }
 }
 
-/// What is counted of one controller.
 pub(super) struct Counted {
     running: Gauge,
     depth: Gauge,

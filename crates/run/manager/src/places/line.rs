@@ -253,7 +253,6 @@ fn must_wait(ask: &Ask, places: &Places) -> bool {
     applicant.is_some_and(|applicant| places.must_wait(&applicant.creator, &ask.limit))
 }
 
-/// Takes a free place.
 fn take(ask: &Ask, places: &mut Places, now: Timestamp) -> Grant {
     match &ask.applicant {
         _ if ask.is_dry_run => Grant::Place,

@@ -13,7 +13,6 @@ use pillion_rollout::Places;
 
 use crate::config::Config;
 
-/// The key of the ConfigMap.
 const KEY: &str = "places";
 
 /// What was read.
@@ -47,7 +46,6 @@ impl PlacesObject {
         &self.name
     }
 
-    /// The name of the set.
     pub(crate) fn set(&self) -> &str {
         &self.set
     }

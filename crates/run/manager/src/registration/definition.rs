@@ -15,12 +15,10 @@ use crate::error::Error;
 /// applies that field alone, and would otherwise remove all others.
 const INSTALLER: &str = "pillion-install";
 
-/// Name of the definition.
 pub(crate) fn definition_name() -> String {
     format!("sidecarsets.{}", names::GROUP)
 }
 
-/// Conversion by the webhook.
 pub(super) fn conversion(address: &WebhookAddress, bundle: &str) -> Value {
     json!({
         "strategy": "Webhook",
@@ -44,7 +42,6 @@ pub(crate) async fn install_other_definitions(config: &Config) -> Result<(), Err
     Ok(())
 }
 
-/// The definition as it is.
 pub(crate) async fn live_definition(config: &Config) -> Result<Option<CustomResourceDefinition>, Error> {
     let definitions: Api<CustomResourceDefinition> = Api::all(config.client.clone());
     let name = definition_name();

@@ -23,7 +23,6 @@ pub(crate) const MOST_FAILING: usize = 100;
 pub(crate) struct Registered {
     /// SidecarSets: not while somebody else serves them.
     pub(crate) sidecar_sets: bool,
-    /// VerticalPodAutoscalers.
     pub(crate) autoscalers: bool,
     /// Jobs and CronJobs that mark sidecars: where marks are honoured.
     pub(crate) jobs: bool,

@@ -27,7 +27,6 @@ impl Question {
         Ok(Question { body, decoding: budget.decoding.clone(), _room: budget.review().await? })
     }
 
-    /// The text of the question.
     pub(crate) fn text(&self) -> &Bytes {
         &self.body.bytes
     }

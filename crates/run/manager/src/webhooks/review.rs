@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 
 pub(crate) use new_pod::LeftOut;
 
-/// The version of questions and answers.
 const VERSION: &str = "admission.k8s.io/v1";
 
 /// A question.
@@ -45,7 +44,6 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Reads a question.
     pub(crate) fn read(body: &Bytes) -> Result<Request, String> {
         let review: Review =
             serde_json::from_slice(body).map_err(|error| format!("the body is not an AdmissionReview: {error}"))?;

@@ -92,6 +92,35 @@ async fn a_set_whose_missed_pods_cannot_be_reported_delays_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_set_that_asks_whether_the_webhooks_answer_delays_no_other_eviction() {
+    let cluster = Cluster::new().await;
+    let _webhooks = cluster.manage(cluster.config()).await;
+    let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": true});
+    for name in ["first", "second"] {
+        let mut pod = pod(name);
+        pod["metadata"]["ownerReferences"] = json!([owner]);
+        pod["metadata"]["labels"] = json!({"app": name});
+        cluster.create(PODS, pod).await.object();
+    }
+    let configuration = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/pillion";
+    let client = cluster.client_that_hangs(Method::GET, configuration);
+    let parts = vec![ControllerName::Repair];
+    let repair = Manager::new(Config { client, parts, installs_definition: false, ..cluster.config() });
+    repair.start().await.unwrap();
+    for name in ["first", "second"] {
+        let strategy = json!({"repair": {"policy": "Evict", "includeOlder": true}});
+        let spec = json!({"selector": {"matchLabels": {"app": name}}, "injectionStrategy": strategy});
+        cluster.create(SIDECARSETS, sidecarset(name, spec)).await.object();
+    }
+    tokio::spawn(async move { repair.run().await });
+    let pods = async || cluster.get(PODS).await["items"].as_array().unwrap().len();
+    sleep(SOON).await;
+    assert_eq!(pods().await, 1);
+    sleep(AFTER_THE_DEADLINE).await;
+    assert_eq!(pods().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_namespace_in_which_nothing_can_be_written_delays_no_other_agent() {
     let cluster = Cluster::new().await;
     let maps = |namespace: &str| format!("/api/v1/namespaces/{namespace}/configmaps");
@@ -209,7 +238,9 @@ async fn a_process_watches_pods_once_with_every_controller_and_every_gate() {
     sleep(Duration::from_mins(20)).await;
     assert_eq!((open.now.load(Ordering::Relaxed), open.most.load(Ordering::Relaxed)), (1, 1));
     let (_, text) = asked(&manager, "/readyz?verbose").await;
-    for controller in ["rollout", "places", "repair", "lifecycle", "recommender", "updater", "follow", "agents"] {
+    for controller in
+        ["registration", "rollout", "places", "repair", "lifecycle", "recommender", "updater", "follow", "agents"]
+    {
         assert!(text.lines().any(|line| line == format!("[+] {controller} reconciles")), "{controller}: {text}");
     }
 }

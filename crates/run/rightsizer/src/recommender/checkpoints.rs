@@ -26,7 +26,6 @@ pub(crate) async fn read(
     requests::list_in_pages(&api, decode).await
 }
 
-/// The name of a checkpoint.
 pub(crate) fn name_of(checkpoint: &VerticalPodAutoscalerCheckpoint) -> NamespacedName {
     let metadata = &checkpoint.metadata;
     NamespacedName::new(metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
@@ -73,7 +72,6 @@ pub(crate) async fn write(
     api.create(&PostParams::default(), &checkpoint).await.map(drop)
 }
 
-/// Deletes a checkpoint.
 pub(crate) async fn delete(client: &Client, namespace: &str, name: &str) -> Result<(), kube::Error> {
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &checkpoints());
     match api.delete(name, &DeleteParams::default()).await {

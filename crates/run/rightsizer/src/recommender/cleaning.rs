@@ -26,7 +26,6 @@ impl Recommender<'_> {
         self.cleaned = (self.config.now)();
     }
 
-    /// Cleans up, if it is time to.
     pub(super) async fn clean_if_due(&mut self, now: Timestamp) {
         if now.duration_since(self.cleaned) >= self.config.checkpoints_gc_interval {
             self.cleaned = now;

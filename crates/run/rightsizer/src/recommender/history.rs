@@ -14,7 +14,6 @@ use super::samples::{Sample, pod_key, write_pod_key};
 use crate::cluster::{Followed, Targets};
 use crate::config::Config;
 
-/// The history of usage.
 pub(crate) struct History {
     pub(crate) usage: Usage,
     gates: Gates,

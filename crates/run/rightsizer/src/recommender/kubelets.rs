@@ -24,7 +24,6 @@ const AT_ONCE: usize = 20;
 /// How often nodes are listed.
 const NODES: Duration = Duration::from_mins(5);
 
-/// The kubelets of a cluster.
 pub(crate) struct Kubelets {
     config: kube::Config,
     nodes: HashMap<String, (String, Client)>,

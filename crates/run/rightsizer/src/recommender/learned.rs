@@ -65,7 +65,6 @@ impl Learned {
     }
 }
 
-/// The name of a checkpoint.
 pub(super) fn key_of(workload: &Workload, autoscaler: &str, container: &str) -> NamespacedName {
     NamespacedName::new(workload.namespace.as_str(), checkpoint_name(autoscaler, container))
 }

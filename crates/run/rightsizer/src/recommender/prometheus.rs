@@ -49,12 +49,10 @@ pub(crate) async fn read(config: &Prometheus, namespace: &str, now: Timestamp) -
     })
 }
 
-/// Upstream's query of CPU usage.
 pub(crate) fn cpu_query(config: &Prometheus, namespace: Option<&str>) -> String {
     format!("rate({}{{{}}}[{}])", config.cpu_metric, selector(config, namespace), promql(config.resolution))
 }
 
-/// Upstream's query of memory usage.
 pub(crate) fn memory_query(config: &Prometheus, namespace: Option<&str>) -> String {
     format!("{}{{{}}}", config.memory_metric, selector(config, namespace))
 }

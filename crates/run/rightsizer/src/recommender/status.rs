@@ -51,7 +51,6 @@ pub(crate) fn kept<'a>(
     kept
 }
 
-/// The status of an autoscaler.
 pub(crate) fn status(
     autoscaler: &VerticalPodAutoscaler,
     recommendation: RecommendedPodResources,

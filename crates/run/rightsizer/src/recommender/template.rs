@@ -8,7 +8,6 @@ use serde_json::Value;
 use crate::cluster::Cluster;
 use crate::config::Config;
 
-/// A workload and its template.
 pub(super) struct Template {
     pub(super) object: Value,
     pub(super) of_pods: Value,

@@ -167,7 +167,6 @@ impl<'a> Writer<'a> {
         self.queue(Write::Status(name));
     }
 
-    /// Wishes the checkpoints of containers.
     pub(super) fn wish_checkpoints(
         &self,
         autoscaler: &VerticalPodAutoscaler,

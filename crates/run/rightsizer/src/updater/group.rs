@@ -223,7 +223,6 @@ impl Updater<'_> {
         self.as_it_is_now(autoscaler).is_some_and(|now| now.update_mode() == autoscaler.update_mode())
     }
 
-    /// A pod was updated.
     fn done(&self, group: &Group<'_>, pod: &PodView, step: &Step) {
         let Group { key, autoscaler, .. } = group;
         match step.action {
@@ -242,7 +241,6 @@ impl Updater<'_> {
         }
     }
 
-    /// A pod could not be updated.
     fn failed(
         &self,
         group: &Group<'_>,

@@ -17,7 +17,6 @@ use serde_json::Value;
 
 use super::key::{Key, PodsKey};
 
-/// The quotas, by namespace.
 pub(super) struct Quotas {
     namespaces: Mutex<HashMap<String, Namespace>>,
     /// Whether the log says that they cannot be read.
@@ -89,7 +88,6 @@ impl Quotas {
         }
     }
 
-    /// A pod of a namespace was evicted.
     pub(super) fn evicted(&self, namespace: &str, planned: &Planned) {
         if let Some(reading) = self.lock().get_mut(namespace).and_then(|it| it.reading.as_mut()) {
             reading.planned.add(planned, 1);
@@ -142,7 +140,6 @@ impl Quotas {
         reading.clone()
     }
 
-    /// Ends a turn.
     fn release(&self, name: &str) {
         let mut namespaces = self.lock();
         let Some(namespace) = namespaces.get_mut(name) else { return };

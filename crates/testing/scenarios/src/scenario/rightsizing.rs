@@ -263,7 +263,6 @@ async fn managed(
     managed_with(namespace, adjust, scenario).await
 }
 
-/// An autoscaler named `web`.
 async fn create_autoscaler(namespace: &Namespace, spec: Value) -> anyhow::Result<Api<DynamicObject>> {
     let api: Api<DynamicObject> = Api::namespaced_with(namespace.client(), namespace.name(), &autoscalers());
     let object: DynamicObject = serde_json::from_value(json!({
@@ -327,7 +326,6 @@ async fn deploy(namespace: &Namespace) -> anyhow::Result<Pod> {
     running(namespace, |_| true).await
 }
 
-/// A Deployment with one pod.
 async fn create(namespace: &Namespace, init_containers: Value, containers: Value) -> anyhow::Result<()> {
     let spec = json!({"terminationGracePeriodSeconds": 2, "initContainers": init_containers, "containers": containers});
     namespace

@@ -38,7 +38,6 @@ impl Placeholders {
         placeholders.in_order()
     }
 
-    /// Returns a text with its placeholders.
     pub(super) fn replace(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
     }

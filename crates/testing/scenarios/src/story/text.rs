@@ -238,7 +238,7 @@ fn line(event: &Event) -> String {
     format!("{}: {message}{times}", about(event, event.reason.as_deref().unwrap_or_default()))
 }
 
-/// Who matches what, and of which container.
+/// Returns the component, the type and the reasons of an event, and the container that it is about.
 fn about(event: &Event, reasons: &str) -> String {
     let mut text = format!("{} {} {reasons}", component(event), event.type_.as_deref().unwrap_or_default());
     if let Some(path) = event.involved_object.field_path.as_deref() {

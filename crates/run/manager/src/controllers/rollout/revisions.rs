@@ -141,7 +141,6 @@ impl Rollout<'_> {
         }
     }
 
-    /// Deletes revisions that nothing uses.
     pub(super) async fn trim_revisions(&self, names: &[String]) -> Result<(), Error> {
         for name in names {
             self.trim_revision(name).await?;

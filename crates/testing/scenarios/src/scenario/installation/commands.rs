@@ -10,7 +10,6 @@ pub(in crate::scenario) async fn pillion(arguments: &[&str]) -> anyhow::Result<S
     Ok(run(&program()?, arguments).await?.1)
 }
 
-/// Runs `pillion`, and gives what it printed.
 pub(in crate::scenario) async fn pillion_prints(arguments: &[&str]) -> anyhow::Result<String> {
     Ok(run(&program()?, arguments).await?.0)
 }
@@ -19,12 +18,10 @@ fn program() -> anyhow::Result<OsString> {
     std::env::var_os("PILLION").context("PILLION names the program; `cargo xtask test real` sets it")
 }
 
-/// Runs `kubectl`, and gives what it printed.
 pub(in crate::scenario) async fn kubectl(arguments: &[&str]) -> anyhow::Result<String> {
     Ok(run(OsStr::new("kubectl"), arguments).await?.0)
 }
 
-/// Runs `helm`, and gives what it printed.
 pub(in crate::scenario) async fn helm(arguments: &[&str]) -> anyhow::Result<String> {
     let program = tokio::task::spawn_blocking(pillion_cluster::helm).await??;
     Ok(run(program.as_os_str(), arguments).await?.0)
