@@ -65,7 +65,10 @@ pub async fn an_evicted_pod_says_why(namespace: &Namespace) -> anyhow::Result<()
           Pending, Running, Succeeded
           container main terminated Completed 0
           DisruptionTarget=True EvictionByEvictionAPI: Eviction API: evicting
-          conditions of a completed pod
+          PodReadyToStartContainers=False
+          Initialized=True PodCompleted
+          Ready, ContainersReady=False PodCompleted
+          PodScheduled=True
           kubelet Normal Pulled, Created, Started spec.containers{main}
           kubelet Normal Killing spec.containers{main}: Stopping container main
           gone
