@@ -127,9 +127,15 @@ pub(super) fn settings() -> impl Iterator<Item = &'static Setting> {
     MARKS.iter().chain([&MODE, mode_of_set, &FAIL_POD, fail_pod_of_set, &IGNORE_ERRORS])
 }
 
-/// Whether an environment variable says something about sidecars, so that admission has to read it.
+/// The environment variables among the settings.
+const VARIABLES: [&str; 3] =
+    [names::KRUISE_TERMINATE, names::KRUISE_TERMINATE_WITH_IMAGE, names::KRUISE_IGNORE_EXIT_CODE];
+
+/// Returns whether an environment variable says something about sidecars, so that admission has to read it. It is called for each variable of a
+/// new pod.
+#[inline]
 pub fn is_variable(name: &str) -> bool {
-    settings().any(|setting| matches!(setting.place, Place::Variable(variable) if variable == name))
+    VARIABLES.contains(&name)
 }
 
 /// The names in the annotation `pillion.dev/sidecars`.
@@ -228,9 +234,11 @@ mod tests {
     }
 
     #[test]
-    fn the_variables_that_are_read_are_kruises() {
-        let all = [names::KRUISE_TERMINATE, names::KRUISE_TERMINATE_WITH_IMAGE, names::KRUISE_IGNORE_EXIT_CODE];
-        assert!(all.into_iter().all(is_variable));
+    fn the_variables_that_are_read_are_those_of_the_settings() {
+        for setting in settings() {
+            let is_read = is_variable(setting.place.name());
+            assert_eq!(is_read, matches!(setting.place, Place::Variable(_)), "{}", setting.place);
+        }
         assert!(!is_variable("sidecar") && !is_variable(names::SIDECARS));
     }
 
