@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use jiff::SignedDuration;
 use pillion_gates::{Gates, Settings};
 use pillion_install::SHUTDOWN_DELAY;
-use pillion_manager::{Part, Peer};
+use pillion_manager::{ControllerName, Peer};
 use pillion_quantity::Quantity;
 use tracing_subscriber::EnvFilter;
 
@@ -33,8 +33,8 @@ pub struct ManagerArgs {
     ///
     /// The controllers are webhook, rollout, repair, lifecycle, recommender, updater and agents. By default all of them run; `pillion install`
     /// leaves agents out unless it is named.
-    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = Part::ALL, hide_default_value = true)]
-    pub controllers: Vec<Part>,
+    #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = ControllerName::ALL, hide_default_value = true)]
+    pub controllers: Vec<ControllerName>,
     /// Where the webhooks' certificates come from: self, or a folder
     ///
     /// With self, the manager makes and renews them, and replicas share an authority in the Secret pillion-webhook-certificate.
