@@ -19,8 +19,9 @@ use clap_complete::Shell;
 use jiff::Timestamp;
 use pillion_expr::{Amount, Resource};
 use pillion_manager::ControllerName;
-use pillion_manager_program::args::MANAGER_EXAMPLES;
 pub use pillion_manager_program::args::{ClusterArgs, GateArgs, LogFormat, ManagerArgs, ToClusterArgs, UP_GATES};
+use pillion_manager_program::args::{MANAGER_EXAMPLES, parse_bound};
+use pillion_quantity::Quantity;
 
 use self::check::CLUSTER_CHECK_EXAMPLES;
 pub use self::check::ClusterCheckArgs;

@@ -192,7 +192,8 @@ impl From<&ToClusterArgs> for ClusterArgs {
     }
 }
 
-fn parse_bound(text: &str) -> Result<Quantity, String> {
+/// Parses a quantity that must not be negative.
+pub fn parse_bound(text: &str) -> Result<Quantity, String> {
     match text.parse::<Quantity>() {
         Ok(quantity) if quantity.is_negative() => Err("must not be negative".to_owned()),
         Ok(quantity) => Ok(quantity),

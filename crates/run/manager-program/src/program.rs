@@ -81,7 +81,7 @@ fn prepare(args: &PrepareArgs) -> Result<(), Error> {
         let config = connect::config(&ClusterArgs::from(&args.cluster)).await?;
         let client = kube::Client::try_from(config).map_err(|error| Error::Misuse(chain(&error)))?;
         let timeout = Duration::from_secs(args.timeout);
-        let prepared = pillion_install::prepare(client, &args.namespace, timeout, &|line: &str| eprintln!("{line}"));
+        let prepared = pillion_install::prepare(&client, &args.namespace, timeout, &|line: &str| eprintln!("{line}"));
         prepared.await.map_err(|error| Error::Failed(chain(&error)))
     })
 }
