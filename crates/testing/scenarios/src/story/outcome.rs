@@ -96,13 +96,13 @@ mod tests {
     async fn a_story_has_to_become_what_is_expected_and_to_stay_so() {
         let b = "Pod app\n  b\n";
         assert!(differs(b, "aab").await.is_none());
-        let went_on = differs(b, "abbc").await.unwrap().to_string();
+        let changed = differs(b, "abbc").await.unwrap().to_string();
         assert!(
-            went_on.starts_with("the story went on (- expected, + actual):\n  Pod app\n-   b\n+   c\n\n"),
-            "{went_on}"
+            changed.starts_with("the story changed afterwards (- expected, + actual):\n  Pod app\n-   b\n+   c\n\n"),
+            "{changed}"
         );
         let another = differs(b, "a").await.unwrap().to_string();
-        assert!(another.starts_with("the story is another (- expected, + actual):\n"), "{another}");
+        assert!(another.starts_with("the story differs (- expected, + actual):\n"), "{another}");
     }
 
     #[tokio::test(start_paused = true)]
@@ -113,7 +113,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_failure_says_how_a_change_is_accepted_and_a_difference_declared() {
         let failure = differs("Pod app\n  b\n", "a").await.unwrap().to_string();
-        assert!(failure.contains("the whole of it:\nPod app\n  a\n"), "{failure}");
+        assert!(failure.contains("the whole story:\nPod app\n  a\n"), "{failure}");
         assert!(failure.contains("cargo xtask test real --accept"), "{failure}");
         assert!(failure.contains("CONTRIBUTING.md"), "{failure}");
     }
