@@ -13,6 +13,7 @@ mod comparison;
 mod expected;
 mod outcome;
 mod placeholders;
+mod record;
 mod recording;
 mod source;
 mod text;
@@ -27,7 +28,8 @@ use self::comparison::{Comparison, End};
 use self::expected::Expected;
 use self::outcome::Mismatch;
 use self::placeholders::Placeholders;
-use self::recording::{Record, Recording};
+use self::record::Record;
+use self::recording::Recording;
 use crate::{Namespace, wait};
 
 /// The story of a namespace, from when its recording began.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pillion_cluster::image::{PAUSE, SCENARIOS, SHELL};
 
-use super::recording::Record;
+use super::record::Record;
 
 /// The texts to replace with their placeholders. The longest comes first, so that no part of a text is replaced as another one.
 pub(super) struct Placeholders(Vec<(String, String)>);

@@ -1,6 +1,5 @@
 //! Records what watches report.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
@@ -9,9 +8,9 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event};
 use kube::{Client, ResourceExt as _};
-use serde_json::Value;
 use tokio::task::JoinSet;
 
+use super::record::Record;
 use super::text;
 
 /// What is watched: group, version, kind.
@@ -28,26 +27,6 @@ const WATCHED: [(&str, &str, &str); 8] = [
 
 /// The kinds that have a part in a story, in the order of these parts.
 pub(super) const KINDS: [&str; 7] = ["CronJob", "Job", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Pod"];
-
-/// An object, as watches reported it.
-#[derive(Clone, Default)]
-pub(super) struct Record {
-    pub(super) kind: &'static str,
-    /// Its last state.
-    pub(super) object: Value,
-    /// Its phases, without repetitions.
-    pub(super) phases: Vec<String>,
-    /// The statuses of each container of a pod, without repetitions.
-    pub(super) container_states: BTreeMap<String, Vec<String>>,
-    pub(super) is_gone: bool,
-}
-
-impl Record {
-    /// A field of it as text, by its JSON pointer.
-    pub(super) fn text(&self, pointer: &str) -> &str {
-        self.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
-    }
-}
 
 /// All objects of the watched kinds, those of each kind in the order in which they were reported.
 pub(super) struct Recording {

@@ -7,7 +7,7 @@ use pillion_embedded::NODE;
 use serde_json::Value;
 
 use super::placeholders::{Placeholders, owner};
-use super::recording::Record;
+use super::record::Record;
 
 /// Renders every object of the kinds: its final state, then its events.
 pub(super) fn render(namespace: &str, records: &[Record], mut events: Vec<Event>, kinds: &[&str]) -> String {
