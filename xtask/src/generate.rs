@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context as _, ensure};
 use clap::Args;
 
-use crate::command::{cargo, output, root};
+use crate::command::{all, cargo, output, root, run};
 
 /// Writes the generated files.
 #[derive(Args)]
@@ -34,9 +34,11 @@ impl Gen {
     }
 }
 
-/// Fails if a file is not what the code would write.
+/// Fails if a file is not what the code would write, or if the tables of fields differ from the types.
 pub(crate) fn check() -> anyhow::Result<()> {
-    compare(files()?)
+    let tables =
+        ["test", "--package", "pillion-api", "--features", "schemas", "--lib", "--quiet", "--", "schema_tests"];
+    all([files().and_then(compare), run(cargo(tables))])
 }
 
 /// As [`check`], for what only Go can make.
