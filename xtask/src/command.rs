@@ -27,6 +27,13 @@ pub(crate) static ACCEPT: OnceLock<()> = OnceLock::new();
 pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root()).args(arguments);
+    // Build scripts of dependencies run again when these differ, and everything that depends on them is compiled again: a cargo that this program
+    // starts must see what a cargo sees that a user starts.
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
+            command.env_remove(name);
+        }
+    }
     if let Some(repeat) = REPEAT.get() {
         command.env("PILLION_QUOTA_RUNS", repeat.to_string());
     }
@@ -68,6 +75,12 @@ pub(crate) fn cargo_beside<'a>(arguments: impl IntoIterator<Item = &'a str>) -> 
     let cargo = cargo(arguments);
     let mut command = Command::new("nice");
     command.args(NICE).arg(cargo.get_program()).args(cargo.get_args()).current_dir(root());
+    for (name, value) in cargo.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
     command.env("CARGO_TARGET_DIR", target.join("check"));
     command
 }
