@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
-use crate::command::{all, cluster_program, run, tests};
+use crate::command::{all, cargo, cluster_program, run, tests};
 use crate::generate;
 
 /// The tests of these tiers, by name. `test = false` in their manifests keeps them out of `cargo test`; a name is of one crate only, so
@@ -70,7 +70,8 @@ fn compare_api_servers() -> anyhow::Result<()> {
 }
 
 fn run_on_whole_cluster() -> anyhow::Result<()> {
-    // The program that `running` starts is among them.
+    // `running` and `install` start it.
+    run(cargo(["build", "--package", "pillion"]))?;
     run(cluster_program(["image"]))?;
     all([
         // They mostly wait for the cluster.
