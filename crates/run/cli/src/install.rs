@@ -8,9 +8,10 @@ use clap::Parser as _;
 use kube::Client;
 use pillion_api::names::agent::{CONFIG, CONFIG_KEY, MIRROR};
 use pillion_install::{AgentOptions, ControllerName, Options, agent, agent_config, manifests, own_flags};
+use pillion_manager_program::Program;
 use serde_json::Value;
 
-use crate::args::{Cli, ClusterArgs, InstallArgs, ToClusterArgs, UninstallArgs};
+use crate::args::{ClusterArgs, InstallArgs, ToClusterArgs, UninstallArgs};
 use crate::confirm::confirm;
 use crate::connect::connect;
 use crate::{Failure, chain, print, render, say};
@@ -58,10 +59,10 @@ fn refuse_what_cannot_run(options: &Options) -> Result<(), Failure> {
     let manager = manifests(options).into_iter().find(|object| object["kind"] == "Deployment").unwrap_or_default();
     let arguments = manager.pointer("/spec/template/spec/containers/0/args").and_then(Value::as_array);
     let words = arguments.into_iter().flatten().filter_map(Value::as_str);
-    if let Err(error) = Cli::try_parse_from(std::iter::once("pillion").chain(words)) {
+    if let Err(error) = Program::try_parse_from(std::iter::once("pillion-manager").chain(words)) {
         let error = error.to_string();
         let reason = error.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        return Err(Failure::misuse(format!("--manager-arg: `pillion manager` would not start: {reason}")));
+        return Err(Failure::misuse(format!("--manager-arg: `pillion-manager` would not start: {reason}")));
     }
     Ok(())
 }
@@ -170,14 +171,14 @@ mod tests {
         insta::assert_snapshot!(of(&["log-level=debug"]), @"--manager-arg=log-level=debug: write a flag with its value, as in --manager-arg=--log-level=debug");
         insta::assert_snapshot!(of(&["--bind-address=[::]:443"]), @"--manager-arg=--bind-address=[::]:443: an installation sets this flag itself, from its own options; it sets --namespace, --controllers, --revisions-namespace, --service-name, --bind-address, --health-address, --certificates, --log-format, --feature-gates, --take-over, --wrap-image");
         insta::assert_snapshot!(of(&["--controllers"]), @"--manager-arg=--controllers: an installation sets this flag itself, from its own options; it sets --namespace, --controllers, --revisions-namespace, --service-name, --bind-address, --health-address, --certificates, --log-format, --feature-gates, --take-over, --wrap-image");
-        insta::assert_snapshot!(of(&["--usage-sauce=kubelets"]), @"--manager-arg: `pillion manager` would not start: unexpected argument '--usage-sauce' found");
-        insta::assert_snapshot!(of(&["--usage-source=guesses"]), @"--manager-arg: `pillion manager` would not start: invalid value 'guesses' for '--usage-source <USAGE_SOURCE>'");
-        insta::assert_snapshot!(of(&["--log-level=info", "--log-level=debug"]), @"--manager-arg: `pillion manager` would not start: the argument '--log-level <LEVELS>' cannot be used multiple times");
-        insta::assert_snapshot!(of(&["--webhook-url=https://example.com"]), @"--manager-arg: `pillion manager` would not start: the argument '--service-name <NAME>' cannot be used with '--webhook-url <URL>'");
+        insta::assert_snapshot!(of(&["--usage-sauce=kubelets"]), @"--manager-arg: `pillion-manager` would not start: unexpected argument '--usage-sauce' found");
+        insta::assert_snapshot!(of(&["--usage-source=guesses"]), @"--manager-arg: `pillion-manager` would not start: invalid value 'guesses' for '--usage-source <USAGE_SOURCE>'");
+        insta::assert_snapshot!(of(&["--log-level=info", "--log-level=debug"]), @"--manager-arg: `pillion-manager` would not start: the argument '--log-level <LEVELS>' cannot be used multiple times");
+        insta::assert_snapshot!(of(&["--webhook-url=https://example.com"]), @"--manager-arg: `pillion-manager` would not start: the argument '--service-name <NAME>' cannot be used with '--webhook-url <URL>'");
         let of_levels = of(&["--log-level=nonsense=loud"]);
         assert!(of_levels.contains("invalid value 'nonsense=loud' for '--log-level <LEVELS>': "), "{of_levels}");
         assert_eq!(of(&["--log-level=info,pillion_lease=debug", "--shutdown-delay=60"]), "");
-        insta::assert_snapshot!(of(&["--shutdown-delay=100000"]), @"--manager-arg: `pillion manager` would not start: invalid value '100000' for '--shutdown-delay <SECONDS>': 100000 is not in 0..=3600");
+        insta::assert_snapshot!(of(&["--shutdown-delay=100000"]), @"--manager-arg: `pillion-manager` would not start: invalid value '100000' for '--shutdown-delay <SECONDS>': 100000 is not in 0..=3600");
     }
 
     #[test]

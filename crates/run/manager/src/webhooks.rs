@@ -120,8 +120,7 @@ impl Webhooks {
             let decoded = question.decode(TYPED, Request::read).await?;
             let request = decoded.request;
             let uid = request.uid.clone();
-            let is_write = request.is("CREATE") || request.is("UPDATE");
-            Ok((uid, if is_write { decide(request).await } else { Answer::default() }))
+            Ok((uid, if request.is_write() { decide(request).await } else { Answer::default() }))
         };
         self.review(webhook, headers, body, answer).await
     }

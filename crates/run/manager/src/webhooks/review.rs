@@ -56,6 +56,11 @@ impl Request {
         self.operation == operation && self.sub_resource.as_deref().unwrap_or_default().is_empty()
     }
 
+    /// Whether an object itself is created or updated.
+    pub(crate) fn is_write(&self) -> bool {
+        self.is("CREATE") || self.is("UPDATE")
+    }
+
     pub(crate) fn is_dry_run(&self) -> bool {
         self.dry_run == Some(true)
     }
@@ -251,6 +256,16 @@ mod tests {
         assert_eq!(String::from_utf8(text).unwrap(), r#"[{"op":"remove","path":"/a"}]"#);
         assert_eq!(review["response"]["patchType"], "JSONPatch");
         assert_eq!(review["response"]["warnings"], json!(["look out"]));
+    }
+
+    #[test]
+    fn only_objects_themselves_are_decided_about_and_only_when_they_are_written() {
+        let of = |operation: &str, sub_resource: Option<&str>| {
+            let (operation, sub_resource) = (operation.to_owned(), sub_resource.map(str::to_owned));
+            Request { operation, sub_resource, ..Request::default() }.is_write()
+        };
+        assert!(of("CREATE", None) && of("UPDATE", Some("")));
+        assert!(!of("UPDATE", Some("status")) && !of("DELETE", None));
     }
 
     #[test]

@@ -197,14 +197,6 @@ mod tests {
     }
 
     #[test]
-    fn status_and_deletion_are_not_asked_about() {
-        let status =
-            Request { sub_resource: Some("status".to_owned()), ..request("UPDATE", object(spec()), Value::Null) };
-        assert!(prepare(&status).patch.0.is_empty());
-        assert!(prepare(&request("DELETE", Value::Null, object(spec()))).patch.0.is_empty());
-    }
-
-    #[test]
     fn everything_that_is_wrong_is_said_at_once() {
         let broken = json!({"containers": [{"name": "Proxy", "colour": "red"}]});
         let answer = decided(&request("CREATE", object(broken), Value::Null), &View::default(), &[]);
