@@ -185,7 +185,8 @@ mod tests {
     fn values_that_no_cluster_accepts_are_refused_with_their_flags() {
         let of = |arguments: &[&str]| {
             let words = ["pillion", "install", "--print"].into_iter().chain(arguments.iter().copied());
-            let refused = Cli::try_parse_from(words).err().map(|error| error.to_string()).unwrap_or_default();
+            let refused =
+                crate::args::Cli::try_parse_from(words).err().map(|error| error.to_string()).unwrap_or_default();
             refused.lines().next().unwrap_or_default().to_owned()
         };
         let rows = [
