@@ -37,7 +37,7 @@ pub(crate) struct Test {
     /// How often the exact quota of new pods is tried, in virtual time and on the real cluster [default: 50 and 1].
     #[arg(long, value_name = "N")]
     repeat: Option<u64>,
-    /// Rewrite the stories of scenarios as the real cluster tells them: `cargo xtask test real --accept`.
+    /// Rewrite the stories of scenarios to match the real cluster: `cargo xtask test real --accept`.
     #[arg(long)]
     accept: bool,
     /// Keep this many processors busy meanwhile: tests must not depend on how fast the machine is.

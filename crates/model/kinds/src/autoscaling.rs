@@ -1,7 +1,7 @@
-//! `HorizontalPodAutoscalers`. They are stored as `autoscaling/v2`, and not checked; `autoscaling/v1` is another way to see them.
+//! `HorizontalPodAutoscalers`. They are stored as `autoscaling/v2` without validation, and are also served as `autoscaling/v1`.
 //!
-//! `v1` has one metric, the use of CPU. The annotation [`REST`] of an object in `v1` has what only `v2` has fields for. The annotations of
-//! `autoscaling.alpha.kubernetes.io` say the same to kube-apiserver; here they are stored as any other annotation.
+//! `v1` has one metric, the use of CPU. The annotation [`REST`] of an object in `v1` holds the other fields of `v2`. kube-apiserver uses annotations of
+//! `autoscaling.alpha.kubernetes.io` for that; here they are stored as any other annotation.
 
 use serde_json::{Value, json};
 
@@ -124,7 +124,7 @@ fn from_storage(autoscaler: &mut Value) {
     fill(object_mut(autoscaler, "status"), "desiredReplicas", 0);
 }
 
-/// Takes what only `v2` has fields for out of the annotation. A text that is no JSON stays where it is.
+/// Removes the annotation, and returns the fields of `v2` that it holds. An annotation that is not valid JSON is kept.
 fn take_rest(autoscaler: &mut Value) -> Value {
     let Some(meta) = pointer_mut(autoscaler, "metadata") else { return Value::Null };
     let Ok(rest) = serde_json::from_str(text(&meta["annotations"], REST)) else { return Value::Null };

@@ -19,8 +19,8 @@ use clap_complete::Shell;
 use jiff::Timestamp;
 use pillion_expr::{Amount, Resource};
 use pillion_manager::ControllerName;
+use pillion_manager_program::args::parse_bound;
 pub use pillion_manager_program::args::{ClusterArgs, GateArgs, LogFormat, ManagerArgs, ToClusterArgs, UP_GATES};
-use pillion_manager_program::args::{MANAGER_EXAMPLES, parse_bound};
 use pillion_quantity::Quantity;
 
 use self::check::CLUSTER_CHECK_EXAMPLES;
@@ -480,6 +480,17 @@ Examples:
   pillion up examples/quickstart --until-done     a SidecarSet, a Deployment and a Job; ends with the Job
   pillion up app.yaml --data ~/.pillion           go on where the last run stopped
   pillion up --images images.yaml app/            containers without a command, as the file says";
+
+const MANAGER_EXAMPLES: &str = "\
+Examples:
+  # In a pod, with the service account that `pillion install` creates
+  pillion manager
+
+  # On this machine, for a cluster whose API server can reach it
+  pillion manager --kubeconfig ~/.kube/config --webhook-url https://127.0.0.1:9443 --bind-address 127.0.0.1:9443
+
+  # Only the webhooks
+  pillion manager --controllers webhook";
 
 const INJECT_EXAMPLES: &str = "\
 Examples:

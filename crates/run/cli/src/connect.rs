@@ -124,7 +124,7 @@ mod tests {
         let named = ClusterArgs { namespace: Some("mine".to_owned()), ..args(&path, Some("two")) };
         assert_eq!(connect(&named).await.ok().unwrap().namespace, "mine");
         let Err(Failure::Misuse(reasons)) = connect(&args(&path, Some("three"))).await else { panic!() };
-        assert_eq!(reasons, [format!("--kubeconfig {}: there is no context \"three\"", path.display())]);
+        assert_eq!(reasons, [format!("--kubeconfig {}: the kubeconfig has no context \"three\"", path.display())]);
         let nowhere = folder.path().join("nowhere");
         let Err(Failure::Misuse(reasons)) = connect(&args(&nowhere, None)).await else { panic!() };
         assert!(reasons[0].ends_with("nowhere: No such file or directory"), "{reasons:?}");

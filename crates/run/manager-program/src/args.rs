@@ -200,15 +200,3 @@ pub fn parse_bound(text: &str) -> Result<Quantity, String> {
         Err(error) => Err(error.to_string()),
     }
 }
-
-/// Examples of the help text.
-pub const MANAGER_EXAMPLES: &str = "\
-Examples:
-  # In a pod, with the service account that `pillion install` creates
-  pillion manager
-
-  # On this machine, for a cluster whose API server can reach it
-  pillion manager --kubeconfig ~/.kube/config --webhook-url https://127.0.0.1:9443 --bind-address 127.0.0.1:9443
-
-  # Only the webhooks
-  pillion manager --controllers webhook";

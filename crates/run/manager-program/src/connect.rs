@@ -42,7 +42,7 @@ pub async fn config(args: &ClusterArgs) -> Result<Config, Error> {
 
 fn reason(error: &KubeconfigError) -> String {
     match error {
-        KubeconfigError::LoadContext(context) => format!("there is no context {context:?}"),
+        KubeconfigError::LoadContext(context) => format!("the kubeconfig has no context {context:?}"),
         KubeconfigError::ReadConfig(error, path) => format!("cannot read {}: {}", path.display(), io_reason(error)),
         error => chain(error),
     }

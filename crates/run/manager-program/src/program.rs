@@ -7,14 +7,14 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use pillion_manager::NAMESPACE;
 
-use crate::args::{ClusterArgs, MANAGER_EXAMPLES, ManagerArgs, ToClusterArgs};
+use crate::args::{ClusterArgs, ManagerArgs, ToClusterArgs};
 use crate::{Error, chain, connect, run};
 
 /// The webhooks and controllers of Pillion
 ///
 /// This program is in the image that `pillion install` uses. `pillion manager` does the same.
 #[derive(Debug, Parser)]
-#[command(name = "pillion-manager", version, args_conflicts_with_subcommands = true, after_help = MANAGER_EXAMPLES)]
+#[command(name = "pillion-manager", version, args_conflicts_with_subcommands = true)]
 pub struct Program {
     /// What to do instead of running the manager.
     #[command(subcommand)]

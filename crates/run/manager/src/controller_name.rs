@@ -12,7 +12,7 @@ pub enum ControllerName {
     Rollout,
     /// Finds pods that have been created without their sidecars.
     Repair,
-    /// Ends pods whose work is done, where nobody else stops their sidecars.
+    /// Ends pods whose work is done, unless something else stops their sidecars.
     Lifecycle,
     /// Recommends what containers should request.
     Recommender,
@@ -103,7 +103,7 @@ impl FromStr for ControllerName {
 
 /// A name that no controller has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no controller {name:?}; the controllers are {}", ControllerName::ALL.map(ControllerName::name).join(", "))]
+#[error("unknown controller {name:?}: use one of {}", ControllerName::ALL.map(ControllerName::name).join(", "))]
 pub struct UnknownController {
     name: String,
 }
@@ -119,6 +119,6 @@ mod tests {
         }
         let error = "rolout".parse::<ControllerName>().unwrap_err();
         let names = ControllerName::ALL.map(ControllerName::name).join(", ");
-        assert_eq!(error.to_string(), format!(r#"there is no controller "rolout"; the controllers are {names}"#));
+        assert_eq!(error.to_string(), format!(r#"unknown controller "rolout": use one of {names}"#));
     }
 }

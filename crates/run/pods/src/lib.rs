@@ -14,6 +14,7 @@
 
 mod agent;
 mod cached;
+mod evict;
 mod marked;
 mod parts;
 mod pods;
@@ -24,6 +25,7 @@ mod texts;
 
 pub use agent::AgentPod;
 pub use cached::CachedPod;
+pub use evict::evict;
 pub use marked::MarkedPod;
 pub use parts::PodPart;
 pub use pods::{InUse, Pods};

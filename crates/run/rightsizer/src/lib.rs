@@ -65,6 +65,6 @@ pub use owners::Owners;
 pub use peer::{Peer, PeerPart, Standing, until_alone, until_there};
 pub use recommender::recommend;
 pub use references::pod_reference;
-pub use resize::{evict, resize};
+pub use resize::resize;
 pub use resources::{autoscalers, checkpoints};
 pub use updater::update;

@@ -48,6 +48,7 @@ use crate::owners::Scales;
 /// Recommends until `stopping`; what is not stored yet is stored then.
 pub async fn recommend(cluster: &Cluster, config: &Config, stopping: impl Future<Output = ()>) {
     let config = &Config { client: with_deadlines(&config.client), ..config.clone() };
+    // The reconciler always takes keys out, also while requests hang, and holds each key once.
     let (due, writes) = mpsc::unbounded();
     let writer = Writer::new(cluster, config, due);
     let mut recommender = Recommender::new(cluster, config, &writer);

@@ -1,9 +1,8 @@
-//! Changes of a pod: patches, also of its subresource `resize`, and its eviction.
+//! Patches of a pod and of its subresource `resize`.
 
 use k8s_openapi::api::core::v1::Pod as KubePod;
-use kube::api::{DeleteParams, EvictParams, Preconditions};
+use kube::Client;
 use kube::core::ApiResource;
-use kube::{Api, Client};
 use pillion_rightsize::{ContainerTarget, PodView, resource_patch};
 use serde_json::{Value, json};
 
@@ -15,17 +14,6 @@ use crate::requests;
 /// The API server cannot be reached or refuses; the pod was replaced by another of the same name.
 pub async fn resize(client: &Client, pod: &PodView, targets: &[ContainerTarget]) -> Result<(), kube::Error> {
     patch_pod(client, pod, Some("resize"), &resource_patch(pod, targets)).await
-}
-
-/// Evicts a pod, but no other one of its name.
-///
-/// # Errors
-/// The API server cannot be reached or refuses; the pod is gone or was replaced.
-pub async fn evict(client: &Client, namespace: &str, name: &str, uid: &str) -> Result<(), kube::Error> {
-    let this_one = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
-    let delete = DeleteParams { preconditions: Some(this_one), ..DeleteParams::default() };
-    let parameters = EvictParams { delete_options: Some(delete), ..EvictParams::default() };
-    Api::<KubePod>::namespaced(client.clone(), namespace).evict(name, &parameters).await.map(drop)
 }
 
 /// Patches a pod, or a subresource of it.

@@ -59,6 +59,7 @@ pub async fn update(cluster: &Cluster, config: &Config) {
     let _pods = cluster.synced_with_pods().await;
     let (client, evicting) = (with_deadlines(&config.client), config.evicting.as_ref().map(with_deadlines));
     let config = &Config { client, evicting, ..config.clone() };
+    // The reconciler always takes keys out, also while requests hang, and holds each key once.
     let (due, keys) = mpsc::unbounded();
     let updater = Updater::new(cluster, config, due);
     let reconciler = Reconciler::new("updater").on(updater.ticks()).on(keys).concurrency(AT_ONCE).backoff(BACKOFF);

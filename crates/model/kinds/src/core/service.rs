@@ -1,8 +1,8 @@
 //! Services.
 //!
-//! Addresses and node ports are handed out before an object is prepared and checked: [`complete_addresses`] says what is wanted, and
-//! whoever keeps count fills it in. Settings of traffic that no embedded cluster has (load balancers, traffic from outside, a second
-//! address) are stored and not checked.
+//! Addresses and node ports are handed out before an object is prepared and checked: [`complete_addresses`] returns what is needed, and
+//! the API server allocates it. Traffic settings that have no effect in an embedded cluster (load balancers, external traffic, a second
+//! address) are stored without validation.
 
 mod addresses;
 

@@ -130,7 +130,7 @@ fn without_empty(value: Value) -> Value {
     }
 }
 
-/// Whether everything in a value is in another one. An empty text is no text.
+/// Whether everything in a value is in another one. An empty string counts as absent.
 fn is_within(part: &Value, whole: &Value) -> bool {
     match (part, whole) {
         (Value::Object(part), Value::Object(whole)) => {

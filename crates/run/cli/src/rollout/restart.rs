@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use kube::api::{Api, DeleteParams, EvictParams, Preconditions};
 use pillion_rollout::{Eviction, Restart, Target, counted, is_or_are, max_unavailable, restart};
 
 use super::fleet::pods;
@@ -115,12 +113,8 @@ impl Recreation {
 
 /// Evicts exactly this pod, not a later one of the same name.
 async fn evict(client: &Client, pod: &Eviction) -> Result<Evicted, Failure> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
-    let preconditions = Preconditions { uid: Some(pod.uid.clone()), resource_version: None };
-    let delete_options = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
-    let params = EvictParams { delete_options: Some(delete_options), ..EvictParams::default() };
-    match pods.evict(&pod.name, &params).await {
-        Ok(_) => Ok(Evicted::Yes),
+    match pillion_pods::evict(client, &pod.namespace, &pod.name, &pod.uid).await {
+        Ok(()) => Ok(Evicted::Yes),
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Evicted::Unknown),
         Err(kube::Error::Api(status)) if status.code == 429 => Ok(Evicted::NotNow(status.message.clone())),
         Err(error) => {

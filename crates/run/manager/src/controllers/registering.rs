@@ -1,4 +1,4 @@
-//! Keeps the webhooks registered, whatever other clients do to the registration.
+//! Keeps the webhooks registered when other clients change or delete the registration.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

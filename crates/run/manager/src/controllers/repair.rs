@@ -20,9 +20,8 @@ use pillion_api::names;
 use pillion_api::sidecarset::SidecarSet;
 use pillion_events::Recorder;
 use pillion_informer::{Backoff, Cache, Change, Outcome};
-use pillion_pods::{CachedPod, PodPart};
+use pillion_pods::{CachedPod, PodPart, evict};
 use pillion_repair::{Candidate, Evictions, Next};
-use pillion_rightsizer::evict;
 use serde_json::{Map, json};
 use tokio::sync::watch::Receiver;
 

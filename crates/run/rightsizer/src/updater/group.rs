@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use jiff::Timestamp;
 use pillion_api::vpa::{RecommendedPodResources, VerticalPodAutoscaler};
 use pillion_informer::Outcome;
+use pillion_pods::evict;
 use pillion_rightsize::update::{
     Action, Brake, Budgets, EvictReason, Pass, Planned, RateLimit, Replicas, Rules, SkipEvent, SkipReason, Snapshot,
     Step,
@@ -24,7 +25,7 @@ use crate::admission_lease::Admission;
 use crate::cluster::{Cluster, Followed, Targets};
 use crate::metrics::{UpdateOutcome, Updated};
 use crate::references;
-use crate::resize::{evict, patch_pod, resize};
+use crate::resize::{patch_pod, resize};
 
 /// The pods of one workload, and what is recommended for them.
 struct Group<'k> {

@@ -37,7 +37,7 @@ pub(super) fn rewrite(place: &Location<'_>, expected: &str, lines: &[String]) ->
 }
 
 impl File {
-    /// Replaces the last literal before the end of a line that is `expected`. Returns `None` if there is none.
+    /// Replaces the last literal before the end of a line that is `expected`. Returns `None` if no such literal is found.
     fn replace(&mut self, line: u32, expected: &str, lines: &[String]) -> Option<()> {
         let call: usize = self.compiled.split_inclusive('\n').take(usize::try_from(line).ok()?).map(str::len).sum();
         let quoted = format!("\"{expected}\"");
