@@ -1,4 +1,4 @@
-//! See `pillion_testkit::fuzz::apply`.
+//! See `pillion_engine_fuzzing::apply`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| pillion_testkit::fuzz::apply(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| pillion_engine_fuzzing::apply(data));

@@ -1,4 +1,4 @@
-//! See `pillion_testkit::fuzz::decode`.
+//! See `pillion_engine_fuzzing::decode`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| pillion_testkit::fuzz::decode(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| pillion_engine_fuzzing::decode(data));

@@ -1,4 +1,4 @@
-//! See `pillion_testkit::fuzz::protobuf`.
+//! See `pillion_engine_fuzzing::protobuf`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| pillion_testkit::fuzz::protobuf(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| pillion_engine_fuzzing::protobuf(data));

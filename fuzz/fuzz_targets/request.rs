@@ -1,4 +1,4 @@
-//! See `pillion_testkit::fuzz::request`.
+//! See `pillion_engine_fuzzing::request`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| pillion_testkit::fuzz::request(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| pillion_engine_fuzzing::request(data));

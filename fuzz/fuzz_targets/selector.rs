@@ -1,4 +1,4 @@
-//! See `pillion_testkit::fuzz::selector`.
+//! See `pillion_engine_fuzzing::selector`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| pillion_testkit::fuzz::selector(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| pillion_engine_fuzzing::selector(data));

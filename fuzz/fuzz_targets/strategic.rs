@@ -1,4 +1,4 @@
-//! See `pillion_testkit::fuzz::strategic`.
+//! See `pillion_engine_fuzzing::strategic`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| pillion_testkit::fuzz::strategic(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| pillion_engine_fuzzing::strategic(data));

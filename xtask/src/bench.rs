@@ -37,7 +37,7 @@ pub(crate) struct Bench {
 enum Beside {
     /// The embedded API server beside kube-apiserver with etcd; `-- --help` lists what can be said of the load.
     Apiserver {
-        /// For pillion-load.
+        /// For pillion-engine-load.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
@@ -87,7 +87,7 @@ enum Beside {
     Wrap,
     /// 100,000 simulated pods in one process: memory, time until all run, and a rollout in virtual time.
     Simulate {
-        /// For pillion-load.
+        /// For pillion-engine-load.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
@@ -109,7 +109,11 @@ impl Bench {
         }
         if let Some(beside) = self.beside {
             let is_rollout = matches!(beside, Beside::Rollout { .. });
-            let mut command = cargo(["run", "--release", "--quiet", "--package", "pillion-load", "--"]);
+            let package = match beside {
+                Beside::Apiserver { .. } | Beside::Simulate { .. } => "pillion-engine-load",
+                _ => "pillion-load",
+            };
+            let mut command = cargo(["run", "--release", "--quiet", "--package", package, "--"]);
             match beside {
                 Beside::Apiserver { arguments } => command.args(arguments),
                 Beside::Webhook { arguments } => command.arg("webhook").args(arguments),

@@ -75,7 +75,7 @@ fn schemas() -> anyhow::Result<Option<(PathBuf, String)>> {
     }
     let mut command = Command::new("go");
     command.args(["run", "./schemas"]).current_dir(root().join("crates/testing/cluster/go/kubernetes"));
-    Ok(Some((root().join("crates/model/patch/src/schema/builtin.json"), output(command)?)))
+    Ok(Some((root().join("engine/patch/src/schema/builtin.json"), output(command)?)))
 }
 
 /// Where ready-made binaries are used there need be no Go.

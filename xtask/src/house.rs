@@ -12,14 +12,33 @@ use crate::{alone, circles, real};
 
 /// The floors from the ground up. A crate may use crates of its own floor that stand before it, and of floors below.
 const FLOORS: &[(&str, &[&str])] = &[
-    ("model", &["quantity", "expr", "gates", "regexp", "yaml", "jsonpath", "patch", "kinds", "api"]),
-    ("decide", &["note", "lifecycle", "inject", "rollout", "repair", "rightsize", "admission", "preview", "assist"]),
-    ("client", &["informer", "events", "lease", "probe", "serve"]),
-    ("engine", &["clock", "store", "structural", "apiserver", "workloads", "process", "node", "embedded"]),
-    ("run", &["pods", "rightsizer", "manager", "install", "manager-program", "check", "agent", "wrap", "cli"]),
+    (
+        "crates/model",
+        &["quantity", "expr", "gates", "regexp", "yaml", "jsonpath", "selector", "partial", "rules", "api"],
+    ),
+    (
+        "crates/decide",
+        &["note", "lifecycle", "inject", "rollout", "repair", "rightsize", "admission", "preview", "assist"],
+    ),
+    ("crates/client", &["informer", "events", "lease", "probe", "serve"]),
+    (
+        ENGINE,
+        &["kinds", "patch", "clock", "store", "structural", "apiserver", "workloads", "process", "node", "embedded"],
+    ),
+    ("crates/run", &["pods", "rightsizer", "manager", "install", "manager-program", "check", "agent", "wrap", "cli"]),
 ];
 
-/// Checks that imports only go down, that files do not use each other in a circle, and that the floors with lints of their own have
+/// The folder of the embedded Kubernetes.
+const ENGINE: &str = "engine";
+
+/// The one crate of the engine that programs of the product use.
+const DOOR: &str = "engine/embedded";
+
+/// Crates that ship with nothing: tests, benchmarks, load. They may use whatever they compare.
+const TESTS: &[&str] =
+    &["crates/testing/", "engine/differential", "engine/fuzzing", "engine/kubectl", "engine/load", "xtask"];
+
+/// Checks that imports only go down, that files do not use each other in a circle, and that the folders with lints of their own have
 /// those of the workspace too.
 pub(crate) fn check() -> anyhow::Result<()> {
     let places = places();
@@ -30,13 +49,15 @@ pub(crate) fn check() -> anyhow::Result<()> {
         for dependency in package["dependencies"].as_array().into_iter().flatten() {
             // A test may reach for a factory anywhere; only what ships has to go down.
             let (Some(path), true) = (dependency["path"].as_str(), dependency["kind"].is_null()) else { continue };
-            match places.get(folder(path).as_str()) {
-                Some(other) if *other < place => {}
-                _ => wrong.push(format!("{} may not use {}", package["name"], dependency["name"])),
+            let (user, used) = (folder_of(package)?, folder(path));
+            let goes_down = places.get(&used).is_some_and(|other| *other < place);
+            let through_the_door = user.starts_with(ENGINE) || !used.starts_with(ENGINE) || used == DOOR;
+            if !goes_down || !through_the_door {
+                wrong.push(format!("{} may not use {}", package["name"], dependency["name"]));
             }
         }
     }
-    ensure!(wrong.is_empty(), "imports only go down: {}", wrong.join("; "));
+    ensure!(wrong.is_empty(), "imports only go down, and into the engine only through {DOOR}: {}", wrong.join("; "));
     check_manager()?;
     check_circles(&metadata)?;
     check_named_tests(&metadata)?;
@@ -50,7 +71,7 @@ fn check_manager() -> anyhow::Result<()> {
     let tree = output(cargo(arguments))?;
     let engine: BTreeSet<String> = FLOORS
         .iter()
-        .filter(|(floor, _)| *floor == "engine")
+        .filter(|(floor, _)| *floor == ENGINE)
         .flat_map(|(_, crates)| crates.iter().map(|name| format!("pillion-{name}")))
         .collect();
     let reached: BTreeSet<&str> =
@@ -89,27 +110,31 @@ fn check_named_tests(metadata: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Folder below `crates/` of each crate that may exist, with its place in the order.
+/// The folder of each crate that may exist, with its place in the order.
 fn places() -> BTreeMap<String, usize> {
     let all = FLOORS.iter().flat_map(|(floor, crates)| crates.iter().map(move |name| format!("{floor}/{name}")));
     all.enumerate().map(|(place, folder)| (folder, place)).collect()
 }
 
 fn place_of(package: &Value, places: &BTreeMap<String, usize>) -> anyhow::Result<Option<usize>> {
-    let manifest = package["manifest_path"].as_str().context("a package has a manifest")?;
-    let folder = folder(manifest.trim_end_matches("/Cargo.toml"));
-    if folder.starts_with("testing/") || !manifest.contains("/crates/") {
+    let folder = folder_of(package)?;
+    if TESTS.iter().any(|tests| folder.starts_with(tests)) {
         return Ok(None);
     }
     match places.get(&folder) {
         Some(place) => Ok(Some(*place)),
-        None => bail!("crates/{folder} has no place in the house; FLOORS in xtask/src/house.rs lists the places"),
+        None => bail!("{folder} has no place in the house; FLOORS in xtask/src/house.rs lists the places"),
     }
 }
 
-/// `model/api` of a path to that crate.
+fn folder_of(package: &Value) -> anyhow::Result<String> {
+    let manifest = package["manifest_path"].as_str().context("a package has a manifest")?;
+    Ok(folder(manifest.trim_end_matches("/Cargo.toml")))
+}
+
+/// The path of a crate from the root of the repository: `crates/model/api`.
 fn folder(path: &str) -> String {
-    path.rsplit_once("/crates/").map_or(path, |(_, folder)| folder).to_owned()
+    Path::new(path).strip_prefix(root()).map_or_else(|_| path.to_owned(), |path| path.display().to_string())
 }
 
 /// Clippy reads only the nearest `clippy.toml`, so that each of them repeats the one of the workspace.
@@ -120,14 +145,16 @@ fn check_lints() -> anyhow::Result<()> {
         anyhow::Ok(text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>())
     };
     let shared = rules("")?;
-    for floor in ["crates/model", "crates/decide", "crates/client"] {
+    for floor in ["crates/model", "crates/decide", "crates/client", "engine/kinds", "engine/patch"] {
         let own = rules(floor)?;
         let missing: Vec<&String> = shared.iter().filter(|rule| !own.contains(rule)).collect();
         ensure!(missing.is_empty(), "{floor}/clippy.toml lacks rules of clippy.toml: {missing:?}");
     }
-    ensure!(
-        rules("crates/model")? == rules("crates/decide")?,
-        "crates/model/clippy.toml and crates/decide/clippy.toml must have the same rules"
-    );
+    for pure in ["crates/decide", "engine/kinds", "engine/patch"] {
+        ensure!(
+            rules("crates/model")? == rules(pure)?,
+            "crates/model/clippy.toml and {pure}/clippy.toml must have the same rules"
+        );
+    }
     Ok(())
 }

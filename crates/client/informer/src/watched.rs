@@ -5,7 +5,7 @@ use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::core::{ApiResource, DynamicObject, DynamicResourceScope};
-use pillion_patch::partial::{Keep, Partial};
+use pillion_partial::{Keep, Partial};
 use serde::de::{DeserializeSeed as _, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;

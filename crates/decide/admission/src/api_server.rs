@@ -2,7 +2,7 @@
 //!
 //! Order matters: a limit becomes the absent request when the pod is decoded, before any LimitRange is applied.
 
-use pillion_kinds::pod::{apply_limit_range, default_requests};
+use pillion_rules::pod::{apply_limit_range, default_requests};
 use serde_json::Value;
 
 /// Fills in the resources that the API server would have filled in by the time it calls the webhook.

@@ -11,9 +11,9 @@ use pillion_api::vpa::VerticalPodAutoscaler;
 use pillion_api::workload::pod_template;
 use pillion_gates::Gates;
 use pillion_inject::{MatchReason, Verdict};
-use pillion_kinds::pod::validate_limit_ranges;
 use pillion_note::{Denied, Draw, Note};
 use pillion_rightsize::{Workload, admits, is_refused, is_target, target_of, targeted_set, unsupported};
+use pillion_rules::pod::validate_limit_ranges;
 use serde::Serialize;
 use serde_json::{Value, json};
 

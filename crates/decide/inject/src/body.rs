@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use pillion_api::field::Path;
 use pillion_api::sidecarset::{SidecarContainer, SidecarSet, TransferEnv, revision};
-use pillion_patch::selector::SelectorError;
+use pillion_selector::SelectorError;
 
 use crate::policy::{Policy, PolicyError};
 

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use pillion_api::sidecarset::NameSet;
-use pillion_patch::selector::{Condition, Requirement, Selector};
+use pillion_selector::{Condition, Requirement, Selector};
 
 use crate::branches::Branches;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pillion_api::sidecarset::{InjectRevision, InjectRevisionPolicy, OnMissing, SidecarSet, revision};
-use pillion_patch::selector::Selector;
+use pillion_selector::Selector;
 
 use crate::body::{Body, CompileError};
 use crate::revisions::{Revisions, name_of};

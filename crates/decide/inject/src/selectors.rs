@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use pillion_api::field::Path;
 use pillion_api::sidecarset::SidecarSet;
-use pillion_patch::selector::Selector;
+use pillion_selector::Selector;
 
 use crate::body::CompileError;
 use crate::namespace::Namespace;

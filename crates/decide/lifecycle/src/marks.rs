@@ -18,8 +18,8 @@ use pillion_api::pod::{Container, Pod, name_of};
 use pillion_api::record::sidecars::{Method, SidecarRecord};
 use pillion_api::sidecarset::SidecarMode;
 use pillion_gates::{Gate, Gates};
-use pillion_kinds::pod::{SIDECAR_FIELD, endless_work};
 use pillion_note::{ContainerKey, ContainerList, Denied, Draft, Note, Reason, Subject};
+use pillion_rules::pod::{SIDECAR_FIELD, endless_work};
 use serde_json::{Value, json};
 
 use table::{FAIL_POD, IGNORE_ERRORS, MARKS, MODE, listed};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use k8s_openapi::api::core::v1::{Container, PodSpec};
-use pillion_kinds::pod::SIDECAR_FIELD;
+use pillion_rules::pod::SIDECAR_FIELD;
 use serde_json::Value;
 
 /// How a container takes part in the life of its pod.

@@ -9,7 +9,7 @@ use pillion_api::names;
 use pillion_api::pod::{Container, Object, Pod, name_of};
 use pillion_api::record::hot_upgrade::{Working, pair};
 use pillion_api::record::{Record, Records};
-use pillion_kinds::pod::apply_defaults;
+use pillion_rules::pod::apply_defaults;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use pillion_api::names;
 use pillion_api::pod::{Container, Object, name_of};
-use pillion_kinds::pod::apply_service_account;
+use pillion_rules::pod::apply_service_account;
 use serde_json::{Map, Value, json};
 
 /// The prefix of the volume in which the API server gives a pod the token of its service account.

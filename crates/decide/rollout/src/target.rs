@@ -7,7 +7,7 @@ use pillion_api::digest::Digest;
 use pillion_api::names;
 use pillion_api::record::hot_upgrade;
 use pillion_api::sidecarset::{SidecarContainer, SidecarSet, revision};
-use pillion_patch::selector::Selector;
+use pillion_selector::Selector;
 
 use crate::view::{InjectedSet, PodView};
 

@@ -31,7 +31,7 @@
 //! - Hashes and revision data are byte compatible with OpenKruise; fields of our own enter them only when set.
 #![forbid(unsafe_code)]
 
-pub use pillion_kinds::field;
+pub use pillion_rules::field;
 pub mod digest;
 mod field_path;
 pub mod names;

@@ -2,7 +2,7 @@
 
 use pillion_api::names::agent::LABEL;
 use pillion_assist::REMOVED;
-use pillion_patch::partial::{Keep, Partial};
+use pillion_partial::{Keep, Partial};
 use pillion_rollout::PodView;
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! What is kept of a pod whose containers are sized.
 
 use pillion_api::pod::Pod;
-use pillion_patch::partial::{Keep, Partial};
+use pillion_partial::{Keep, Partial};
 use pillion_rightsize::PodView;
 use serde_json::Value;
 

@@ -14,15 +14,15 @@ use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
 use hyper::{Method, StatusCode};
+use pillion_engine_load::client::Target;
+use pillion_engine_load::server::Server;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 
 use crate::child::{Running, start};
-use crate::client::Target;
 use crate::fill::fill;
 use crate::manage;
-use crate::server::Server;
 
 /// Connections with good requests. Half of them are opened anew all the time.
 const GOOD: usize = 4;
@@ -218,7 +218,7 @@ impl Attack {
                 let manager = start(&["manage".as_ref(), server.kubeconfig.as_os_str()])?;
                 let body = Bytes::from(manage::review().to_string());
                 let good = Good { method: Method::POST, path: "/mutate-pod", body };
-                let target = Target::webhook(&manager.ready)?;
+                let target = manager.ready.target()?;
                 (Subject { target, process: Process::Manager(manager), good }, ATTACKS, Some(server))
             }
             On::Apiserver => {
@@ -228,7 +228,7 @@ impl Attack {
             }
         };
         let discard = start(&["discard".as_ref()])?;
-        let discard_target = Target::webhook(&discard.ready)?.with_credentials_of(&subject.target);
+        let discard_target = discard.ready.target()?.with_credentials_of(&subject.target);
         let mut table = Table::new();
         table.load_style(UTF8_HORIZONTAL_ONLY).set_header([
             "attack",

@@ -6,9 +6,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use pillion_engine_load::process::{self, Usage};
 
 use crate::manage::Ready;
-use crate::process::{self, Usage};
 
 /// A child that has said that it is ready. It ends with this value.
 pub(crate) struct Running {

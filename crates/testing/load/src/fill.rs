@@ -7,9 +7,9 @@ use bytes::Bytes;
 use hyper::Method;
 use pillion_api::sidecarset::crd;
 use pillion_api::sidecarset::{self, InjectRevision, SidecarSet, revision};
+use pillion_engine_load::client::{Target, post_all};
 use serde_json::{Value, json};
 
-use crate::client::{Target, post_all};
 use crate::manage;
 
 const SIDECARSETS: &str = "/apis/apps.kruise.io/v1beta1/sidecarsets";

@@ -13,13 +13,13 @@ use bytes::Bytes;
 use clap::Args;
 use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
 use hyper::Method;
+use pillion_engine_load::client::{Target, post_all};
+use pillion_engine_load::process::Usage;
+use pillion_engine_load::server::Server;
 use serde_json::json;
 
 use crate::child::{Running, settle, start};
-use crate::client::{Target, post_all};
 use crate::fill::{REVISIONS, fill, pods, prepared};
-use crate::process::Usage;
-use crate::server::Server;
 
 /// Events and reviews of each measure.
 const EVENTS: usize = 4_000;
@@ -157,7 +157,7 @@ impl Large {
             "request": {"uid": "1", "operation": "CREATE", "name": "one-more", "dryRun": true, "object": set, "oldObject": null},
         });
         let body = Bytes::from(review.to_string());
-        let target = Target::webhook(&manager.ready)?;
+        let target = manager.ready.target()?;
         let before = manager.usage()?.processor;
         post_all(&target, 4, "/validate-sidecarset", REVIEWS, move |_| body.clone()).await?;
         let used = manager.usage()?.processor.saturating_sub(before);
@@ -172,7 +172,8 @@ fn manage(kubeconfig: &Path) -> anyhow::Result<Running> {
 /// The version of the whole store.
 async fn version(target: &Target) -> anyhow::Result<u64> {
     let list = target.connect().await?.must(&Method::GET, "/api/v1/namespaces?limit=1", &Bytes::new()).await?;
-    let text = crate::client::text_after(&list, r#""resourceVersion":""#).context("a list has a version")?;
+    let text =
+        pillion_engine_load::client::text_after(&list, r#""resourceVersion":""#).context("a list has a version")?;
     Ok(text.parse()?)
 }
 

@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client};
+use pillion_engine_load::client::Target;
 use pillion_manager::{Config, Manager, NAMESPACE, WebhookAddress};
 use pillion_serve::Server;
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,11 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
+    /// The child as a server under load.
+    pub(crate) fn target(&self) -> anyhow::Result<Target> {
+        Target::on_loopback(self.port, &self.authority)
+    }
+
     fn say(&self) -> anyhow::Result<()> {
         println!("{}", serde_json::to_string(self)?);
         Ok(())

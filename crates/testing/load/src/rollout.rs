@@ -17,7 +17,7 @@ use pillion_embedded::{Config, Embedded};
 use pillion_manager::{ControllerName, Manager, WebhookAddress};
 use serde_json::{Value, json};
 
-use crate::process;
+use pillion_engine_load::process;
 
 /// Where the API server finds the webhooks: a name that no network has.
 const URL: &str = "https://pillion.invalid";

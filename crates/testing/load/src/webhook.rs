@@ -13,13 +13,13 @@ use bytes::Bytes;
 use clap::Args;
 use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
 use hyper::Method;
+use pillion_engine_load::client::{Target, post_all};
+use pillion_engine_load::measure::median;
+use pillion_engine_load::server::Server;
 
 use crate::child::{Running, settle, start};
-use crate::client::{Target, post_all};
 use crate::fill::fill;
 use crate::manage;
-use crate::measure::median;
-use crate::server::Server;
 
 /// Connections of an API server to a webhook.
 const CONNECTIONS: usize = 16;
@@ -48,7 +48,7 @@ impl Webhook {
             let server = Server::embedded("embedded", folder.path(), None)?;
             fill(&Target::of(&server.kubeconfig).await?, *sets, 0, 0).await?;
             let manager = start(&["manage".as_ref(), server.kubeconfig.as_os_str()])?;
-            let target = Target::webhook(&manager.ready)?;
+            let target = manager.ready.target()?;
             // What it does with new SidecarSets is not what an admission costs.
             settle(&manager).await?;
             let decoder = match &decoder {
@@ -57,7 +57,7 @@ impl Webhook {
             };
             rows.push((
                 format!("{sets} SidecarSets"),
-                self.compare((&manager, &target), (decoder, &Target::webhook(&decoder.ready)?)).await?,
+                self.compare((&manager, &target), (decoder, &decoder.ready.target()?)).await?,
             ));
         }
         let mut table = Table::new();

@@ -12,7 +12,7 @@ fn main() {
     let files = json!({
         "crates/model/api/src/sidecarset/crd/versions.json": format!("{}\n", sidecarset::crd::versions()),
         "crates/model/api/src/vpa/crd/definitions.json": format!("{}\n", vpa::crd::definitions()),
-        "crates/engine/apiserver/src/openapi/builtin.json": builtin::definitions(),
+        "engine/apiserver/src/openapi/builtin.json": builtin::definitions(),
     });
     println!("{files}");
 }

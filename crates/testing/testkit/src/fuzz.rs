@@ -1,22 +1,12 @@
 //! What must be true of any input. Each function takes the bytes of a fuzzer and panics when something is not so.
 
-mod objects;
-#[cfg(feature = "request")]
-mod request;
-
 use std::str::FromStr;
 
 use pillion_api::sidecarset::{self, convert, validation};
 use pillion_expr::{Amount, Expr, Outcome, Resource};
 use pillion_inject::Catalog;
-use pillion_patch::field_selector::FieldSelector;
-use pillion_patch::label_selector::LabelSelector;
 use pillion_quantity::Quantity;
 use serde_json::Value;
-
-pub use objects::{apply, decode, protobuf, strategic};
-#[cfg(feature = "request")]
-pub use request::request;
 
 /// Any text is a quantity or an error; what was read prints in canonical form, and that reads as the same.
 pub fn quantity(data: &[u8]) {
@@ -68,23 +58,4 @@ pub fn sidecarset(data: &[u8]) {
     assert_eq!(there_and_back, written, "conversion lost something");
     let again = sidecarset::decode(written).expect("what was written can be read");
     assert_eq!(hash, sidecarset::hash(&again), "writing and reading changed the hash");
-}
-
-/// Any text is a selector of labels, or of fields, or an error; what was read prints as text that reads as the same.
-pub fn selector(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    if let Ok(selector) = LabelSelector::parse(text) {
-        let printed = selector.to_string();
-        assert_eq!(LabelSelector::parse(&printed), Ok(selector), "{text:?} prints as {printed:?}");
-    }
-    if let Ok(selector) = FieldSelector::parse(text) {
-        let printed = selector.to_string();
-        // Terms stand in the order of their text, and `==` prints as `=`.
-        let terms = |selector: FieldSelector| {
-            let mut terms: Vec<String> = selector.terms.iter().map(|term| format!("{term:?}")).collect();
-            terms.sort_unstable();
-            terms
-        };
-        assert_eq!(FieldSelector::parse(&printed).map(terms), Ok(terms(selector)), "{text:?} prints as {printed:?}");
-    }
 }

@@ -37,33 +37,3 @@ fn expressions() {
 fn sidecarsets() {
     replay("sidecarset", fuzz::sidecarset);
 }
-
-#[test]
-fn decoded_objects() {
-    replay("decode", fuzz::decode);
-}
-
-#[test]
-fn protobuf_messages() {
-    replay("protobuf", fuzz::protobuf);
-}
-
-#[test]
-fn strategic_merges() {
-    replay("strategic", fuzz::strategic);
-}
-
-#[test]
-fn applied_objects() {
-    replay("apply", fuzz::apply);
-}
-
-#[test]
-fn selectors() {
-    replay("selector", fuzz::selector);
-}
-
-#[test]
-fn requests() {
-    replay("request", fuzz::request);
-}

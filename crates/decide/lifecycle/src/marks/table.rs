@@ -5,7 +5,7 @@ use std::fmt;
 use pillion_api::names;
 use pillion_api::pod::Container;
 use pillion_api::sidecarset::SidecarMode;
-use pillion_kinds::pod::SIDECAR_FIELD;
+use pillion_rules::pod::SIDECAR_FIELD;
 use serde_json::Value;
 
 /// One thing that can be said about sidecars.

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use pillion_admission::Snapshot;
 use pillion_api::sidecarset::SidecarSet;
 use pillion_inject::Catalog;
-use pillion_kinds::pod::apply_service_account;
+use pillion_rules::pod::apply_service_account;
 use pillion_testkit::{mk_container, mk_set};
 
 use super::*;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use pillion_patch::selector::Selector;
+use pillion_selector::Selector;
 use serde_json::Value;
 
 /// By the UID of a pod, the budget that forbids its eviction.

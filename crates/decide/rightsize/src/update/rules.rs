@@ -1,8 +1,8 @@
 //! What the API server asks of a new pod, beyond its form: LimitRanges and `ResourceQuotas` of the namespace.
 
 use pillion_api::vpa::ResourceList;
-use pillion_kinds::pod::{aggregate, apply_limit_ranges, default_requests, validate_limit_ranges};
 use pillion_quantity::Quantity;
+use pillion_rules::pod::{aggregate, apply_limit_ranges, default_requests, validate_limit_ranges};
 use serde_json::{Map, Value, json};
 
 use crate::amount::RESOURCES;

@@ -15,7 +15,7 @@
 //!
 //! ```
 //! use pillion_api::pod::partial::PartialPod;
-//! use pillion_patch::partial::Partial;
+//! use pillion_partial::Partial;
 //!
 //! let text = br#"{"spec": {"containers": [{"env": [{"name":"A","value":"1"},{"name":"B","value":"2"}]}]}}"#;
 //! let pod = Partial(PartialPod::new(&|name| name == "B")).parse(text)?;
@@ -26,7 +26,7 @@
 use std::cell::Cell;
 use std::fmt;
 
-use pillion_patch::partial::{self, Part};
+use pillion_partial::Part;
 use serde::de::{Error, SeqAccess};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -135,7 +135,7 @@ impl Part for PartialPod<'_> {
 
     fn list<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         if !matches!(self.place, Place::Env) {
-            return partial::items(self, items);
+            return pillion_partial::items(self, items);
         }
         let mut variables = Vec::new();
         while let Some(text) = items.next_element::<&RawValue>()? {
@@ -147,7 +147,7 @@ impl Part for PartialPod<'_> {
 
 #[cfg(test)]
 mod tests {
-    use pillion_patch::partial::Partial;
+    use pillion_partial::Partial;
     use serde_json::json;
 
     use super::*;

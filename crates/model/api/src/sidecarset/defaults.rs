@@ -6,8 +6,8 @@
 //! own); validation takes the absent value for its default, and the API server fills it in when it sees the pod.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use pillion_kinds::pod::{apply_basic_container_defaults, apply_basic_volume_defaults};
 use pillion_quantity::{Quantity, Scale};
+use pillion_rules::pod::{apply_basic_container_defaults, apply_basic_volume_defaults};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

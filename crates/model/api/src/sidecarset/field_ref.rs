@@ -1,7 +1,7 @@
 //! Where a sidecar reads the name of the app container whose variables it copies.
 
-use pillion_kinds::format::qualified_name;
-use pillion_kinds::pod::split_subscript;
+use pillion_rules::format::qualified_name;
+use pillion_rules::pod::split_subscript;
 
 use super::FieldRef;
 

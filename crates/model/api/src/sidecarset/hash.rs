@@ -3,7 +3,7 @@
 //! Pods carry them. A pod whose hash differs is not up to date; one whose hash differs even without the images cannot
 //! be brought up to date in place.
 
-use pillion_kinds::safe_encode;
+use pillion_rules::safe_encode;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 

@@ -4,7 +4,7 @@
 //! Pillion's own `shareProcessNamespace` and `serviceAccount` when they are set. Who gets it, and how it is updated, is
 //! always decided by the live object.
 
-use pillion_kinds::safe_encode;
+use pillion_rules::safe_encode;
 use serde_json::{Map, Value, json};
 
 use super::go_json::{self, Digested, Made};

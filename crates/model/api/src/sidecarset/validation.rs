@@ -1,6 +1,6 @@
 //! Whether a SidecarSet can be accepted, and what is wrong with it if not.
 //!
-//! The rules are those of Kruise's webhook and, for containers and volumes, those of the API server (`pillion-kinds`), so that what
+//! The rules are those of Kruise's webhook and, for containers and volumes, those of the API server (`pillion-rules`), so that what
 //! is accepted here is not refused when a pod is created. They are meant for a set whose defaults have been applied. A
 //! field that Kruise leaves undefaulted counts as its default.
 //!

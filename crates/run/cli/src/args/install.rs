@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use pillion_gates::{GateError, Settings};
 use pillion_install::{Certificates, ControllerName, IMAGE, NAMESPACE, Options, Peer};
-use pillion_kinds::format::{Complaints, dns_label, dns_subdomain};
 use pillion_manager_program::args::ToClusterArgs;
+use pillion_rules::format::{Complaints, dns_label, dns_subdomain};
 
 /// `pillion install`
 #[derive(Debug, Args)]

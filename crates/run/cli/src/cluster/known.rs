@@ -19,7 +19,7 @@ use pillion_gates::{Gate, Gates, Settings};
 use pillion_inject::{Accounts, Catalog, Namespace, Revisions};
 use pillion_manager::{NAMESPACE, excluded_namespaces};
 use pillion_note::Draw;
-use pillion_patch::selector::Selector;
+use pillion_selector::Selector;
 use serde_json::Value;
 
 use super::marking::marking;

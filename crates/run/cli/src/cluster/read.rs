@@ -3,7 +3,7 @@
 use kube::Client;
 use kube::api::{DynamicObject, GetParams, ListParams};
 use kube::core::{ApiResource, Request};
-use pillion_kinds::resource;
+use pillion_embedded::resource;
 use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;

@@ -5,7 +5,7 @@ use kube::api::ListParams;
 use kube::core::ApiResource;
 use kube::discovery::{Discovery, Scope};
 use pillion_api::names;
-use pillion_kinds::resource::{self, Resource};
+use pillion_embedded::resource::{self, Resource};
 use serde_json::Value;
 
 use super::read::{Parts, ReadError, Reader, api_resource};

@@ -9,7 +9,7 @@ use kube::api::ListParams;
 use kube::core::ApiResource;
 use pillion_api::pod::Pod;
 use pillion_api::vpa::{Gates, VerticalPodAutoscaler};
-use pillion_kinds::resource;
+use pillion_embedded::resource;
 use pillion_rightsize::update::{
     Action, Brake, Disrupted, Outlook, Replicas, Rules, Snapshot, UpdaterSettings, forbidding, outlook,
 };

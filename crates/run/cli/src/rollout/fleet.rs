@@ -7,8 +7,8 @@ use kube::core::ApiResource;
 use pillion_api::names;
 use pillion_api::pod::Pod;
 use pillion_api::sidecarset::SidecarSet;
-use pillion_patch::selector::Selector;
 use pillion_rollout::{PodView, Target, Texts, history};
+use pillion_selector::Selector;
 use serde_json::{Value, json};
 
 use crate::cluster::fleet::selector;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use pillion_api::names;
 use pillion_api::sidecarset::{SidecarSet, revision};
-use pillion_kinds::table::human;
+use pillion_embedded::table::human;
 use pillion_preview::{Difference, differences};
 use pillion_rollout::{PodView, Target, missing_pin};
 use serde::Serialize;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use pillion_api::sidecarset::{SidecarSet, revision};
-use pillion_kinds::table::human;
+use pillion_embedded::table::human;
 use pillion_rollout::{
     BLOCKED, Basis, COMPLETE, Forecast, PROGRESSING, Pace, Refusals, Snapshot, StoredRevision, Target, counted,
     forecast, is_or_are, partition,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
-use pillion_kinds::table::human;
+use pillion_embedded::table::human;
 use pillion_rollout::counted;
 
 use super::status::{Outcome, PodStatus, RevisionStatus, Status};

@@ -249,9 +249,9 @@ fn list<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value>
 /// A cell of kubectl's table, by the column's name.
 fn cell(group: &str, object: &Value, column: &str, now: Timestamp) -> String {
     let kind = kind(object);
-    let columns = pillion_kinds::table::columns(group, kind);
+    let columns = pillion_embedded::table::columns(group, kind);
     let Some(place) = columns.iter().position(|known| known.name == column) else { return String::new() };
-    match pillion_kinds::table::row(group, kind, object, now).into_iter().nth(place) {
+    match pillion_embedded::table::row(group, kind, object, now).into_iter().nth(place) {
         Some(Value::String(text)) => text,
         Some(Value::Null) | None => String::new(),
         Some(other) => other.to_string(),

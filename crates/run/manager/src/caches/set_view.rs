@@ -7,7 +7,7 @@ use kube::ResourceExt as _;
 use pillion_api::names;
 use pillion_api::sidecarset::{self, DecodeError, InjectRevisionPolicy, Packed, SidecarSet, SidecarSetStatus};
 use pillion_informer::{Kind, Watched, part};
-use pillion_patch::partial::Keep;
+use pillion_partial::Keep;
 use serde::de::Error as _;
 use serde::{Deserialize as _, Deserializer};
 use serde_json::value::RawValue;

@@ -27,12 +27,12 @@ use pillion_api::sidecarset::{SidecarSet, SidecarSetStatus};
 use pillion_events::Recorder;
 use pillion_informer::{Backoff, Cache, Outcome, Watched};
 use pillion_note::{Note, Severity};
-use pillion_patch::selector::Selector;
 use pillion_pods::{CachedPod, PodPart};
 use pillion_rollout::{
     BLOCKED, COMPLETE, PROGRESSING, Places, Plan, PodName, PodView, Refusals, Snapshot, StoredRevision, Target,
     missing_pin, plan,
 };
+use pillion_selector::Selector;
 use serde_json::{Map, Value};
 
 use self::explanations::Explanations;

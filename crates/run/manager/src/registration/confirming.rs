@@ -1,7 +1,7 @@
 //! By what API servers have the places of new pods confirmed.
 
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
-use pillion_patch::selector::Selector;
+use pillion_selector::Selector;
 use serde_json::Value;
 
 use super::NAME;

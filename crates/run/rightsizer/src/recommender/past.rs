@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use pillion_patch::selector::Selector;
 use pillion_rightsize::{ContainerKind, Workload};
+use pillion_selector::Selector;
 use serde_json::Value;
 
 use super::history::{History, PastPod, Place};

@@ -16,13 +16,13 @@ use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use pillion_api::vpa::{RecommendedContainerResources, VerticalPodAutoscalerStatus};
 use pillion_apiserver::ApiServer;
+use pillion_engine_load::process;
 use pillion_rightsizer::{Cluster, Config, recommend};
 use pillion_serve::Server;
 use serde_json::{Value, json};
 
 use super::fleet::{AUTOSCALERS, CONTAINERS, Fleet, fill, merge, read};
 use super::{Taken, counted};
-use crate::process;
 
 /// Questions for usage before the first measured pass: the first pass writes everything for the first time, and the second may have what came
 /// too late for it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use imbl::HashMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use pillion_patch::selector::Selector;
+use pillion_selector::Selector;
 use serde_json::{Map, Value};
 
 use super::containers::injected_names;

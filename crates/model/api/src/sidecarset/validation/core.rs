@@ -1,10 +1,10 @@
 //! Containers and volumes as the API server judges them when a pod is created.
 //!
-//! As Kruise does, this validates a pod that has nothing but the set's containers and volumes, with the rules of `pillion-kinds`. The fields
+//! As Kruise does, this validates a pod that has nothing but the set's containers and volumes, with the rules of `pillion-rules`. The fields
 //! of such a pod and those of the set have the same paths. What Kruise leaves to the API server to fill in may be absent, and what depends
 //! on the rest of the pod is taken as the pod that fits best.
 
-use pillion_kinds::pod;
+use pillion_rules::pod;
 use serde_json::{Value, json};
 
 use super::role::each;

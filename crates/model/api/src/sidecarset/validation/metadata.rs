@@ -1,8 +1,8 @@
 //! The set's own name, labels and annotations, and whether it may be the canary that they say it is.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use pillion_kinds::format::{self, label_value, qualified_name};
-use pillion_kinds::metadata::validate_annotation_entries;
+use pillion_rules::format::{self, label_value, qualified_name};
+use pillion_rules::metadata::validate_annotation_entries;
 
 use super::{Context, check};
 use crate::field::{Error, Path};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use pillion_patch::selector::{Selector, SelectorError};
 use pillion_regexp::Regexp;
+use pillion_selector::{Selector, SelectorError};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

@@ -1,7 +1,7 @@
 //! Label selectors: well formed, and not so wide that they take everything.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use pillion_patch::selector::{Selector, SelectorError};
+use pillion_selector::{Selector, SelectorError};
 use serde_json::json;
 
 use crate::field::{Error, Path};

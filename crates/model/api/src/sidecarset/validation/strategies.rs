@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use pillion_kinds::format::{self, dns_subdomain, label_value};
+use pillion_rules::format::{self, dns_subdomain, label_value};
 
 use super::{Context, Revision, refuse_unknown, selectors};
 use crate::field::{Error, Path};

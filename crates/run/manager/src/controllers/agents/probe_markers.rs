@@ -16,7 +16,7 @@ use kube::{Client, ResourceExt as _};
 use pillion_api::{names, probe_marker};
 use pillion_assist::{Marks, ProbeMarker, marks};
 use pillion_informer::Cache;
-use pillion_patch::selector::Selector;
+use pillion_selector::Selector;
 use serde_json::{Value, json};
 
 use super::{Agents, failure, parameters};

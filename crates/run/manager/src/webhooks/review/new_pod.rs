@@ -9,7 +9,7 @@ use axum::body::Bytes;
 use pillion_api::names::IS_INJECTED;
 use pillion_api::pod::partial::PartialPod;
 use pillion_lifecycle::marks::{has_own_marks, is_variable};
-use pillion_patch::partial::Partial;
+use pillion_partial::Partial;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::{Request, VERSION};
