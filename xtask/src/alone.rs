@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use serde_json::Value;
 
 use crate::command::{APART, all, cargo, cargo_beside, output, run};
-use crate::metadata::{metadata, packages};
+use crate::metadata::{engine_packages, metadata, packages};
 
 /// Name and version of a package ▸ the sets of features that it is compiled with: one, or another one for build scripts.
 type Features = BTreeMap<String, BTreeSet<String>>;
@@ -68,25 +68,36 @@ pub(crate) fn check() -> anyhow::Result<()> {
     }))
 }
 
-/// Fails if a program that users and contributors start is compiled with other features than the tests: both would compile their dependencies.
+/// Fails if what users and contributors compile has different features: cargo would compile the dependencies of each again.
 pub(crate) fn check_shared_features() -> anyhow::Result<()> {
     let metadata = metadata()?;
     let names = packages(&metadata).filter_map(|package| package["name"].as_str());
-    let names: Vec<&str> = names.filter(|name| !APART.contains(name)).collect();
+    let (engine, names) = (engine_packages(&metadata), names.filter(|name| !APART.contains(name)));
+    let (names, product): (Vec<&str>, Vec<&str>) =
+        (names.clone().collect(), names.filter(|name| !engine.contains(name)).collect());
     let tests = features(&names, "normal,build,dev")?;
-    let differ: Vec<String> = features(&["pillion", "pillion-generate"], "normal,build")?
-        .into_iter()
-        .filter_map(|(package, sets)| {
-            let wanted = tests.get(&package)?;
-            (sets != *wanted).then(|| format!("{package}: {sets:?}, in tests {wanted:?}"))
-        })
-        .collect();
+    let others = [
+        ("programs", features(&["pillion", "pillion-generate"], "normal,build")?),
+        ("tests of the product", features(&product, "normal,build,dev")?),
+        ("tests of the engine", features(&engine, "normal,build,dev")?),
+    ];
+    let differ = others.iter().flat_map(|(what, features)| differences(what, features, &tests));
+    let differ: Vec<String> = differ.collect();
     anyhow::ensure!(
         differ.is_empty(),
         "programs and tests need the same features, or their dependencies are compiled twice; add these to the table of the workspace: {}",
         differ.join("; ")
     );
     Ok(())
+}
+
+/// Packages whose features are not those that all tests of the workspace have.
+fn differences(what: &str, features: &Features, tests: &Features) -> Vec<String> {
+    let differs = |(package, sets): (&String, &BTreeSet<String>)| {
+        let wanted = tests.get(package)?;
+        (sets != wanted).then(|| format!("{package} in {what}: {sets:?}, in all tests {wanted:?}"))
+    };
+    features.iter().filter_map(differs).collect()
 }
 
 /// The groups to check, so that each crate is compiled once with the features that it has alone. What `compiled` covers needs no group.

@@ -23,6 +23,11 @@ pub(crate) static REPEAT: OnceLock<u64> = OnceLock::new();
 /// Whether stories are rewritten as the real cluster tells them.
 pub(crate) static ACCEPT: OnceLock<()> = OnceLock::new();
 
+/// Whether everything has to run, and what is missing is installed.
+pub(crate) fn is_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| value == "true")
+}
+
 /// `cargo` at the root, with the toolchain that runs this program.
 pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -48,8 +53,20 @@ pub(crate) const APART: [&str; 2] = ["pillion-benches", "pillion-schemas"];
 
 /// `cargo test` of the workspace, with the features that programs have as well.
 pub(crate) fn tests<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command {
+    tests_without(&[], arguments)
+}
+
+/// The same without some packages.
+pub(crate) fn tests_without<'a>(packages: &[&str], arguments: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = cargo(["test", "--workspace"]);
-    command.args(APART.iter().flat_map(|package| ["--exclude", package])).args(arguments);
+    command.args(APART.iter().chain(packages).flat_map(|package| ["--exclude", package])).args(arguments);
+    command
+}
+
+/// `cargo test` of these packages alone.
+pub(crate) fn tests_of<'a>(packages: &[&str], arguments: impl IntoIterator<Item = &'a str>) -> Command {
+    let mut command = cargo(["test"]);
+    command.args(packages.iter().flat_map(|package| ["--package", package])).args(arguments);
     command
 }
 

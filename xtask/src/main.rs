@@ -9,6 +9,7 @@ mod bench;
 mod build;
 mod circles;
 mod command;
+mod deny;
 mod fuzz;
 mod generate;
 mod house;

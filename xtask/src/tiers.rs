@@ -7,20 +7,21 @@
 //! beside each other, in the order that [`Tier::after`] says:
 //!
 //! ```text
-//! format ─▶ lint ─▶ house ─▶ doc ─▶ alone ─▶ generated        compile, in a target folder of their own
-//! cluster ─┬▶ test ─▶ doctest ─▶ kill                        processes of this machine
+//! format ─▶ lint ─▶ house ─▶ doc ─▶ deny ─▶ alone ─▶ generated     compile, in a target folder of their own
+//! cluster ─┬▶ test ─▶ doctest ─▶ engine ─▶ kill              processes of this machine
 //!          └▶ real                                            processes of a real cluster
 //! ```
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use comfy_table::{Cell, Table, presets::UTF8_HORIZONTAL_ONLY};
 
-use crate::command::{ACCEPT, REPEAT, all, cargo_beside, label, run, tests};
-use crate::{alone, generate, house, kill, real};
+use crate::command::{ACCEPT, REPEAT, all, cargo_beside, is_ci, label, run, tests_of, tests_without};
+use crate::metadata::{engine_packages, metadata};
+use crate::{alone, deny, generate, house, kill, real};
 
 /// Which tiers to run.
 #[derive(Args)]
@@ -162,7 +163,7 @@ const TIERS: &[Tier] = &[
     },
     Tier {
         name: "test",
-        what: "unit, property, snapshot and command-line tests; scenarios on the embedded engine; the fuzz corpus",
+        what: "unit, property, snapshot and command-line tests; scenarios on the embedded engine",
         when: When::Always,
         after: Some("cluster"),
         missing: always,
@@ -174,7 +175,15 @@ const TIERS: &[Tier] = &[
         when: When::Always,
         after: Some("test"),
         missing: always,
-        run: || run(tests(["--doc", "--quiet", "--no-fail-fast"])),
+        run: || run(tests_without(&engine_packages(&metadata()?), ["--doc", "--quiet", "--no-fail-fast"])),
+    },
+    Tier {
+        name: "engine",
+        what: "the embedded Kubernetes' own tests, and the corpus that it answers as kube-apiserver does",
+        when: When::All,
+        after: Some("doctest"),
+        missing: always,
+        run: engine,
     },
     Tier {
         name: "doc",
@@ -189,10 +198,18 @@ const TIERS: &[Tier] = &[
         },
     },
     Tier {
+        name: "deny",
+        what: "licences, versions and sources of the dependencies",
+        when: When::All,
+        after: Some("doc"),
+        missing: deny::missing,
+        run: deny::check,
+    },
+    Tier {
         name: "alone",
         what: "each crate compiles by itself",
         when: When::All,
-        after: Some("doc"),
+        after: Some("deny"),
         missing: always,
         run: alone::check,
     },
@@ -208,7 +225,7 @@ const TIERS: &[Tier] = &[
         name: "kill",
         what: "`pillion up` and its store, killed 40 times at random moments",
         when: When::All,
-        after: Some("doctest"),
+        after: Some("engine"),
         missing: always,
         run: kill::check,
     },
@@ -230,12 +247,30 @@ const TIERS: &[Tier] = &[
     },
 ];
 
-/// With four times as many threads as processors: tests of whole clusters mostly wait for the processes that they have started.
+/// Tests of the product, with the embedded Kubernetes beneath those that need a cluster.
 fn test() -> anyhow::Result<()> {
-    let mut command = tests(["--lib", "--bins", "--tests", "--quiet", "--no-fail-fast"]);
+    let metadata = metadata()?;
+    run(with_threads(tests_without(&engine_packages(&metadata), TESTS)))
+}
+
+/// Tests of the embedded Kubernetes itself.
+fn engine() -> anyhow::Result<()> {
+    let metadata = metadata()?;
+    let packages = engine_packages(&metadata);
+    all([
+        run(with_threads(tests_of(&packages, TESTS))),
+        run(tests_of(&packages, ["--doc", "--quiet", "--no-fail-fast"])),
+    ])
+}
+
+/// What `cargo test` runs but for examples in the documentation.
+const TESTS: [&str; 5] = ["--lib", "--bins", "--tests", "--quiet", "--no-fail-fast"];
+
+/// With four times as many threads as processors: tests of whole clusters mostly wait for the processes that they have started.
+fn with_threads(mut command: Command) -> Command {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     command.env("RUST_TEST_THREADS", (4 * processors).to_string());
-    run(command)
+    command
 }
 
 /// Tests that `cargo test` leaves out are no part of `--all-targets`: they are named.
@@ -329,10 +364,6 @@ impl Test {
 fn first_before(tier: &Tier, is_meant: impl Fn(&str) -> bool) -> Option<&'static str> {
     let named = |name: &str| TIERS.iter().find(|tier| tier.name == name);
     std::iter::successors(tier.after, |name| named(name)?.after).find(|name| is_meant(name))
-}
-
-fn is_ci() -> bool {
-    std::env::var("CI").is_ok_and(|value| value == "true")
 }
 
 /// Prints the table, and after it everything that failed, and returns whether all passed. In CI a tier that was skipped counts as failed, since

@@ -63,7 +63,6 @@ fn empty_v2(accept: &str) -> Response {
 /// A document, and the hash that stands for its content.
 #[derive(Debug)]
 pub(crate) struct Document {
-    /// The JSON.
     pub(crate) json: Bytes,
     /// SHA-512 in capitals: the entity tag, and part of the URL in the index.
     pub(crate) hash: String,

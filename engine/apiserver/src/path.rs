@@ -21,7 +21,6 @@ pub(crate) enum Target {
     Resource(ResourcePath),
 }
 
-/// The path of a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResourcePath {
     pub(crate) group: String,

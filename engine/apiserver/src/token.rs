@@ -50,7 +50,6 @@ impl TokenSigner {
         &self.document
     }
 
-    /// A token that claims this.
     pub(crate) fn sign(&self, claims: &Value) -> Result<String, TokenError> {
         let encode = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
         let text = format!("{}.{}", encode(&json!({"alg": "ES256", "typ": "JWT"})), encode(claims));

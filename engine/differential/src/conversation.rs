@@ -22,7 +22,6 @@ pub struct Conversation {
     /// The answers of the webhook server that runs beside the conversation, by path.
     #[serde(default)]
     pub webhooks: BTreeMap<String, WebhookAnswer>,
-    /// The steps.
     pub steps: Vec<Step>,
     /// Requests that tidy up what the namespace does not hold: sent at the end, whatever came before, and not recorded.
     #[serde(default)]

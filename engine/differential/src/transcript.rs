@@ -41,7 +41,6 @@ pub struct Exchange {
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
-    /// The content type.
     #[serde(default = "json", skip_serializing_if = "is_json")]
     pub content_type: String,
     /// The texts of the Warning headers.

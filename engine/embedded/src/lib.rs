@@ -1,26 +1,5 @@
 //! The one-machine Kubernetes: API server, controllers and node, with one clock.
 //!
-//! ```
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! use k8s_openapi::api::batch::v1::Job;
-//! use kube::api::{Api, PostParams};
-//! use kube::runtime::{conditions, wait::await_condition};
-//! use pillion_embedded::{Config, Embedded};
-//! use serde_json::json;
-//!
-//! let cluster = Embedded::start(Config::simulated("2026-01-01T00:00:00Z".parse()?)).await?;
-//! let jobs: Api<Job> = Api::default_namespaced(cluster.client());
-//! let job = serde_json::from_value(json!({
-//!     "metadata": {"name": "report"},
-//!     "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "report"}]}}},
-//! }))?;
-//! jobs.create(&PostParams::default(), &job).await?;
-//! await_condition(jobs, "report", conditions::is_job_completed()).await?;
-//! # Ok(())
-//! # }
-//! ```
-//!
 //! ```text
 //!                   ┌── workloads ──┐
 //!  kubectl ─▶ TLS ─▶│   apiserver   │◀─▶ store ─▶ memory, or a folder
@@ -33,6 +12,9 @@
 //! - Controllers and node reach the API server as everybody does: through its router.
 //! - Nothing outlives an [`Embedded`]: its tasks end when it is dropped, and its processes end with the program, however that ends.
 //! - Simulated, in memory and without a port, it lives in tokio's time alone.
+//!
+#![doc = include_str!("../../README.md")]
+#![warn(missing_docs)]
 
 mod config;
 mod keys;

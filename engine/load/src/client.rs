@@ -32,7 +32,6 @@ pub struct Target {
     authorization: Option<HeaderValue>,
 }
 
-/// One connection.
 pub struct Connection {
     target: Target,
     sender: SendRequest<Full<Bytes>>,

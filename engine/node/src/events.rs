@@ -3,12 +3,10 @@
 use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use pillion_events::reference;
 
-/// A pod.
 pub(crate) fn pod(pod: &Pod) -> ObjectReference {
     reference(pod)
 }
 
-/// A container of a pod.
 pub(crate) fn container(of: &Pod, name: &str) -> ObjectReference {
     let init = of.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten()).any(|one| one.name == name);
     let list = if init { "initContainers" } else { "containers" };

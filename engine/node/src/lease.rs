@@ -10,7 +10,6 @@ use serde_json::json;
 
 use crate::config::Config;
 
-/// Where the leases of nodes are.
 const NAMESPACE: &str = "kube-node-lease";
 
 /// A lease that was not renewed for so long says that the node is dead.

@@ -158,7 +158,6 @@ pub enum VolumeContent {
     },
 }
 
-/// A file of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeFile {
     /// What is in it.
@@ -170,7 +169,6 @@ pub struct VolumeFile {
 /// Names one attempt of a container.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ContainerId {
-    /// The uid of the pod.
     pub pod_uid: String,
     /// The name of the container.
     pub container: String,
@@ -254,7 +252,6 @@ pub enum Signal {
 /// The end of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// Which container.
     pub id: ContainerId,
     /// Its exit code: 128 and the number of the signal when one ended it.
     pub code: i32,
@@ -281,7 +278,6 @@ pub enum ExecError {
     /// It took longer than it may, and was killed.
     #[error("command timed out: {:?} timed out after {}s", .command.join(" "), .after.as_secs())]
     TimedOut {
-        /// The command.
         command: Vec<String>,
         /// How long it had.
         after: Duration,

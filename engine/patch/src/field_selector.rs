@@ -9,7 +9,6 @@ pub struct FieldSelector {
     pub terms: Vec<Term>,
 }
 
-/// One term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
     /// The field: `metadata.name`
@@ -28,7 +27,6 @@ pub enum FieldSelectorError {
     Term {
         /// The whole.
         selector: String,
-        /// The term.
         term: String,
     },
     /// A backslash before something that needs none.

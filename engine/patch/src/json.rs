@@ -38,7 +38,6 @@ pub enum PatchError {
     Apply(String),
 }
 
-/// A JSON patch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPatch {
     operations: Vec<Value>,

@@ -18,7 +18,6 @@ pub struct LabelSelector {
     terms: Vec<Term>,
 }
 
-/// One term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Term {
     key: String,

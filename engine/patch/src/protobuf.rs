@@ -61,7 +61,6 @@ pub enum ProtobufError {
     IllegalTag {
         /// Go's name of the type it is in.
         message: String,
-        /// The number.
         number: i32,
         /// What the number was taken from.
         tag: u64,

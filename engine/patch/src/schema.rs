@@ -62,7 +62,6 @@ pub enum Node {
         /// Owned and replaced as a whole by server-side apply.
         atomic: bool,
     },
-    /// A list.
     List {
         /// Shape of the elements.
         item: NodeId,

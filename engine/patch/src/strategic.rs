@@ -29,7 +29,6 @@ pub enum StrategicError {
     /// `$setElementOrder` that is no list, or without the name of a field.
     #[error("invalid patch format of setElementOrder list")]
     SetElementOrder,
-    /// A list of lists.
     #[error("lists of lists are not supported")]
     ListOfLists,
     /// What kube-apiserver answers with an internal error.

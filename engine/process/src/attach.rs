@@ -39,7 +39,6 @@ pub struct Attachment {
     pub stdin: Option<AttachedInput>,
     /// What it writes from now on.
     pub output: AttachedOutput,
-    /// Its terminal.
     pub terminal: Option<Arc<Terminal>>,
 }
 

@@ -78,7 +78,6 @@ impl Channel {
         self.socket.write_all(&line(message)?)
     }
 
-    /// Sends a message with descriptors.
     pub(crate) fn send_with(&mut self, message: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let bytes = line(message)?;
         let sent = send_with_descriptors(self.socket.as_fd(), &bytes, descriptors)?;

@@ -74,7 +74,6 @@ pub(crate) enum Stdin {
 pub(crate) enum Part {
     /// Its first one, in a process namespace of its own.
     First,
-    /// Its first one, among others.
     FirstAmongOthers,
     /// A later one: for a probe, a hook, or a user.
     Exec,

@@ -13,7 +13,6 @@ pub enum StartError {
     /// There is something, but it cannot be run.
     #[error("exec: {command:?}: {problem}")]
     NotExecutable {
-        /// The command as it was given.
         command: String,
         /// What is wrong with it.
         problem: String,

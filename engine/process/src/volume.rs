@@ -13,7 +13,6 @@ use crate::folder::remove_all;
 const DATA: &str = "..data";
 const NEW_DATA: &str = "..data_tmp";
 
-/// A file of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeFile<C> {
     /// What is in it.

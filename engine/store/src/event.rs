@@ -9,7 +9,6 @@ pub enum EventKind {
     Added,
     /// It was updated.
     Modified,
-    /// It was deleted.
     Deleted,
 }
 

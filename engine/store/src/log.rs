@@ -28,7 +28,6 @@ pub(crate) struct Log {
 
 /// What is at a position of the log.
 pub(crate) enum Entry<'a> {
-    /// An event.
     Event(&'a Arc<Event>),
     /// Nothing yet.
     End,
@@ -62,7 +61,6 @@ impl Log {
         Ok(self.dropped + self.events.partition_point(|event| event.resource_version() <= version) as u64)
     }
 
-    /// What is at that position.
     pub(crate) fn at(&self, position: u64) -> Entry<'_> {
         let Some(index) = position.checked_sub(self.dropped) else { return Entry::Dropped };
         match usize::try_from(index).ok().and_then(|index| self.events.get(index)) {

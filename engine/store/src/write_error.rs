@@ -26,7 +26,6 @@ pub enum WriteError {
     /// The object is larger than etcd would take.
     #[error("the object has more than {LARGEST_OBJECT} bytes")]
     TooLarge,
-    /// The object is not one.
     #[error("the object cannot be stored: {0}")]
     Object(&'static str),
     /// The disk refused. Reading goes on, and the next write tries the disk again.

@@ -53,7 +53,6 @@ fn data_of(revision: &ControllerRevision) -> Option<&Value> {
     revision.data.as_ref().map(|data| &data.0)
 }
 
-/// The template of a revision.
 pub(crate) fn template(revision: &ControllerRevision) -> Value {
     let mut template = data_of(revision).map(|data| data["spec"]["template"].clone()).unwrap_or_default();
     if let Some(fields) = template.as_object_mut() {

@@ -12,7 +12,6 @@ use tokio::time::{Instant, timeout_at};
 /// A watch that fails, and is tried again and again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Since when.
     pub since: Instant,
     /// Since when the API server answers and refuses it. `None` while there is no answer, or the API server itself does not work: nobody knows
     /// then whether the watch would.

@@ -8,7 +8,6 @@ use std::sync::Arc;
 pub struct NamespacedName {
     /// The namespace, or an empty string.
     pub namespace: Arc<str>,
-    /// The name.
     pub name: Arc<str>,
 }
 
@@ -23,7 +22,6 @@ impl NamespacedName {
         NamespacedName::new("", name)
     }
 
-    /// The name of this object.
     pub fn of<K: kube::Resource>(object: &K) -> NamespacedName {
         let metadata = object.meta();
         NamespacedName::new(

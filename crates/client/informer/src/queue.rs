@@ -60,7 +60,6 @@ const MANY: usize = 1024;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Due<K> {
     pub(crate) key: K,
-    /// Since when.
     pub(crate) since: Instant,
     /// Whether it has failed before.
     pub(crate) is_retry: bool,

@@ -24,7 +24,6 @@ pub enum Outcome {
     Done(Option<Duration>),
     /// The same, but it is not looked at before a pause has passed, even if something happens to it.
     Paused {
-        /// The pause.
         pause: Duration,
         /// After which time it is looked at again if nothing happens before.
         again: Option<Duration>,

@@ -32,7 +32,6 @@ impl<K: Kind> Watched<K> {
         serde_json::from_str(&serde_json::to_string(object).ok()?).ok()
     }
 
-    /// What was read.
     pub fn into_read(self) -> K::Read {
         self.0.1
     }

@@ -150,40 +150,20 @@ pub enum InvalidConfig {
     #[error(
         "the lease duration {lease_duration:?} is not a whole number of seconds, which is all that a Lease can hold"
     )]
-    NotWholeSeconds {
-        /// The lease duration.
-        lease_duration: Duration,
-    },
+    NotWholeSeconds { lease_duration: Duration },
     /// The leader would give up after others have taken over.
     #[error(
         "the renew deadline {renew_deadline:?} must be shorter than the lease duration {lease_duration:?}, or two could lead at once"
     )]
-    LateDeadline {
-        /// The renew deadline.
-        renew_deadline: Duration,
-        /// The lease duration.
-        lease_duration: Duration,
-    },
+    LateDeadline { renew_deadline: Duration, lease_duration: Duration },
     /// The leader would give up before its second attempt.
     #[error(
         "the retry period {retry_period:?} must be above zero and, times 1.2, below the renew deadline {renew_deadline:?}"
     )]
-    SlowRetry {
-        /// The retry period.
-        retry_period: Duration,
-        /// The renew deadline.
-        renew_deadline: Duration,
-    },
+    SlowRetry { retry_period: Duration, renew_deadline: Duration },
     /// One renewal that fails would be the end.
     #[error(
         "the renew period {renew_period:?} must be above zero and, with the retry period {retry_period:?}, below the renew deadline {renew_deadline:?}"
     )]
-    SlowRenewal {
-        /// The renew period.
-        renew_period: Duration,
-        /// The retry period.
-        retry_period: Duration,
-        /// The renew deadline.
-        renew_deadline: Duration,
-    },
+    SlowRenewal { renew_period: Duration, retry_period: Duration, renew_deadline: Duration },
 }

@@ -25,14 +25,12 @@ pub enum Action {
     Tcp {
         /// A name or an address.
         host: String,
-        /// The port.
         port: u16,
     },
     /// A server says by `grpc.health.v1.Health` that a service is serving.
     Grpc {
         /// A name or an address.
         host: String,
-        /// The port.
         port: u16,
         /// The name of the service; may be empty.
         service: String,
@@ -46,7 +44,6 @@ pub struct HttpGet {
     pub https: bool,
     /// A name or an address.
     pub host: String,
-    /// The port.
     pub port: u16,
     /// The path with its query; begins with `/`.
     pub path: String,

@@ -16,7 +16,6 @@ use serde_json::Value;
 
 /// The rightsizing of one pod.
 pub(crate) struct Rightsizing<'a> {
-    /// The autoscaler of its workload.
     of_workload: Option<&'a VerticalPodAutoscaler>,
     /// Those of the SidecarSets that were injected, each with its containers.
     of_sets: Vec<(&'a VerticalPodAutoscaler, BTreeSet<ContainerKey>)>,

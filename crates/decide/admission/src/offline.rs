@@ -72,9 +72,7 @@ pub struct Why {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AutoscalerVerdict {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Whether it sizes the pod or a part of it.
     pub matched: bool,
@@ -222,7 +220,6 @@ impl Offline {
         of_workloads.chain(of_sets).map(verdict).collect()
     }
 
-    /// The LimitRanges of a namespace.
     pub fn limit_ranges_of(&self, namespace: &str) -> Vec<&Value> {
         self.limit_ranges.get(namespace).into_iter().flatten().collect()
     }

@@ -49,7 +49,6 @@ pub struct Config {
     pub warnings: Vec<String>,
 }
 
-/// One plugin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plugin {
     /// Its name, which is unique.
@@ -116,9 +115,7 @@ pub enum StartOrder {
 /// Quantities of the agent's container, as they were written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
-    /// CPU.
     pub cpu: Option<String>,
-    /// Memory.
     pub memory: Option<String>,
 }
 

@@ -15,9 +15,7 @@ mod group;
 /// The pod that the agent runs in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodName {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 
@@ -200,7 +198,6 @@ impl Ledger {
         gauges.map(|(name, value)| (name.as_str(), *value)).collect()
     }
 
-    /// The writes that are due.
     pub fn due(&self, now: Timestamp) -> Vec<Write> {
         let ready = |slot: &Slot| self.retries.get(slot).is_none_or(|retry| retry.at <= now);
         let pending = self.pending().into_iter().filter(|(slot, _)| ready(slot));

@@ -13,7 +13,6 @@ use crate::update::UpdateOutcome;
 pub struct Desired {
     /// Values in the API. `None` removes a label or an annotation; fields of targets are never removed.
     pub values: BTreeMap<Key, Option<Value>>,
-    /// A gauge.
     pub gauge: Option<(String, f64)>,
     /// What could not be written, and why.
     pub problems: Vec<String>,

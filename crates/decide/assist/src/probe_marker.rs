@@ -12,7 +12,6 @@ pub const POD_PROBE_MARKERS: &str = "kruise.io/podprobemarker-list";
 /// One PodProbeMarker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProbeMarker {
-    /// Its name.
     pub name: String,
     /// `spec.probes`, as they were written, but for those without a condition of their own.
     probes: Vec<Value>,
@@ -43,9 +42,7 @@ type Keys = BTreeMap<String, Option<String>>;
 /// What is to be changed on a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// Its labels.
     pub labels: Keys,
-    /// Its annotations.
     pub annotations: Keys,
 }
 

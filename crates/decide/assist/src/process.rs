@@ -5,7 +5,6 @@
 pub struct Process {
     /// In the agent's process namespace.
     pub pid: i32,
-    /// Its parent.
     pub parent: i32,
     /// The arguments, joined by blanks, as `ps` shows them.
     pub command_line: String,

@@ -12,7 +12,6 @@ use crate::policy::{Policy, PolicyError};
 #[derive(Debug, thiserror::Error)]
 #[error("SidecarSet {set:?}: {path}")]
 pub struct CompileError {
-    /// The set.
     pub set: String,
     /// Where in it.
     pub path: Path,

@@ -45,9 +45,7 @@ pub(crate) struct Entry {
 /// What is known of a set without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Its name.
     pub name: Arc<str>,
-    /// When it was created.
     pub created: Option<Timestamp>,
     /// Whether its injection is paused.
     pub is_paused: bool,
@@ -135,7 +133,6 @@ impl Catalog {
         }
     }
 
-    /// The set of this name.
     pub fn get(&self, name: &str) -> Option<Arc<SidecarSet>> {
         let entry = self.sets.get(name)?;
         if let Some(compiled) = self.kept.get(entry) {

@@ -16,7 +16,6 @@ impl Namespace {
         Namespace::new(name, BTreeMap::new())
     }
 
-    /// A namespace with labels.
     pub fn new(name: &str, mut labels: BTreeMap<String, String>) -> Namespace {
         // The API server sets this label on every Namespace, and nobody can change it.
         labels.insert(names::NAMESPACE_NAME.to_owned(), name.to_owned());

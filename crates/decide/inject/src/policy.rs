@@ -43,7 +43,6 @@ pub enum PolicyError {
     /// An expression is malformed.
     #[error("the expression {expression:?} is malformed")]
     Expression {
-        /// The expression.
         expression: String,
         /// What is wrong with it.
         #[source]

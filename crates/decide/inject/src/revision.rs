@@ -41,7 +41,6 @@ pub(crate) fn choose<'c>(entry: &'c Compiled, draft: &mut Draft<'_>, draw: &Draw
 /// A set whose partition counts its places: a new pod asks for one, and gets the pinned revision if one is free.
 #[derive(Clone, Debug)]
 pub struct Quota {
-    /// The set.
     pub set: Arc<SidecarSet>,
     /// The revision that the places are of.
     pub revision: String,

@@ -62,7 +62,6 @@ impl Revisions {
         (!is_there).then(|| self.missing(&pinned))
     }
 
-    /// Which revision is missing.
     pub(crate) fn missing(&self, pinned: &InjectRevision) -> String {
         let Some(name) = &pinned.revision_name else {
             let version = pinned.custom_version.as_deref().unwrap_or_default();

@@ -18,7 +18,6 @@ use crate::selectors::Selectors;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdict {
-    /// The set.
     pub sidecar_set: String,
     /// Whether it is injected.
     pub matched: bool,
@@ -87,7 +86,6 @@ impl Selection {
         Selection { sets: catalog.compile(matching.injected()) }
     }
 
-    /// The sets.
     pub fn sets(&self) -> impl Iterator<Item = &Arc<SidecarSet>> {
         self.sets.iter().map(|set| &set.latest.set)
     }

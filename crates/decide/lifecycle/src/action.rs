@@ -38,67 +38,53 @@ pub enum Stage {
 pub enum Action {
     /// Pull the image, make the container and run it. Its state becomes `Refused`, `Running` or `Exited`.
     Start {
-        /// The container.
         container: String,
         /// The number of the attempt.
         attempt: u32,
-        /// The image.
         image: String,
         /// To be kept in [`ContainerFacts::back_off`].
         back_off: Option<BackOff>,
     },
     /// Run `lifecycle.postStart`.
-    PostStart {
-        /// The container.
-        container: String,
-    },
+    PostStart { container: String },
     /// The next start is put off; nothing to do but to [`record`] it.
     Hold {
-        /// The container.
         container: String,
         /// For how many seconds after the end of the attempt.
         seconds: i64,
     },
     /// Give the running container these resources.
     Resize {
-        /// The container.
         container: String,
         /// The resources of its spec.
         resources: ResourceRequirements,
     },
     /// Give up a start that is under way. Its state becomes `Refused`, `Running` or `Exited`.
     Cancel {
-        /// The container.
         container: String,
         /// To be kept in [`Attempt::stopping`].
         stopping: Stopping,
     },
     /// The container begins to stop; nothing to do but to [`record`] it.
     Stop {
-        /// The container.
         container: String,
         /// To be kept in [`Attempt::stopping`].
         stopping: Stopping,
     },
     /// Run `lifecycle.preStop`, and give it up at `until`.
     PreStop {
-        /// The container.
         container: String,
         /// When its time is over.
         until: Timestamp,
     },
     /// Send the container's stop signal.
     Terminate {
-        /// The container.
         container: String,
         /// When [`Action::Kill`] follows.
         kill_at: Timestamp,
     },
     /// Kill the container.
-    Kill {
-        /// The container.
-        container: String,
-    },
+    Kill { container: String },
 }
 
 impl Action {

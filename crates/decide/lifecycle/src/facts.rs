@@ -90,7 +90,6 @@ pub struct Attempt {
 /// The next start is put off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Since when.
     pub since: Timestamp,
     /// For how many seconds after the end of the attempt.
     pub seconds: i64,
@@ -113,7 +112,6 @@ pub enum State {
     },
     /// The process runs.
     Running {
-        /// Since when.
         since: Timestamp,
         /// What became of `lifecycle.postStart`; stays [`Hook::NotBegun`] in a container that has none.
         post_start: Hook,
@@ -168,7 +166,6 @@ pub enum Hook {
         /// When it ended.
         at: Timestamp,
     },
-    /// It failed.
     Failed {
         /// When it ended.
         at: Timestamp,
@@ -189,9 +186,7 @@ pub enum Unhealthy {
 /// How the stopping of a container goes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stopping {
-    /// Since when.
     pub since: Timestamp,
-    /// Why.
     pub why: Why,
     /// The seconds for hook, turn and process together.
     pub grace_period_seconds: i64,
@@ -201,7 +196,6 @@ pub struct Stopping {
     pub term_at: Option<Timestamp>,
     /// When it is to be killed if it still runs.
     pub kill_at: Option<Timestamp>,
-    /// It was killed.
     pub killed: bool,
 }
 

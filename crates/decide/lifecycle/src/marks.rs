@@ -31,7 +31,6 @@ pub use table::{Place, is_variable, table};
 const BY_FIELD: &str = "the node honours containers[].sidecar: all rules of KEP-0008 hold";
 /// The same of the wrapper.
 const BY_WRAPPER: &str = "pillion-wrap runs all commands of the pod: all rules of KEP-0008 hold";
-/// And of the phase.
 const BY_PHASE: &str = "the manager writes the pod's terminal phase";
 const KEPT_BY_PHASE: &str = "all rules of KEP-0008 hold but the reason Completed";
 
@@ -47,7 +46,6 @@ pub struct Means {
 /// A container that ends when the work is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// The container.
     pub key: ContainerKey,
     /// Who says so.
     pub source: Source,
@@ -62,7 +60,6 @@ pub struct Mark {
 pub enum Source {
     /// The pod itself, here.
     Pod(Place),
-    /// A SidecarSet.
     SidecarSet(String),
 }
 
@@ -414,7 +411,6 @@ fn record(draft: &mut Draft<'_>, record: &SidecarRecord) {
     draft.set_annotation(names::SIDECAR_RECORD, record.to_string());
 }
 
-/// The names of the containers of a list.
 fn names_of(draft: &Draft<'_>, list: ContainerList) -> Vec<String> {
     draft.containers(list).map(|(_, container)| name_of(container.0).to_owned()).collect()
 }

@@ -45,7 +45,6 @@ impl fmt::Display for Kept {
 /// One way to end marked sidecars.
 #[derive(Clone, Copy, Debug)]
 pub struct Mode {
-    /// Its name.
     pub name: &'static str,
     /// What it keeps of each of [`RULES`].
     pub rules: [Kept; 6],

@@ -82,7 +82,6 @@ impl<'a> FromIterator<&'a str> for Marked {
     }
 }
 
-/// The role of an init container.
 pub(crate) fn of_init(container: &Container) -> Role {
     match container.restart_policy.as_deref() {
         Some("Always") => Role::NativeSidecar,

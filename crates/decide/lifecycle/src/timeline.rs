@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 /// What happens to a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It starts.
     Starts,
     /// It gets TERM.
     Term,
@@ -63,7 +62,6 @@ pub const TIMELINES: [Timeline; 4] = [
     },
 ];
 
-/// Where a second is.
 fn x(second: i64) -> i64 {
     110 + second * 32
 }

@@ -7,7 +7,6 @@ pub enum Denied {
     /// The pinned revision cannot be had.
     #[error("SidecarSet {set:?}: {reason}")]
     Revision {
-        /// The set.
         set: String,
         /// What is missing, and how to fix it.
         reason: String,
@@ -15,7 +14,6 @@ pub enum Denied {
     /// An annotation cannot be merged.
     #[error("SidecarSet {set:?}: patchPodMetadata cannot merge annotation {key:?} of the pod: {reason}")]
     Metadata {
-        /// The set.
         set: String,
         /// The annotation.
         key: String,
@@ -37,9 +35,7 @@ pub enum Denied {
     /// The pod cannot get the service account that a set requires.
     #[error("SidecarSet {set:?} requires the service account {account:?}: {reason}")]
     ServiceAccount {
-        /// The set.
         set: String,
-        /// The account.
         account: String,
         /// What is in the way.
         reason: String,
@@ -47,7 +43,6 @@ pub enum Denied {
     /// The pod cannot share its process namespace, as a set requires.
     #[error("SidecarSet {set:?} requires shareProcessNamespace: {reason}")]
     ProcessNamespace {
-        /// The set.
         set: String,
         /// What is in the way.
         reason: String,
@@ -66,7 +61,6 @@ pub enum Denied {
          (the pod's own containers: {candidates}); its expression {expression:?} has nothing to compute from"
     )]
     NoTarget {
-        /// The set.
         set: String,
         /// The sidecar.
         container: String,
@@ -83,7 +77,6 @@ pub enum Denied {
          for {resource} = {variable}"
     )]
     Negative {
-        /// The set.
         set: String,
         /// The sidecar.
         container: String,
@@ -91,7 +84,6 @@ pub enum Denied {
         list: &'static str,
         /// `cpu` or `memory`.
         resource: &'static str,
-        /// The expression.
         expression: String,
         /// What it gives.
         value: String,

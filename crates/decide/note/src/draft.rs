@@ -93,7 +93,6 @@ impl<'a> Draft<'a> {
         self.annotations.get(key).map(String::as_str).or_else(|| self.pod.annotation(key))
     }
 
-    /// Sets an annotation.
     pub fn set_annotation(&mut self, key: impl Into<String>, value: impl Into<String>) {
         self.annotations.insert(key.into(), value.into());
     }
@@ -142,7 +141,6 @@ impl<'a> Draft<'a> {
         self.entry(key).is_some_and(|entry| entry.is_own && !Container(&entry.object).is_injected())
     }
 
-    /// Inserts a container.
     pub fn insert(&mut self, list: ContainerList, position: Position, container: Object) -> ContainerKey {
         let key = self.next_key;
         self.next_key += 1;
@@ -167,7 +165,6 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Removes a container.
     pub fn remove(&mut self, key: ContainerKey) {
         self.init_containers.remove(key.0).or_else(|| self.containers.remove(key.0));
     }
@@ -177,7 +174,6 @@ impl<'a> Draft<'a> {
         self.volumes.objects()
     }
 
-    /// Adds a volume.
     pub fn add_volume(&mut self, volume: Object) {
         self.volumes.insert(Position::Last, Entry::inserted(0, volume));
     }

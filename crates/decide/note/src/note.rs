@@ -17,16 +17,11 @@ pub enum Severity {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(tag = "kind")]
 pub enum Subject {
-    /// A SidecarSet.
     SidecarSet {
-        /// Its name.
         name: String,
     },
-    /// A VerticalPodAutoscaler.
     VerticalPodAutoscaler {
-        /// Its namespace.
         namespace: String,
-        /// Its name.
         name: String,
     },
     /// The pod itself.
@@ -34,7 +29,6 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// The SidecarSet of this name.
     pub fn sidecar_set(name: &str) -> Subject {
         Subject::SidecarSet { name: name.to_owned() }
     }

@@ -35,7 +35,6 @@ pub struct Drift {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetDrift {
-    /// The set.
     pub sidecar_set: String,
     /// How the pod stands to it.
     pub state: DriftState,

@@ -50,7 +50,6 @@ pub struct Preview {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetChange {
-    /// The set.
     pub sidecar_set: String,
     /// Whether it is new or different; absent if it is in force already.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,11 +64,8 @@ pub struct SetChange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadChange {
-    /// Its namespace.
     pub namespace: String,
-    /// Its kind.
     pub kind: String,
-    /// Its name.
     pub name: String,
     /// How many pods it has.
     pub replicas: u64,
@@ -121,7 +117,6 @@ pub struct Refusal {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceTotals {
-    /// The namespace.
     pub namespace: String,
     /// How many workloads the SidecarSets match, now or then.
     pub workloads: u64,
@@ -174,7 +169,6 @@ impl<'a> Previewer<'a> {
         Previewer { now, then, applied, sets, workloads: Vec::new(), namespaces: BTreeMap::new() }
     }
 
-    /// Adds a workload.
     pub fn add(&mut self, workload: &Workload) {
         let is_touched = self.is_touched(workload);
         let namespace = self.namespace_of(workload).to_owned();

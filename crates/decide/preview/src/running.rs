@@ -61,9 +61,7 @@ pub struct PodUpdates {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodUpdate {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Why, for each SidecarSet that it does not follow yet.
     pub reasons: Vec<String>,

@@ -15,9 +15,7 @@ pub type Resources = BTreeMap<String, Quantity>;
 /// Something now, and as it would be then.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Compared<T> {
-    /// Now.
     pub now: T,
-    /// Then.
     pub then: T,
 }
 

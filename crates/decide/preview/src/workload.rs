@@ -12,7 +12,6 @@ pub struct Workload {
     pub kind: String,
     /// Its namespace; empty if the object names none.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// How many pods it has or wants.
     pub replicas: u64,

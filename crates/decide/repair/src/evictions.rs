@@ -26,9 +26,7 @@ fn replaces(kind: &str) -> bool {
 /// A missed pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its namespace.
     pub namespace: Text,
-    /// Its name.
     pub name: Text,
     /// Its UID: a pod of the same name that comes later is another one.
     pub uid: Text,

@@ -23,7 +23,6 @@ impl Amounts {
         }
     }
 
-    /// Sets the amount of a resource.
     pub fn set(&mut self, resource: Resource, amount: Option<Quantity>) {
         match resource {
             Resource::Cpu => self.cpu = amount,

@@ -22,7 +22,6 @@ use crate::post_process::{bounded_lists, lower, raise};
 /// What changed a recommendation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapNote {
-    /// The resource.
     pub resource: Resource,
     /// What changed it.
     pub cap: Cap,
@@ -59,7 +58,6 @@ impl fmt::Display for CapNote {
 /// A recommendation for one pod.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Capped {
-    /// The recommendation.
     pub recommendation: RecommendedPodResources,
     /// What changed the targets, by container.
     pub notes: BTreeMap<String, Vec<CapNote>>,

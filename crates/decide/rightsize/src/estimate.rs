@@ -81,7 +81,6 @@ impl EstimatorSettings {
 pub struct Percentiles {
     /// For the lower bound.
     pub lower: f64,
-    /// For the target.
     pub target: f64,
     /// For the upper bound.
     pub upper: f64,

@@ -40,7 +40,6 @@ pub enum CheckpointError {
         /// How many buckets there are.
         count: u16,
     },
-    /// A bucket is negative.
     #[error("checkpoint has a negative bucket {0}")]
     NegativeBucket(i32),
     /// The format is not known.

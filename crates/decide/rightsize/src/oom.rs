@@ -10,7 +10,6 @@ use crate::pod::{PodContainer, PodView};
 /// An OOM kill that was not reported before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewOom {
-    /// The container.
     pub container: String,
     /// Bytes of memory that it requested when it was killed.
     pub requested: i64,
@@ -57,7 +56,6 @@ pub struct MemoryEviction {
     pub namespace: String,
     /// Its name.
     pub pod: String,
-    /// The container.
     pub container: String,
     /// Bytes of memory that it used.
     pub used: i64,

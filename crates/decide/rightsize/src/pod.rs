@@ -41,10 +41,8 @@ impl ContainerKind {
     }
 }
 
-/// One container of a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodContainer {
-    /// Its name.
     pub name: String,
     /// Which sort of container.
     pub kind: ContainerKind,
@@ -106,7 +104,6 @@ pub enum ResizeState {
 pub struct Owner {
     /// Its kind, such as ReplicaSet.
     pub kind: String,
-    /// Its name.
     pub name: String,
 }
 
@@ -122,15 +119,11 @@ pub struct InitContainer {
 /// What is read of a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodView {
-    /// Its UID.
     pub uid: String,
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Its controller. A pod without one is never updated: nothing would replace it.
     pub owner: Option<Owner>,
-    /// When it was created.
     pub created: Option<Timestamp>,
     /// Whether it has not started yet.
     pub is_pending: bool,
@@ -196,7 +189,6 @@ impl PodView {
         self.injected.iter().find(|(name, _)| name == set).map_or(&[], |(_, containers)| containers)
     }
 
-    /// The containers that are sized.
     pub fn sized(&self, gates: Gates) -> impl Iterator<Item = &PodContainer> {
         self.containers.iter().filter(move |container| container.kind.is_sized(gates))
     }

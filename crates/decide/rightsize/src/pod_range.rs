@@ -28,7 +28,6 @@ pub(crate) struct PodRange<'a> {
     /// The limits that a LimitRange gives containers without any.
     pub(crate) default_limits: Amounts,
     pub(crate) pod: &'a PodView,
-    /// The containers that are sized.
     pub(crate) sized: &'a [&'a PodContainer],
     pub(crate) policy: Option<&'a PodResourcePolicy>,
 }

@@ -12,13 +12,11 @@ use crate::pod::ContainerKind;
 /// A container of a workload, and its history.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
-    /// Its name.
     pub name: &'a str,
     /// Whether it is a regular container or a native sidecar.
     pub kind: ContainerKind,
     /// Its history.
     pub aggregate: &'a Aggregate,
-    /// Its policy, if it has one.
     pub policy: Option<&'a ContainerResourcePolicy>,
 }
 

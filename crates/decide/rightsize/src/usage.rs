@@ -16,11 +16,8 @@ use crate::settings::{MemorySettings, SampleSettings};
 /// The topmost controller of some pods.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Workload {
-    /// Its namespace.
     pub namespace: String,
-    /// Its kind.
     pub kind: String,
-    /// Its name.
     pub name: String,
 }
 
@@ -62,7 +59,6 @@ pub struct ContainerUsage {
 }
 
 impl ContainerUsage {
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }

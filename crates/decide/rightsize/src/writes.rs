@@ -24,7 +24,6 @@ const SLACK: SignedDuration = SignedDuration::from_secs(5);
 pub struct Stored {
     /// When it was written.
     pub at: Timestamp,
-    /// Its samples.
     pub samples: i64,
     /// The last sample or OOM kill in it.
     pub last_change: Option<Timestamp>,

@@ -44,20 +44,15 @@ pub struct Wave {
     pub at: SignedDuration,
     /// When the last of them is ready, from now.
     pub until: SignedDuration,
-    /// The pods.
     pub pods: Vec<ForecastPod>,
 }
 
 /// A pod that is updated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForecastPod {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
-    /// Its workload.
     pub workload: Workload,
-    /// The images that change.
     pub images: Vec<ImageChange>,
 }
 

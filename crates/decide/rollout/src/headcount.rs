@@ -25,7 +25,6 @@ impl<D: Eq + Hash, R: PartialEq> Headcount<D, R> {
         self.others += pods;
     }
 
-    /// Adds pods of a ReplicaSet.
     pub(crate) fn add(&mut self, deployment: D, replica_set: R, pods: usize) {
         let counts = self.by_deployment.entry(deployment).or_default();
         match counts.iter_mut().find(|(known, _)| *known == replica_set) {

@@ -28,7 +28,6 @@ pub(crate) struct Pair<'p> {
 pub(crate) struct Upgrade<'p> {
     /// The container that works from now on.
     pub(crate) working: &'p ContainerView,
-    /// The other one.
     pub(crate) other: &'p ContainerView,
     /// Whether the working container gets the image; otherwise it has it.
     pub(crate) sets_image: bool,

@@ -7,7 +7,6 @@ use crate::view::{ContainerView, InPlaceView, PodView};
 /// One container that gets another image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageChange {
-    /// The container.
     pub container: String,
     /// The image that it has.
     pub from: String,

@@ -62,9 +62,7 @@ pub struct Plan {
 /// A pod of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodName {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Its UID: a new pod of the same name is another one.
     pub uid: String,
@@ -90,14 +88,10 @@ pub enum Step {
     Update {
         /// The latest revision.
         revision: String,
-        /// The images that change.
         images: Vec<ImageChange>,
     },
     /// Its hot upgrade is finished: the container that no longer works gets the empty image.
-    Reset {
-        /// The images that change.
-        images: Vec<ImageChange>,
-    },
+    Reset { images: Vec<ImageChange> },
     /// Its condition is written: whether the latest revision can be reached in place.
     SetUpgradable(bool),
 }

@@ -39,7 +39,6 @@ pub struct Unrestartable {
     pub namespace: String,
     /// The pod's name.
     pub name: String,
-    /// Why.
     pub why: &'static str,
 }
 

@@ -9,7 +9,6 @@ use serde_json::Value;
 /// A ControllerRevision that is stored. Whether it holds what a set says now is seen by its digest: what it holds is often not at hand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StoredRevision<'r> {
-    /// Its name.
     pub name: &'r str,
     /// The SidecarSet that its label names.
     pub owner: Option<&'r str>,
@@ -17,9 +16,7 @@ pub struct StoredRevision<'r> {
     pub controller: Option<&'r str>,
     /// The name that the user gave this version.
     pub custom_version: Option<&'r str>,
-    /// Its number.
     pub number: i64,
-    /// When it was created.
     pub created: Option<Timestamp>,
     /// Stands for what it holds.
     pub digest: Digest,

@@ -43,22 +43,15 @@ pub enum PodState {
     /// It does its work with its sidecars.
     Ready,
     /// The kubelet has not started a container with the image that it got.
-    Starting {
-        /// The container.
-        container: String,
-    },
+    Starting { container: String },
     /// A sidecar does not run.
     Failing {
-        /// The container.
         container: String,
         /// Why.
         trouble: Trouble,
     },
     /// A record on the pod cannot be read, so it is left alone.
-    Unreadable {
-        /// The annotation.
-        annotation: &'static str,
-    },
+    Unreadable { annotation: &'static str },
     /// The old container of a hot upgrade still has to get the empty image.
     HandingOver,
     /// It is not ready for another reason.

@@ -87,7 +87,6 @@ impl Target {
         }
     }
 
-    /// The set.
     pub fn set(&self) -> &SidecarSet {
         &self.set
     }

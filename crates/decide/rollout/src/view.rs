@@ -42,7 +42,6 @@ pub enum Phase {
 pub struct Owner {
     /// Its kind, such as ReplicaSet.
     pub kind: Text,
-    /// Its name.
     pub name: Text,
 }
 
@@ -50,11 +49,8 @@ pub struct Owner {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 pub struct PodView {
-    /// Its namespace.
     pub namespace: Text,
-    /// Its name.
     pub name: Box<str>,
-    /// Its UID.
     pub uid: Box<str>,
     /// Which of two views of the pod is newer.
     pub resource_version: u64,
@@ -62,7 +58,6 @@ pub struct PodView {
     pub labels: Box<[(Text, Text)]>,
     /// Its controller.
     pub owner: Option<Owner>,
-    /// When it was created.
     pub created: Option<Timestamp>,
     /// Since when its condition Ready is as it is.
     pub ready_since: Option<Timestamp>,
@@ -95,7 +90,6 @@ pub struct PodView {
 /// What a pod records of a hot-upgrade sidecar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkingView {
-    /// The sidecar.
     pub sidecar: Text,
     /// The container of its pair that works.
     pub container: Text,
@@ -138,7 +132,6 @@ pub struct InPlaceView {
 /// What a container had before it was updated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BeforeView {
-    /// The container.
     pub container: Text,
     /// The image ID that the kubelet reported.
     pub image_id: Text,

@@ -12,16 +12,13 @@ const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 /// A workload, or a pod that belongs to none.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Workload {
-    /// Its namespace.
     pub namespace: String,
     /// Its kind; `Pod` for a pod without a controller.
     pub kind: String,
-    /// Its name.
     pub name: String,
 }
 
 impl Workload {
-    /// The workload of a pod.
     pub fn of(pod: &PodView) -> Workload {
         let (kind, name) = match &pod.owner {
             None => ("Pod", &*pod.name),

@@ -22,7 +22,6 @@ use serde_json::Value;
 pub struct Digest(u128);
 
 impl Digest {
-    /// The digest of a value.
     pub fn of(value: &Value) -> Digest {
         // A visitor that takes everything gives no error.
         Digest::deserialize(value).unwrap_or_default()

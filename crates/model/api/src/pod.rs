@@ -62,17 +62,14 @@ impl Pod {
         self.object["metadata"]["namespace"].as_str().filter(|name| !name.is_empty()).unwrap_or("default")
     }
 
-    /// One label.
     pub fn label(&self, key: &str) -> Option<&str> {
         self.object["metadata"]["labels"].get(key)?.as_str()
     }
 
-    /// All labels.
     pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         strings(&self.object["metadata"]["labels"])
     }
 
-    /// One annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.object["metadata"]["annotations"].get(key)?.as_str()
     }
@@ -101,7 +98,6 @@ impl Pod {
         objects(&self.object["spec"]["initContainers"]).map(Container)
     }
 
-    /// The volumes.
     pub fn volumes(&self) -> impl Iterator<Item = &Object> {
         objects(&self.object["spec"]["volumes"])
     }
@@ -123,7 +119,6 @@ impl Pod {
 pub struct Container<'a>(pub &'a Object);
 
 impl<'a> Container<'a> {
-    /// Its name, or "".
     pub fn name(self) -> &'a str {
         name_of(self.0)
     }
@@ -138,7 +133,6 @@ impl<'a> Container<'a> {
         self.env().find(|variable| name_of(variable) == name)
     }
 
-    /// Its volume mounts.
     pub fn volume_mounts(self) -> impl Iterator<Item = &'a Object> {
         self.list("volumeMounts")
     }
@@ -159,12 +153,10 @@ impl<'a> Container<'a> {
         self.0.get("restartPolicy").and_then(Value::as_str) == Some("Always")
     }
 
-    /// Its limit of a resource.
     pub fn limit(self, resource: &str) -> Option<Quantity> {
         self.quantity("limits", resource)
     }
 
-    /// Its request of a resource.
     pub fn request(self, resource: &str) -> Option<Quantity> {
         self.quantity("requests", resource)
     }

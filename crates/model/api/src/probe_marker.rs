@@ -2,7 +2,6 @@
 
 use serde_json::{Value, json};
 
-/// Its kind.
 pub const KIND: &str = "PodProbeMarker";
 /// Its plural name.
 pub const PLURAL: &str = "podprobemarkers";

@@ -41,10 +41,7 @@ pub enum RecordsError {
     Json(#[from] serde_json::Error),
     /// The record of one set is not an object.
     #[error("the record of {set:?} is not an object")]
-    NotAnObject {
-        /// The set.
-        set: String,
-    },
+    NotAnObject { set: String },
 }
 
 /// What one SidecarSet injected, in the order of Go's fields.
@@ -55,7 +52,6 @@ pub struct NewRecord<'a> {
     pub update_timestamp: Option<&'a str>,
     /// The hash of the set.
     pub hash: &'a str,
-    /// The set.
     pub sidecar_set_name: &'a str,
     /// The containers that run beside the app, native sidecars included.
     pub sidecar_list: BTreeSet<&'a str>,
@@ -120,7 +116,6 @@ impl Records {
         self.by_set.keys().map(String::as_str)
     }
 
-    /// The record of a set.
     pub fn get(&self, set: &str) -> Option<Record<'_>> {
         self.by_set.get(set).map(Record)
     }

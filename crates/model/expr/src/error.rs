@@ -27,16 +27,10 @@ pub enum ExprErrorKind {
     TooManyDigits,
     /// A character that no expression has in this place.
     #[error("unexpected character {}", quote_character(*character))]
-    UnexpectedCharacter {
-        /// The character.
-        character: char,
-    },
+    UnexpectedCharacter { character: char },
     /// Digits and points that are no number.
     #[error("`{}` is not a number", short(text))]
-    InvalidNumber {
-        /// The text.
-        text: String,
-    },
+    InvalidNumber { text: String },
     /// A number with something behind it that is no unit of Kubernetes.
     #[error("unknown unit `{}`", short(unit))]
     UnknownUnit {
@@ -48,20 +42,13 @@ pub enum ExprErrorKind {
     ExponentAndUnit,
     /// Neither a variable nor a function.
     #[error("unknown name `{}`", short(name))]
-    UnknownName {
-        /// The name.
-        name: String,
-    },
+    UnknownName { name: String },
     /// A call of something that is no function.
     #[error("unknown function `{}`", short(name))]
-    UnknownFunction {
-        /// The name.
-        name: String,
-    },
+    UnknownFunction { name: String },
     /// The variable of the other resource.
     #[error("`{variable}` cannot be used in a {resource} expression")]
     WrongVariable {
-        /// The variable.
         variable: Resource,
         /// The resource that the expression is for.
         resource: Resource,
@@ -71,14 +58,10 @@ pub enum ExprErrorKind {
     TwoVariables,
     /// A function name that is not followed by arguments.
     #[error("`{function}` is a function and needs arguments in parentheses")]
-    MissingArguments {
-        /// The function.
-        function: &'static str,
-    },
+    MissingArguments { function: &'static str },
     /// A function call with fewer than two arguments.
     #[error("`{function}` takes two or more arguments, not {found}")]
     ArgumentCount {
-        /// The function.
         function: &'static str,
         /// How many there are.
         found: usize,

@@ -16,7 +16,6 @@ use crate::value::{Integer, Value};
 pub(crate) enum Base {
     /// One nano: the term is a constant, written in this format if it is a quantity.
     Nano(Option<Format>),
-    /// The variable.
     Variable,
     /// The result of a combination, by its index.
     Result(usize),

@@ -29,13 +29,11 @@ pub enum GateError {
     InvalidValue {
         /// The gate.
         name: String,
-        /// The value.
         value: String,
     },
     /// A gate that does not exist.
     #[error("unrecognized feature gate: {name}; {help}")]
     Unrecognized {
-        /// The name.
         name: String,
         /// The gate that was probably meant, or all of them.
         help: String,

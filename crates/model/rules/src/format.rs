@@ -172,7 +172,6 @@ pub fn qualified_name(value: &str) -> Complaints {
     complaints
 }
 
-/// The value of a label.
 pub fn label_value(value: &str) -> Complaints {
     let mut complaints = Vec::from_iter(too_many_bytes(value, 63));
     if !value.is_empty() && !is_qualified(value) {
@@ -222,7 +221,6 @@ pub fn port_name(value: &str) -> Complaints {
     complaints
 }
 
-/// The number of a port.
 pub fn port_number(value: i64) -> Complaints {
     in_range(value, 1, 65535)
 }

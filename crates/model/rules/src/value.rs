@@ -75,14 +75,12 @@ pub fn fill_text(object: &mut Value, field: &str, value: &str) {
     }
 }
 
-/// Sets a field.
 pub fn set(object: &mut Value, field: &str, value: impl Into<Value>) {
     if let Some(object) = object.as_object_mut() {
         object.insert(field.to_owned(), value.into());
     }
 }
 
-/// Removes a field.
 pub fn remove(object: &mut Value, field: &str) {
     if let Some(object) = object.as_object_mut() {
         object.shift_remove(field);

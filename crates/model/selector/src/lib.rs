@@ -65,7 +65,6 @@ pub enum SelectorError {
     Key {
         /// Which of `matchExpressions`; `None` for `matchLabels`.
         index: Option<usize>,
-        /// The key.
         key: String,
         /// What is wrong with it.
         reason: String,
@@ -77,7 +76,6 @@ pub enum SelectorError {
         index: Option<usize>,
         /// The key whose value it is.
         key: String,
-        /// The value.
         value: String,
         /// What is wrong with it.
         reason: String,

@@ -19,7 +19,6 @@ pub enum Problem {
     /// A key is given twice in a mapping.
     #[error("key {key:?} is already set in this mapping, on line {line}")]
     DuplicateKey {
-        /// The key.
         key: String,
         /// Where it is given first.
         line: u32,

@@ -30,7 +30,6 @@ impl Header {
         Header { api_version: self.api_version.or(other.api_version), kind: self.kind.or(other.kind) }
     }
 
-    /// The type, if it is that of a list.
     pub(crate) fn list_type(self) -> Option<ListType> {
         let kind = self.kind.filter(|kind| kind.ends_with("List"))?;
         Some(ListType { api_version: self.api_version.unwrap_or_default(), kind })

@@ -8,7 +8,6 @@ use serde_json::Value;
 /// A place in a text, counted from 1 as editors do; columns are characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// The line.
     pub line: u32,
     /// The character in it.
     pub column: u32,

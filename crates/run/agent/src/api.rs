@@ -30,7 +30,6 @@ pub struct Request {
 pub struct Response {
     /// The status code.
     pub status: u16,
-    /// The body.
     pub body: Bytes,
 }
 

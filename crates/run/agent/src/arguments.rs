@@ -5,7 +5,6 @@ use std::path::PathBuf;
 /// What the agent was asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Run.
     Run(Arguments),
     /// Print this and exit with 0.
     Print(String),
@@ -34,12 +33,7 @@ pub enum Source {
     /// A file, usually of a mounted ConfigMap.
     File(PathBuf),
     /// The key `config.yaml` of a ConfigMap.
-    ConfigMap {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-    },
+    ConfigMap { namespace: String, name: String },
 }
 
 const USAGE: &str = "\

@@ -56,7 +56,6 @@ pub trait Plugin: Send + Sync {
         Box::pin(std::future::ready(()))
     }
 
-    /// Its version.
     fn version(&self) -> String {
         "v0.0.1".to_owned()
     }
@@ -134,9 +133,7 @@ impl Host {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginStatus {
-    /// Its name.
     pub name: String,
-    /// Its version.
     pub version: String,
     /// What its configuration is made of.
     pub config_type: String,

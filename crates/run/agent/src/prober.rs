@@ -31,7 +31,6 @@ impl CurrentSecrets {
 
 /// Makes probes, on the network or in a test's script.
 pub trait Prober: Send + Sync + 'static {
-    /// One look.
     fn look<'a>(&'a self, ask: &'a Ask, secrets: &'a Secrets, timeout: Duration) -> BoxFuture<'a, State>;
 }
 
@@ -104,7 +103,6 @@ async fn http(ask: &HttpAsk, secrets: &Secrets, timeout: Duration) -> State {
     }
 }
 
-/// The value of a credential.
 pub(crate) fn credential(value: &Credential, secrets: &Secrets) -> Result<String, String> {
     match value {
         Credential::Literal(text) => Ok(text.clone()),

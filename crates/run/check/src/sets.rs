@@ -54,7 +54,6 @@ fn conditions(snapshot: &Snapshot) -> Vec<Finding> {
     findings
 }
 
-/// A condition of a set, if it has this status.
 fn condition<'s>(set: &'s SidecarSet, condition_type: &str, status: &str) -> Option<&'s Condition> {
     set.status.as_ref()?.condition(condition_type).filter(|condition| condition.status == status)
 }

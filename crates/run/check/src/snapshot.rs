@@ -46,7 +46,6 @@ pub struct Snapshot {
     pub secret: Answer<Option<Value>>,
     /// The manager's Leases, by name.
     pub leases: Answer<BTreeMap<String, Lease>>,
-    /// The SidecarSets.
     pub sets: Answer<Vec<Arc<SidecarSet>>>,
     /// What is wrong with SidecarSets that cannot be used.
     pub unusable: Vec<String>,

@@ -40,7 +40,6 @@ use crate::confirm::confirm;
 use crate::connect::connect;
 use crate::{Failure, block_on, print, print_coloured, print_text, rendered, say, say_warnings};
 
-/// Runs a command.
 pub(crate) fn run(command: &RolloutCommand) -> Result<(), Failure> {
     match command {
         RolloutCommand::Status(args) => block_on(status(args))?,

@@ -50,7 +50,6 @@ pub struct Explanation {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Derivation {
-    /// The autoscaler.
     pub vertical_pod_autoscaler: String,
     /// One step or result each.
     pub lines: Vec<String>,

@@ -41,10 +41,7 @@ pub enum Error {
     },
     /// Helm would not know what has happened to its objects.
     #[error("Pillion was installed by Helm: use `helm upgrade` and `helm uninstall` for release {release:?}")]
-    Helm {
-        /// The release.
-        release: String,
-    },
+    Helm { release: String },
     /// The replicas did not become available.
     #[error(
         "the manager is not available after {seconds} s: {state}; `kubectl --namespace={namespace} describe pods` may say why"

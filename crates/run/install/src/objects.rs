@@ -32,7 +32,6 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The place of a manifest.
     pub(crate) fn of(manifest: &Value) -> Place {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let metadata = &manifest["metadata"];

@@ -22,7 +22,6 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::args::{ClusterArgs, LogFormat, ManagerArgs};
 use crate::{Error, chain, connect, io_reason};
 
-/// The port of the Service.
 const SERVICE_PORT: u16 = 443;
 /// How long requests may go on after the shutdown delay.
 const GRACE: Duration = Duration::from_secs(10);

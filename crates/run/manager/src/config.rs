@@ -157,14 +157,7 @@ impl Default for Certificates {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WebhookAddress {
     /// Behind a Service.
-    Service {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// Its port.
-        port: u16,
-    },
+    Service { namespace: String, name: String, port: u16 },
     /// At a URL, such as `https://127.0.0.1:9443`.
     Url(String),
 }

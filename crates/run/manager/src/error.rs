@@ -68,7 +68,6 @@ pub enum Error {
     /// A file of a certificate cannot be read.
     #[error("cannot read {}", file.display())]
     File {
-        /// The file.
         file: std::path::PathBuf,
         /// What the operating system said.
         source: std::io::Error,

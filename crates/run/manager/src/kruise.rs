@@ -31,7 +31,6 @@ const LEASE_DURATION: Duration = Duration::from_secs(15);
 pub struct Kruise {
     /// Its webhook configurations by which SidecarSets are sent to it: kind and name.
     pub configurations: Vec<(&'static str, &'static str)>,
-    /// Its namespace.
     pub namespace: String,
     /// When its leader renewed the Lease last, and for how long that is valid. `None` if nobody holds it.
     pub lease: Option<(Timestamp, Duration)>,

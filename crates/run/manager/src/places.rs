@@ -56,7 +56,6 @@ pub(crate) struct Ask {
 pub(crate) struct Arrival {
     /// The id that is written on the pod.
     pub(crate) id: String,
-    /// The revision that it has.
     pub(crate) revision: String,
     /// How many places there are.
     pub(crate) limit: Limit,

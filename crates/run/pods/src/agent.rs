@@ -15,7 +15,6 @@ const POD: Keep = Keep::Fields(&[
 const CONTAINER: Keep = Keep::Fields(&[("name", Keep::All), ("ports", Keep::All), ("restartPolicy", Keep::All)]);
 const CONDITION: Keep = Keep::Fields(&[("type", Keep::All), ("status", Keep::All), ("reason", Keep::All)]);
 
-/// A pod with an in-pod agent.
 #[derive(Debug)]
 pub struct AgentPod(Value);
 

@@ -96,7 +96,6 @@ impl Pods {
 }
 
 impl InUse {
-    /// The pods.
     pub fn cache(&self) -> &Cache<CachedPod> {
         self.pods.cache()
     }

@@ -140,7 +140,6 @@ impl Cluster {
         self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
     }
 
-    /// The autoscalers.
     pub fn autoscalers(&self) -> &Cache<AutoscalerView> {
         &self.inner.autoscalers
     }

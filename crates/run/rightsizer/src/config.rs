@@ -163,7 +163,6 @@ impl Default for UpdateRate {
 /// The namespaces whose autoscalers are served: all of them, unless something is said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Namespaces {
-    /// Only this one.
     pub only: Option<String>,
     /// All but these.
     pub ignored: BTreeSet<String>,

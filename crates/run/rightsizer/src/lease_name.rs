@@ -17,9 +17,7 @@ pub(crate) const VALID: SignedDuration = SignedDuration::from_mins(1);
 /// The name of a Lease. The default is upstream's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseName {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
 }
 

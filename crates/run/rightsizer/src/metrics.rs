@@ -35,7 +35,6 @@ pub struct Metrics {
 pub(crate) enum Written {
     /// The status of an autoscaler.
     Status,
-    /// A checkpoint.
     Checkpoint,
 }
 
@@ -59,7 +58,6 @@ pub(crate) enum Updated {
 /// How that ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
 pub(crate) enum UpdateOutcome {
-    /// It is done.
     Done,
     /// The API server refused.
     Failed,

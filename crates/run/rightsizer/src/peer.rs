@@ -36,9 +36,7 @@ const LEASE_SECONDS: i32 = 15;
 /// A part of upstream's autoscaler. Each of ours waits for its own only, so that parts can be mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerPart {
-    /// The recommender.
     Recommender,
-    /// The updater.
     Updater,
     /// The admission controller.
     Admission,
@@ -146,7 +144,6 @@ pub enum Standing {
 /// A part of upstream's autoscaler as it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Which part.
     pub part: PeerPart,
     /// How it stands.
     pub standing: Standing,

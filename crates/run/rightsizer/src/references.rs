@@ -7,7 +7,6 @@ use pillion_events::reference_to;
 use pillion_informer::NamespacedName;
 use pillion_rightsize::PodView;
 
-/// A pod.
 pub fn pod_reference(pod: &PodView) -> ObjectReference {
     reference_to("v1", "Pod", Some(&pod.namespace), &pod.name, Some(&pod.uid))
 }

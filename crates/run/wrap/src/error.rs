@@ -13,14 +13,12 @@ pub enum Error {
     File {
         /// What was tried.
         what: &'static str,
-        /// Its path.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
     /// The command cannot be run.
     Start {
-        /// The program.
         program: String,
         /// What the system said.
         source: io::Error,

@@ -79,7 +79,6 @@ impl LastEnd {
     }
 }
 
-/// As a whole or not at all.
 fn write_whole(path: &Path, code: u8) -> Result<(), Error> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");

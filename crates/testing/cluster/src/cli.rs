@@ -12,11 +12,12 @@ use signal_hook::consts::SIGINT;
 
 use crate::cluster::{self, Cluster};
 use crate::folder::Folder;
+use crate::image::PILLION;
 use crate::options::Options;
 use crate::state::{Phase, State};
 use crate::static_linking::StaticLinking;
 use crate::version::KubernetesVersion;
-use crate::{gomod, images};
+use crate::{gomod, images, names};
 
 /// A real Kubernetes on this machine, for tests.
 #[derive(Debug, Subcommand)]
@@ -115,6 +116,9 @@ pub fn image(command: &ImageCommand) -> anyhow::Result<ExitCode> {
     for image in basic.into_iter().chain(images::of_programs(command.release, &linking)?) {
         let tarball = folder.join(images::tarball_name(&image.name));
         image.write(&tarball)?;
+        if image.name == PILLION {
+            names::check(&image)?;
+        }
         if let Some(cluster) = &cluster {
             cluster.import_image(&tarball)?;
             eprintln!("image: {} is in the cluster", image.name);

@@ -63,7 +63,6 @@ impl Folder {
         self.0.join("kubeconfig")
     }
 
-    /// The kubeconfig of a component.
     pub(crate) fn kubeconfig_of(&self, component: &str) -> PathBuf {
         self.0.join("config").join(format!("{component}.kubeconfig"))
     }
@@ -88,7 +87,6 @@ impl Folder {
         self.0.join("log")
     }
 
-    /// The log of one component.
     pub(crate) fn log(&self, component: &str) -> PathBuf {
         self.logs().join(format!("{component}.log"))
     }

@@ -70,10 +70,15 @@ impl ImageSpec {
         Ok(())
     }
 
-    /// Writes the tarball.
     pub fn write(&self, tarball: &Path) -> anyhow::Result<()> {
         let bytes = self.layout().with_context(|| format!("cannot make the image {}", self.name))?;
         write(tarball, bytes)
+    }
+
+    /// Writes the files into a folder, as a container sees them.
+    pub(crate) fn unpack(&self, folder: &Path) -> anyhow::Result<()> {
+        let layer = self.layer()?;
+        tar::Archive::new(layer.as_slice()).unpack(folder).with_context(|| format!("cannot write {}", folder.display()))
     }
 
     fn layout(&self) -> anyhow::Result<Vec<u8>> {

@@ -17,7 +17,6 @@ struct Programs {
     about: &'static str,
     /// The program that a container runs.
     program: &'static str,
-    /// The package that has it.
     package: &'static str,
     /// The same, of programs that run in containers of other images, too.
     statics: &'static [Static],

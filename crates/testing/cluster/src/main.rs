@@ -1,5 +1,6 @@
 //! `pillion-cluster`: the program behind `cargo xtask cluster` and `cargo xtask image`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -21,6 +22,14 @@ enum Command {
     Image(ImageCommand),
     /// Fail if a real cluster cannot run here, and say what is missing
     Check,
+    /// Run a program in the files of an image, and see whether it finds the address of a name
+    #[command(hide = true)]
+    FindName {
+        /// The files
+        root: PathBuf,
+        /// The program, as a path in them
+        program: String,
+    },
     /// Build a program as it is put into images, and print its path
     Static {
         /// Which program
@@ -43,6 +52,7 @@ fn main() -> ExitCode {
         Command::Cluster(command) => cli::run(command),
         Command::Image(command) => cli::image(&command),
         Command::Check => check(),
+        Command::FindName { root, program } => pillion_cluster::find_name(&root, &program).map(|()| ExitCode::SUCCESS),
         Command::Static { program } => print_static(&program),
     };
     done.unwrap_or_else(|error| {

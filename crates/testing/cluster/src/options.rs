@@ -7,7 +7,6 @@ use crate::version::KubernetesVersion;
 /// What kind of cluster.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The version of Kubernetes.
     pub kubernetes: KubernetesVersion,
     /// etcd and kube-apiserver alone: no node, no controllers, and no need for root.
     pub control_plane_only: bool,

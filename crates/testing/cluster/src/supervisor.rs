@@ -57,7 +57,6 @@ pub(crate) struct Plan {
     pub(crate) folder: PathBuf,
     /// The version of Kubernetes, for the record.
     pub(crate) kubernetes: String,
-    /// The programs.
     pub(crate) programs: Programs,
     /// The folder of the CNI plugins; none means no node.
     pub(crate) cni_plugins: Option<PathBuf>,

@@ -23,7 +23,6 @@ impl Namespace {
         Namespace { cluster, name }
     }
 
-    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }

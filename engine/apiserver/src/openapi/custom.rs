@@ -72,7 +72,6 @@ fn required_with(required: &Value, names: [&str; 2]) -> Value {
     required.into()
 }
 
-/// The fields that every object has.
 fn add_object_fields(schema: &mut Value) {
     if !schema["properties"].is_object() {
         schema["properties"] = json!({});

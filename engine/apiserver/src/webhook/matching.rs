@@ -55,7 +55,6 @@ impl Match {
         convert(attributes, &attributes.call.endpoint, &self.endpoint, object.clone()).await
     }
 
-    /// And back.
     pub(crate) async fn back(&self, attributes: &Attributes<'_>, object: Value) -> Result<Value> {
         if !self.is_other(attributes) {
             return Ok(object);

@@ -59,7 +59,6 @@ impl CustomTable {
         ]))
     }
 
-    /// The columns.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }

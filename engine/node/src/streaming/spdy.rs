@@ -31,7 +31,6 @@ const STREAMS: usize = 2000;
 /// So many frames wait in each direction.
 const QUEUE: usize = 32;
 
-/// A connection.
 pub(super) struct Connection {
     incoming: Incoming,
     headers: HeaderReader,

@@ -65,7 +65,6 @@ impl Identity<'_> {
     }
 }
 
-/// One entry.
 #[derive(Clone, Debug)]
 pub(super) struct Entry<'a> {
     pub identity: Identity<'a>,
@@ -168,7 +167,6 @@ fn encode_entry(entry: &Entry<'_>) -> Value {
     Value::Object(object)
 }
 
-/// The entry with this identity.
 pub(super) fn find<'e, 'a>(entries: &'e mut [Entry<'a>], identity: &Identity<'_>) -> Option<&'e mut Entry<'a>> {
     entries.iter_mut().find(|entry| entry.identity == *identity)
 }

@@ -35,7 +35,6 @@ pub enum SyntaxError {
     /// A number that no floating point number comes near to.
     #[error("json: cannot unmarshal number {0} into Go value of type float64")]
     Number(String),
-    /// Not YAML.
     #[error("yaml: {0}")]
     Yaml(String),
 }

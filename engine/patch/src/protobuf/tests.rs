@@ -25,7 +25,6 @@ fn schema(name: &str) -> Schema<'static> {
     builtin().get(name).expect("it is in the table")
 }
 
-/// A field of bytes.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let length = u8::try_from(bytes.len()).expect("short");
     assert!(length < 0x80, "short");

@@ -34,7 +34,6 @@ pub struct SessionStreams {
     pub stdout: pipe::Receiver,
     /// Its errors; with a terminal they come with the rest.
     pub stderr: Option<pipe::Receiver>,
-    /// Its terminal.
     pub terminal: Option<Terminal>,
 }
 

@@ -115,7 +115,6 @@ impl Streams {
     }
 }
 
-/// Starts a command.
 fn spawn(spec: &CommandSpec, streams: Streams) -> Result<Pid, StartError> {
     let failed = |error: io::Error| StartError::other("cannot start a process", words(&error));
     let (near, far) = UnixStream::pair().map_err(failed)?;

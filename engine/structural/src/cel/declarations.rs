@@ -265,7 +265,6 @@ const COMPARABLE: [&str; 8] = ["int", "uint", "double", "bool", "duration", "tim
 
 static FUNCTIONS: LazyLock<HashMap<&'static str, Function>> = LazyLock::new(declare);
 
-/// The function of that name.
 pub(super) fn function(name: &str) -> Option<&'static Function> {
     FUNCTIONS.get(name)
 }

@@ -75,7 +75,6 @@ impl Type {
         Type::Object(Arc::new(Object { name: name.to_owned(), fields: fields.into_iter().collect() }))
     }
 
-    /// What an optional is of.
     pub(super) fn unwrap_optional(&self) -> Option<&Type> {
         match self {
             Type::Opaque(OPTIONAL, parameters) => parameters.first(),

@@ -20,7 +20,6 @@ use crate::format::Format;
 use crate::go_url::Url;
 use crate::schema::Schema;
 
-/// A value.
 #[derive(Clone, Debug)]
 pub(crate) enum Value<'a> {
     Null,

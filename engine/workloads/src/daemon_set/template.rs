@@ -10,7 +10,6 @@ pub(super) const REVISION: &str = "controller-revision-hash";
 const TEMPLATE_GENERATION: &str = "pod-template-generation";
 const GENERATION_ANNOTATION: &str = "deprecated.daemonset.template.generation";
 
-/// The pod for a node.
 pub(super) fn pod(set: &DaemonSet, hash: &str, node: &str) -> Value {
     let mut pod = from_template(&set.spec.template, &controller_reference(set));
     if let Some(generation) = template_generation(set) {

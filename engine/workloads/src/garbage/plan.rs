@@ -5,7 +5,6 @@ use kube::api::PropagationPolicy;
 
 use super::graph::{FOREGROUND, Graph, ORPHAN, Object, Work};
 
-/// How an owner is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// It is there to stay, or goes without regard to dependents.

@@ -58,7 +58,6 @@ fn snapshot<'a>(job: &'a JobView, pods: &'a [Arc<PodView>]) -> Snapshot<'a> {
     Snapshot { job, pods, backoff: Backoff::default(), now: now() }
 }
 
-/// What an action is, in short.
 fn short(action: &Action) -> String {
     match action {
         Action::Leave => "leave".to_owned(),

@@ -22,7 +22,6 @@ impl PlannedEvent {
         PlannedEvent { warning: true, reason: reason.to_owned(), message: message.into() }
     }
 
-    /// Records it.
     pub(crate) fn record(&self, recorder: &Recorder, about: &ObjectReference) {
         if self.warning {
             recorder.warning(about, &self.reason, self.message.as_str());

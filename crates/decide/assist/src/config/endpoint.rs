@@ -40,14 +40,12 @@ pub enum Ask {
     Tcp {
         /// A name or an address.
         host: String,
-        /// The port.
         port: u16,
     },
     /// `grpc.health.v1.Health`.
     Grpc {
         /// A name or an address.
         host: String,
-        /// The port.
         port: u16,
         /// The service; may be empty.
         service: String,
@@ -83,7 +81,6 @@ pub struct Url {
     pub https: bool,
     /// A name or an address, without brackets.
     pub host: String,
-    /// The port.
     pub port: u16,
     /// Path and query.
     pub path: String,

@@ -7,7 +7,6 @@ use super::reader::Field;
 pub struct SecretKey {
     /// The Secret.
     pub name: String,
-    /// The key in it.
     pub key: String,
 }
 

@@ -22,7 +22,6 @@ pub struct Entry {
     pub file: String,
     /// The SHA-256 of what was fetched.
     pub sha256: String,
-    /// Its size.
     pub size: u64,
     /// What the last update came to.
     pub result: String,

@@ -19,7 +19,6 @@ pub struct Journal {
     /// The SHA-256 of what was fetched. Known once it is staged.
     #[serde(default)]
     pub fetched_sha256: Option<String>,
-    /// The size of what was fetched.
     #[serde(default)]
     pub fetched_size: Option<u64>,
     /// The digest of what is about to be put in place: a file's SHA-256, or that of a directory's listing. Known once it is staged.
@@ -37,7 +36,6 @@ pub struct Journal {
 /// What is found in place of the file when the agent starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnDisk {
-    /// Nothing.
     Nothing,
     /// Something with this digest.
     Digest(String),

@@ -31,7 +31,6 @@ pub enum Source {
     Oci {
         /// The registry; its path is empty.
         registry: Url,
-        /// The repository.
         repository: String,
         /// A tag, or a digest.
         reference: String,

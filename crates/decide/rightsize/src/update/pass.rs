@@ -27,7 +27,6 @@ const YOUNG: SignedDuration = SignedDuration::from_hours(1);
 /// Everything that a pass looks at.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot<'a> {
-    /// The autoscaler.
     pub autoscaler: &'a VerticalPodAutoscaler,
     /// The pods that it controls: not ended, not being deleted, and bound to a node.
     pub pods: &'a [PodView],
@@ -69,7 +68,6 @@ pub enum Action {
     Unboost(Unboost),
     /// Resize these containers in place; the others have their targets already.
     Resize(Vec<ContainerTarget>),
-    /// Evict it.
     Evict(EvictReason),
 }
 

@@ -145,7 +145,6 @@ pub enum EvictReason {
     DeferredTooLong,
     /// The resize takes too long.
     InProgressTooLong,
-    /// The resize failed.
     ResizeFailed,
     /// A resize cannot change the quality-of-service class.
     QosClass,

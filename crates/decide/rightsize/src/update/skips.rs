@@ -25,7 +25,6 @@ pub struct Skips {
 pub struct SkipEvent {
     /// The place of the pod that it is about; `None` for the autoscaler.
     pub pod: Option<usize>,
-    /// Its reason.
     pub reason: &'static str,
     /// What it says.
     pub text: String,

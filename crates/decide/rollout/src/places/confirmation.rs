@@ -24,7 +24,6 @@ const MOST_WITHDRAWN: usize = 1000;
 pub struct Creator(String);
 
 impl Creator {
-    /// The creator of a pod.
     pub fn of(pod: &PodView) -> Creator {
         Creator(match &pod.owner {
             Some(owner) => format!("{}/{}/{}", pod.namespace, owner.kind, owner.name),

@@ -12,7 +12,6 @@ use crate::text::{Text, Texts};
 /// A container or native sidecar of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerView {
-    /// Its name.
     pub name: Text,
     /// The image in the spec.
     pub image: Text,

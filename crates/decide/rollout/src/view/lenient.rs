@@ -20,7 +20,6 @@ pub(super) enum Scalar<'a> {
 }
 
 impl Scalar<'_> {
-    /// The text, or "".
     pub(super) fn text(&self) -> &str {
         if let Scalar::Text(text) = self { text } else { "" }
     }
@@ -149,7 +148,6 @@ impl<'de, T: Compound<'de>> Visitor<'de> for CompoundVisitor<T> {
     }
 }
 
-/// An object.
 #[derive(Debug, Default)]
 pub(super) struct Object<T>(T);
 
@@ -173,7 +171,6 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Object<T> {
     }
 }
 
-/// A list of objects.
 #[derive(Debug)]
 pub(super) struct List<T>(Vec<Object<T>>);
 

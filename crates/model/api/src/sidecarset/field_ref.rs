@@ -26,7 +26,6 @@ pub enum FieldRefError {
     /// A key that no label or annotation has.
     #[error("{key:?} is no key: {reason}")]
     Key {
-        /// The key.
         key: String,
         /// What is wrong with it.
         reason: String,

@@ -27,7 +27,6 @@ impl NameSet {
         }
     }
 
-    /// Removes a name.
     pub fn remove(&mut self, name: &str) {
         match self {
             NameSet::One(known) if **known == *name => *self = NameSet::None,

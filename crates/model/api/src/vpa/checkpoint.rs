@@ -36,7 +36,6 @@ pub struct VerticalPodAutoscalerCheckpointSpec {
     /// Name of the autoscaler.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub vpa_object_name: String,
-    /// Name of the container.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub container_name: String,
 }

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::read::{CONTAINER_LISTS, list, text};
 
-/// The field.
 pub const SIDECAR_FIELD: &str = "sidecar";
 
 /// Where objects of a resource have the spec of pods, as a JSON pointer.

@@ -12,7 +12,6 @@ use crate::fault;
 use crate::http::{self, Connector, Request, collect, read};
 use crate::prober::{Secrets, credential};
 
-/// What was fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fetched {
     pub(crate) sha256: String,

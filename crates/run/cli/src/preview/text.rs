@@ -10,7 +10,6 @@ use crate::render::table;
 /// As many rows of one table as a person reads; `-o json` has all of them.
 const ROWS: usize = 50;
 
-/// The preview as text.
 pub(crate) fn text(preview: &Preview) -> String {
     let mut text = String::new();
     push_sets(&mut text, preview);

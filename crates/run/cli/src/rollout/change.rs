@@ -16,7 +16,6 @@ const MANAGER: &str = "pillion-rollout";
 /// How often an undo is tried again after somebody else has changed something else.
 const ATTEMPTS: usize = 5;
 
-/// What was done.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Done {

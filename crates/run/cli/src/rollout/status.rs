@@ -109,7 +109,6 @@ pub(crate) struct WorkloadStatus {
     pub(crate) pods: Counts,
 }
 
-/// A pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PodStatus {

@@ -17,7 +17,6 @@ const PODS: usize = 5;
 /// How many columns a bar has.
 const BAR: usize = 20;
 
-/// The status as tables.
 pub(crate) fn tables(status: &Status, now: Timestamp) -> String {
     let mut text = format!("{}\n", headline(status));
     if !status.conditions.is_empty() {

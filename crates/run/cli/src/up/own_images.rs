@@ -32,7 +32,6 @@ pub fn own_program(arguments: impl IntoIterator<Item = OsString>) -> Option<Exit
     })
 }
 
-/// What this program is to be.
 #[derive(Debug, PartialEq, Eq)]
 enum OwnProgram {
     /// The agent, with these arguments.

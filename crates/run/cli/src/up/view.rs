@@ -45,7 +45,6 @@ pub(crate) struct Workload {
     pub(crate) ready: String,
 }
 
-/// A Job.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Job {
     /// As kubectl says it: `Running`, `Complete`, `Failed`, `Suspended`, …
@@ -67,7 +66,6 @@ impl Job {
     }
 }
 
-/// A pod.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Pod {
     /// As kubectl says it: `Running`, `Init:0/1`, `CrashLoopBackOff`, …

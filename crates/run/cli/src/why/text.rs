@@ -9,7 +9,6 @@ use pillion_preview::{Change, Drift, DriftState};
 use super::{Explanation, PodDrift};
 use crate::render::table;
 
-/// The explanation as text.
 pub fn text(explanation: &Explanation) -> String {
     let mut text = explanation.object.clone();
     if explanation.is_in_namespace {

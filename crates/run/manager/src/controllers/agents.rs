@@ -150,7 +150,6 @@ impl Agents<'_> {
         }
     }
 
-    /// What a namespace has of agents.
     fn namespace(&self, name: &str) -> AgentNamespace {
         let mut namespace = AgentNamespace::default();
         let pods = self.agents_in(name);

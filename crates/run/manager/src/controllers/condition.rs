@@ -34,7 +34,6 @@ pub(crate) fn condition(
     }
 }
 
-/// The condition that a set has.
 pub(crate) fn known<'a>(set: &'a SidecarSet, condition_type: &str) -> Option<&'a Condition> {
     set.status.as_ref()?.condition(condition_type)
 }

@@ -191,7 +191,6 @@ impl Budget {
         Ok(Held { bytes, _rooms: [ordinary, large] })
     }
 
-    /// Room for one review.
     pub(crate) async fn review(&self) -> Result<Room, Refused> {
         wait(&self.reviews, 1).await
     }
@@ -201,7 +200,6 @@ impl Budget {
         wait(self.answers.of(length), length).await
     }
 
-    /// Room for one conversion.
     pub(crate) async fn conversion(&self) -> Result<Room, Refused> {
         wait(&self.conversions, 1).await
     }

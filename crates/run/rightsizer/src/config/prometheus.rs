@@ -74,7 +74,6 @@ pub enum PrometheusLogin {
     Basic {
         /// Whose.
         username: String,
-        /// The password.
         password: String,
     },
 }

@@ -17,7 +17,6 @@ pub(super) struct Brakes {
 }
 
 impl Brakes {
-    /// That of an autoscaler, for the pods of a namespace.
     pub(super) fn of(&mut self, autoscaler: &VerticalPodAutoscaler, namespace: &Arc<str>) -> &mut Brake {
         let key = (name_of(autoscaler), Arc::clone(namespace));
         self.all.entry(key).or_insert_with(|| Brake::of(autoscaler))

@@ -10,7 +10,6 @@ use pillion_apiserver::ApiServer;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-/// Where autoscalers are.
 pub(super) const AUTOSCALERS: &str = "/apis/autoscaling.k8s.io/v1/namespaces/default/verticalpodautoscalers";
 const CHECKPOINTS: &str = "/apis/autoscaling.k8s.io/v1/namespaces/default/verticalpodautoscalercheckpoints";
 /// Containers of a pod.

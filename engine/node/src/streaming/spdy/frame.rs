@@ -75,7 +75,6 @@ pub(super) fn reply(stream: u32, headers: &[u8]) -> Bytes {
     control(SYN_REPLY, &[&stream.to_be_bytes(), headers].concat())
 }
 
-/// Refuses a stream.
 pub(super) fn refuse(stream: u32) -> Bytes {
     control(RST_STREAM, &[stream.to_be_bytes(), REFUSED_STREAM.to_be_bytes()].concat())
 }

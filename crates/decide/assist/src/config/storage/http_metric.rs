@@ -5,7 +5,6 @@ use crate::config::reader::Field;
 /// A gauge, served at `/metrics`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HttpMetric {
-    /// Its name.
     pub name: String,
 }
 

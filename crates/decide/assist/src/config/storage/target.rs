@@ -7,13 +7,10 @@ use crate::config::reader::Field;
 pub struct Target {
     /// The API group; empty for the core group.
     pub group: String,
-    /// Its version.
     pub version: String,
     /// The plural name.
     pub resource: String,
-    /// The namespace.
     pub namespace: String,
-    /// The name.
     pub name: String,
 }
 

@@ -71,7 +71,6 @@ pub enum WhitelistError {
     /// One of its selectors is malformed.
     #[error("rules[{rule}].selector is malformed")]
     Selector {
-        /// Which rule.
         rule: usize,
         /// What is wrong with it.
         source: SelectorError,
@@ -79,7 +78,6 @@ pub enum WhitelistError {
     /// One of its regular expressions is malformed.
     #[error("rules[{rule}].allowedAnnotationKeyExprs has a malformed regular expression")]
     Regex {
-        /// Which rule.
         rule: usize,
         /// What is wrong with it.
         source: pillion_regexp::Error,
