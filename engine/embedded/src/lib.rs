@@ -45,6 +45,7 @@ pub const NODE: &str = "pillion";
 
 /// A cluster in this process.
 pub struct Embedded {
+    clock: Clock,
     server: ApiServer,
     client: Client,
     node: AnyNode,
@@ -120,7 +121,7 @@ impl Embedded {
             }
         };
         let (controllers, tasks) = (Mutex::new(Some(controllers)), Mutex::new(tasks));
-        Ok(Embedded { server, client, node, port, controllers, tasks })
+        Ok(Embedded { clock, server, client, node, port, controllers, tasks })
     }
 
     /// Starts the controllers, if they do not run yet.
@@ -129,6 +130,11 @@ impl Embedded {
         if let Some(controllers) = controllers {
             self.tasks.lock().unwrap_or_else(PoisonError::into_inner).spawn(pillion_workloads::run(controllers));
         }
+    }
+
+    /// The clock of the cluster.
+    pub fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// A client with all rights.
