@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Context as _;
 use serde_json::Value;
 
-use crate::command::{APART, all, cargo, cargo_beside, output, run};
+use crate::command::{APART, COMPANIONS, SCENARIOS, all, cargo, cargo_beside, output, run};
 use crate::metadata::{engine_packages, metadata, packages};
 
 /// Name and version of a package ▸ the sets of features that it is compiled with: one, or another one for build scripts.
@@ -71,15 +71,16 @@ pub(crate) fn check() -> anyhow::Result<()> {
 /// Fails if what users and contributors compile has different features: cargo would compile the dependencies of each again.
 pub(crate) fn check_shared_features() -> anyhow::Result<()> {
     let metadata = metadata()?;
+    let engine = engine_packages(&metadata);
     let names = packages(&metadata).filter_map(|package| package["name"].as_str());
-    let (engine, names) = (engine_packages(&metadata), names.filter(|name| !APART.contains(name)));
-    let (names, product): (Vec<&str>, Vec<&str>) =
-        (names.clone().collect(), names.filter(|name| !engine.contains(name)).collect());
+    let names: Vec<&str> = names.filter(|name| !APART.contains(name)).collect();
+    let product: Vec<&str> = names.iter().copied().filter(|name| !engine.contains(name)).collect();
     let tests = features(&names, "normal,build,dev")?;
     let others = [
         ("programs", features(&["pillion", "pillion-generate"], "normal,build")?),
         ("tests of the product", features(&product, "normal,build,dev")?),
-        ("tests of the engine", features(&engine, "normal,build,dev")?),
+        ("tests of the engine", features(&with_companions(&engine), "normal,build,dev")?),
+        ("scenarios", features(&with_companions(&[SCENARIOS]), "normal,build,dev")?),
     ];
     let differ = others.iter().flat_map(|(what, features)| differences(what, features, &tests));
     let differ: Vec<String> = differ.collect();
@@ -89,6 +90,10 @@ pub(crate) fn check_shared_features() -> anyhow::Result<()> {
         differ.join("; ")
     );
     Ok(())
+}
+
+fn with_companions<'a>(packages: &[&'a str]) -> Vec<&'a str> {
+    packages.iter().copied().chain(COMPANIONS).collect()
 }
 
 /// Packages whose features are not those that all tests of the workspace have.

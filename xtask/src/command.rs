@@ -20,6 +20,9 @@ pub(crate) fn root() -> PathBuf {
 /// How often tests of chance are tried, if not as often as they say themselves.
 pub(crate) static REPEAT: OnceLock<u64> = OnceLock::new();
 
+/// Whether tests of chance are tried as often as in CI.
+pub(crate) static THOROUGH: OnceLock<()> = OnceLock::new();
+
 /// Whether stories are rewritten as the real cluster tells them.
 pub(crate) static ACCEPT: OnceLock<()> = OnceLock::new();
 
@@ -42,6 +45,9 @@ pub(crate) fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Command
     if let Some(repeat) = REPEAT.get() {
         command.env("PILLION_QUOTA_RUNS", repeat.to_string());
     }
+    if THOROUGH.get().is_some() {
+        command.env("PILLION_THOROUGH", "1");
+    }
     if ACCEPT.get().is_some() {
         command.env("UPDATE_STORIES", "1");
     }
@@ -63,10 +69,17 @@ pub(crate) fn tests_without<'a>(packages: &[&str], arguments: impl IntoIterator<
     command
 }
 
-/// `cargo test` of these packages alone.
+/// The package of the scenarios.
+pub(crate) const SCENARIOS: &str = "pillion-scenarios";
+
+/// Packages with few tests that between them depend on the whole product and on what tests use: compiled together with them, dependencies have the
+/// features that they have in all tests, and are not compiled once more.
+pub(crate) const COMPANIONS: [&str; 2] = ["pillion-generate", "pillion-selector"];
+
+/// `cargo test` of these packages.
 pub(crate) fn tests_of<'a>(packages: &[&str], arguments: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = cargo(["test"]);
-    command.args(packages.iter().flat_map(|package| ["--package", package])).args(arguments);
+    command.args(packages.iter().chain(&COMPANIONS).flat_map(|package| ["--package", package])).args(arguments);
     command
 }
 

@@ -9,6 +9,7 @@
 //! ```text
 //! format ─▶ lint ─▶ house ─▶ doc ─▶ deny ─▶ alone ─▶ generated     compile, in a target folder of their own
 //! cluster ─┬▶ test ─▶ doctest ─▶ engine ─▶ kill              processes of this machine
+//!          ├▶ scenarios                                       the same, and mostly waiting
 //!          └▶ real                                            processes of a real cluster
 //! ```
 
@@ -19,14 +20,16 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use comfy_table::{Cell, Table, presets::UTF8_HORIZONTAL_ONLY};
 
-use crate::command::{ACCEPT, REPEAT, all, cargo_beside, is_ci, label, run, tests_of, tests_without};
+use crate::command::{
+    ACCEPT, REPEAT, SCENARIOS, THOROUGH, all, cargo_beside, is_ci, label, run, tests_of, tests_without,
+};
 use crate::metadata::{engine_packages, metadata};
 use crate::{alone, deny, generate, house, kill, real};
 
 /// Which tiers to run.
 #[derive(Args)]
 pub(crate) struct Test {
-    /// Run only these tiers, by name [default: format, house, test and doctest].
+    /// Run only these tiers, by name [default: format, house, test, scenarios and doctest].
     #[arg(value_name = "TIER")]
     only: Vec<String>,
     /// Run every tier, as CI does; some need root and Go.
@@ -35,7 +38,7 @@ pub(crate) struct Test {
     /// Begin no other tier after one has failed.
     #[arg(long)]
     fail_fast: bool,
-    /// How often the exact quota of new pods is tried, in virtual time and on the real cluster [default: 50 and 1].
+    /// How often the exact quota of new pods is tried, in virtual time and on the real cluster [default: 50 in CI and with --all, otherwise 10; and 1].
     #[arg(long, value_name = "N")]
     repeat: Option<u64>,
     /// Rewrite the stories of scenarios to match the real cluster: `cargo xtask test real --accept`.
@@ -163,11 +166,19 @@ const TIERS: &[Tier] = &[
     },
     Tier {
         name: "test",
-        what: "unit, property, snapshot and command-line tests; scenarios on the embedded engine",
+        what: "unit, property, snapshot and command-line tests",
         when: When::Always,
         after: Some("cluster"),
         missing: always,
         run: test,
+    },
+    Tier {
+        name: "scenarios",
+        what: "the life of pods and their sidecars on the embedded engine",
+        when: When::Always,
+        after: Some("cluster"),
+        missing: always,
+        run: || run(with_threads(tests_of(&[SCENARIOS], TESTS))),
     },
     Tier {
         name: "doctest",
@@ -250,7 +261,8 @@ const TIERS: &[Tier] = &[
 /// Tests of the product, with the embedded Kubernetes beneath those that need a cluster.
 fn test() -> anyhow::Result<()> {
     let metadata = metadata()?;
-    run(with_threads(tests_without(&engine_packages(&metadata), TESTS)))
+    let elsewhere: Vec<&str> = engine_packages(&metadata).into_iter().chain([SCENARIOS]).collect();
+    run(with_threads(tests_without(&elsewhere, TESTS)))
 }
 
 /// Tests of the embedded Kubernetes itself.
@@ -306,6 +318,10 @@ impl Test {
             // Nobody has set it before.
             let _ = REPEAT.set(repeat);
         }
+        if self.runs_all() {
+            // Nobody has set it before.
+            let _ = THOROUGH.set(());
+        }
         for _ in 0..self.busy {
             // For as long as this process runs.
             std::thread::spawn(|| {
@@ -322,11 +338,14 @@ impl Test {
         Ok(if self.run_once() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
+    fn runs_all(&self) -> bool {
+        self.all || is_ci()
+    }
+
     /// Runs the tiers, and returns whether they passed.
     fn run_once(&self) -> bool {
-        let runs_all = self.all || is_ci();
         let runs = |tier: &Tier| match self.only.as_slice() {
-            [] => runs_all || tier.when == When::Always,
+            [] => self.runs_all() || tier.when == When::Always,
             only => only.iter().any(|name| name == tier.name),
         };
         let is_meant = |name: &str| TIERS.iter().any(|tier| tier.name == name && runs(tier));

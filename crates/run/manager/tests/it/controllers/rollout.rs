@@ -9,3 +9,8 @@ mod places;
 mod random;
 mod seen;
 mod strategies;
+
+/// Whether tests of chance are tried as often as in CI.
+fn is_thorough() -> bool {
+    std::env::var_os("PILLION_THOROUGH").is_some()
+}

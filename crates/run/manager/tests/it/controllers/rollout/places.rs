@@ -1,4 +1,5 @@
-//! `policy: Quota` is exact, whatever happens on the way. `PILLION_QUOTA_RUNS` says how often that is tried.
+//! `policy: Quota` is exact, whatever happens on the way. `PILLION_QUOTA_RUNS` says how often that is tried; without it it is
+//! tried fifty times where `PILLION_THOROUGH` is set, as in CI, and ten times elsewhere.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -151,7 +152,11 @@ async fn pinned(cluster: &Cluster) -> usize {
 }
 
 fn runs() -> u64 {
-    std::env::var("PILLION_QUOTA_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(50)
+    std::env::var("PILLION_QUOTA_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(if super::is_thorough() {
+        50
+    } else {
+        10
+    })
 }
 
 /// How many of the runs have faults: they take longer.

@@ -1,5 +1,6 @@
 //! Random rollouts, many at a time on one cluster, with somebody who sees every state of every pod and every write, and looks whether
-//! the promises are kept. `PILLION_ROLLOUTS` says how many.
+//! the promises are kept. `PILLION_ROLLOUTS` says how many; without it there are a hundred where
+//! `PILLION_THOROUGH` is set, as in CI, and a quarter of them elsewhere.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,8 +15,13 @@ use crate::controllers::rollout::cluster::{Cluster, condition};
 use crate::controllers::rollout::faults::{Faults, PodWrite};
 use crate::controllers::rollout::seen::{Follower, SeenPod};
 
+/// What happens to clusters, one after the other: faults, and each fate of the leader.
+const FATES: u64 = 4;
+
 /// How many rollouts share a cluster.
-const TOGETHER: u64 = 25;
+fn together() -> u64 {
+    rollouts().div_ceil(FATES).clamp(1, 25)
+}
 
 /// What may never be seen while pods are updated.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +89,10 @@ impl Kind {
 }
 
 fn rollouts() -> u64 {
-    std::env::var("PILLION_ROLLOUTS").ok().and_then(|rollouts| rollouts.parse().ok()).unwrap_or(100)
+    std::env::var("PILLION_ROLLOUTS")
+        .ok()
+        .and_then(|rollouts| rollouts.parse().ok())
+        .unwrap_or(if super::is_thorough() { 100 } else { 24 })
 }
 
 /// Looks after the pods that there are now, and finds every promise that is broken.
@@ -238,7 +247,7 @@ enum Fate {
 #[tokio::test(start_paused = true)]
 async fn random_rollouts_keep_their_promises_and_end() {
     let mut successions = 0;
-    for first in (0..rollouts()).step_by(usize::try_from(TOGETHER).unwrap()) {
+    for first in (0..rollouts()).step_by(usize::try_from(together()).unwrap()) {
         let mut random = fastrand::Rng::with_seed(first);
         let cluster = Cluster::start().await;
         let faults = Faults::new(first);
@@ -248,9 +257,9 @@ async fn random_rollouts_keep_their_promises_and_end() {
         };
         let leader = cluster.manage(replica("a")).await;
         let other = cluster.manage(replica("b")).await;
-        let seeds = first..rollouts().min(first + TOGETHER);
+        let seeds = first..rollouts().min(first + together());
         let rollouts = join_all(seeds.map(|seed| Rollout::prepare(&cluster, seed))).await;
-        let (is_faulty, fate) = match first / TOGETHER % 4 {
+        let (is_faulty, fate) = match first / together() % FATES {
             0 => (true, Fate::Stays),
             1 => (false, Fate::Killed),
             2 => (false, Fate::CutOff),
