@@ -78,6 +78,7 @@ impl Target {
     }
 
     /// The same server, for somebody who has the credentials of the other.
+    #[must_use]
     pub fn with_credentials_of(mut self, other: &Target) -> Target {
         self.authorization.clone_from(&other.authorization);
         self

@@ -24,6 +24,8 @@ const NAME: &str = "apiserver.pillion.test";
 /// What the image does not have and a pod does.
 const RESOLV_CONF: &str = "nameserver 127.0.0.1\n";
 const KUBECONFIG: &str = "/kubeconfig";
+/// Without an authority the program would look for those of the system, of which an image from scratch has none.
+const AUTHORITY: &str = "/ca.crt";
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Runs the first program of an image in its files, with a kubeconfig whose server has a name.
@@ -70,12 +72,14 @@ pub fn find_name(root: &Path, program: &str) -> anyhow::Result<()> {
     listener.set_nonblocking(true)?;
     let server = format!("https://{NAME}:{}", listener.local_addr()?.port());
     let kubeconfig = serde_json::json!({
-        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority": AUTHORITY}}],
         "users": [{"name": "u", "user": {"token": "t"}}],
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
         "current-context": "c",
     });
-    std::fs::write(root.join(KUBECONFIG.trim_start_matches('/')), kubeconfig.to_string())?;
+    let write = |path: &str, text: String| std::fs::write(root.join(path.trim_start_matches('/')), text);
+    write(KUBECONFIG, kubeconfig.to_string())?;
+    write(AUTHORITY, rcgen::generate_simple_self_signed([NAME.to_owned()])?.cert.pem())?;
     let mut command = Command::new(find_program("chroot").context("chroot is missing: install coreutils")?);
     command.arg(root).arg(program).args(["--kubeconfig", KUBECONFIG]).stdout(Stdio::null());
     let mut child = command.spawn().context("cannot start chroot")?;
