@@ -34,7 +34,7 @@ const ENGINE: &str = "engine";
 /// The one crate of the engine that programs of the product use.
 const DOOR: &str = "engine/embedded";
 
-/// Crates that ship with nothing: tests, benchmarks, load. They may use whatever they compare.
+/// Crates of which nothing is shipped: tests, benchmarks and load. They may use any crate.
 const TESTS: &[&str] =
     &["crates/testing/", "engine/differential", "engine/fuzzing", "engine/kubectl", "engine/load", "xtask"];
 

@@ -158,7 +158,7 @@ const TIERS: &[Tier] = &[
     },
     Tier {
         name: "house",
-        what: "imports only go down; no circles between files; floors share their lints",
+        what: "imports only go down; one door to the engine; no circles between files; shared lints and features",
         when: When::Always,
         after: Some("lint"),
         missing: always,
@@ -319,7 +319,7 @@ impl Test {
             let _ = REPEAT.set(repeat);
         }
         if self.runs_all() {
-            // Nobody has set it before.
+            // It is set once.
             let _ = THOROUGH.set(());
         }
         for _ in 0..self.busy {

@@ -1,11 +1,7 @@
-//! What must be true of any input of the embedded API server. Each function takes the bytes of a fuzzer and panics when something is not so. The
+//! What must be true of any input of the embedded API server. Each function takes the bytes of a fuzzer and panics when that is not true. The
 //! fuzzers and the replay of their corpus call the same functions.
 #![forbid(unsafe_code)]
-#![expect(
-    clippy::expect_used,
-    clippy::missing_panics_doc,
-    reason = "a panic is how a fuzzer is told that something is wrong"
-)]
+#![expect(clippy::expect_used, clippy::missing_panics_doc, reason = "a fuzzer sees by a panic that something is wrong")]
 
 mod objects;
 mod request;

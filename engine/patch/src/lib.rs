@@ -20,8 +20,6 @@
 //!  bytes ──decode::parse──▶ Parsed ──decode::decode(schema)──▶ Decoded ──┬──json::JsonPatch, json::merge──▶ Value ──decode──▶ …
 //!                                                                        ├──strategic::strategic_merge──▶ Value ──decode::convert──▶ …
 //!                                                                        └──apply──▶ …
-//!  bytes ──partial::Partial(Keep)──▶ Value, without what nobody looks at
-//!  LabelSelector object ──▶ selector::Selector ──matches, overlaps──▶ bool
 //!  ?labelSelector=, ?fieldSelector= ──▶ label_selector, field_selector ──matches──▶ bool
 //! ```
 //!
@@ -30,7 +28,6 @@
 //! - No text, value or patch makes anything here panic; what was parsed, and what a patch makes of it, is never deeper than a bound.
 //! - What `decode` returns, it returns again for what it returned (but for the zero time, which Go writes as `null`).
 //! - Messages are those of kube-apiserver 1.35, byte for byte, where it has one.
-//! - `Selector::overlaps` is exact: it is true if and only if some set of labels satisfies both selectors.
 #![forbid(unsafe_code)]
 
 pub mod apply;

@@ -1,4 +1,13 @@
 //! Label selectors, with the semantics of `k8s.io/apimachinery/pkg/labels`.
+//!
+//! ```text
+//!  LabelSelector object ──▶ Selector ──matches, overlaps──▶ bool
+//! ```
+//!
+//! # Invariants
+//! - Pure: no clock, no IO, no randomness.
+//! - `Selector::overlaps` is exact: it is true if and only if some set of labels satisfies both selectors.
+#![forbid(unsafe_code)]
 
 pub mod name;
 

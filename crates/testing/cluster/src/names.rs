@@ -4,13 +4,13 @@
 //! ```text
 //!  unshare ─▶ a network of its own ─┬─ a DNS server at 127.0.0.1:53, which knows one name
 //!                                   ├─ chroot to the files of the image ─▶ the program, whose kubeconfig has that name
-//!                                   └─ a port at 127.0.0.1: the name is found when somebody connects
+//!                                   └─ a port at 127.0.0.1: the name is found when the program connects
 //! ```
 
-use std::io::ErrorKind;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
@@ -39,7 +39,7 @@ pub(crate) fn check(image: &ImageSpec) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder.path().join("etc"))?;
     std::fs::write(folder.path().join("etc/resolv.conf"), RESOLV_CONF)?;
     let mut command = in_a_network_of_its_own()?;
-    // Some systems let nobody but root do this.
+    // Some systems allow this to root alone.
     if !Uid::effective().is_root() && !in_a_network_of_its_own()?.arg("true").status()?.success() {
         eprintln!("image: not checked whether names are found in {}: run as root for that", image.name);
         return Ok(());
@@ -69,7 +69,6 @@ pub fn find_name(root: &Path, program: &str) -> anyhow::Result<()> {
     let names = UdpSocket::bind((Ipv4Addr::LOCALHOST, 53)).context("cannot answer DNS")?;
     std::thread::spawn(move || answer_all(&names));
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-    listener.set_nonblocking(true)?;
     let server = format!("https://{NAME}:{}", listener.local_addr()?.port());
     let kubeconfig = serde_json::json!({
         "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority": AUTHORITY}}],
@@ -83,24 +82,24 @@ pub fn find_name(root: &Path, program: &str) -> anyhow::Result<()> {
     let mut command = Command::new(find_program("chroot").context("chroot is missing: install coreutils")?);
     command.arg(root).arg(program).args(["--kubeconfig", KUBECONFIG]).stdout(Stdio::null());
     let mut child = command.spawn().context("cannot start chroot")?;
-    let found = wait(&listener, || Ok(child.try_wait()?.is_some()));
+    let found = wait(listener, || Ok(child.try_wait()?.is_some()));
     // It may have ended.
     let _ = child.kill();
     child.wait()?;
     found
 }
 
-/// Waits until somebody connects.
-fn wait(listener: &TcpListener, mut has_ended: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+/// Waits until the program connects, and looks now and then whether it has ended.
+fn wait(listener: TcpListener, mut has_ended: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
+    let (sender, connected) = mpsc::channel();
+    std::thread::spawn(move || sender.send(listener.accept().is_ok()));
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
-        match listener.accept() {
-            Ok(_) => return Ok(()),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => return Err(error.into()),
+        if let Ok(is_connected) = connected.recv_timeout(Duration::from_millis(50)) {
+            ensure!(is_connected, "cannot accept a connection");
+            return Ok(());
         }
         ensure!(!has_ended()?, "the program ended before it connected to {NAME}");
-        std::thread::sleep(Duration::from_millis(20));
     }
     bail!("the program did not connect to {NAME} within {} s", PATIENCE.as_secs())
 }

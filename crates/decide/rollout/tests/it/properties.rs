@@ -275,7 +275,7 @@ fn assert_done_or_explained(fleet: &Fleet, plan: &pillion_rollout::Plan) {
 }
 
 /// Ten thousand rollouts, as many for each kind of sidecar, where `PILLION_THOROUGH` is set, as in CI, and a quarter of them elsewhere.
-#[expect(clippy::disallowed_methods, reason = "how often a test is tried is no decision")]
+#[expect(clippy::disallowed_methods, reason = "this is about tests, not about decisions")]
 fn rollouts() -> u32 {
     if std::env::var_os("PILLION_THOROUGH").is_some() { 2000 } else { 500 }
 }

@@ -1,5 +1,5 @@
-//! `policy: Quota` is exact, whatever happens on the way. `PILLION_QUOTA_RUNS` says how often that is tried; without it it is
-//! tried fifty times where `PILLION_THOROUGH` is set, as in CI, and ten times elsewhere.
+//! `policy: Quota` is exact, whatever happens on the way. `PILLION_QUOTA_RUNS` says how often that is tried. Its default is
+//! fifty times where `PILLION_THOROUGH` is set, as in CI, and ten times elsewhere.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Random rollouts, many at a time on one cluster, with somebody who sees every state of every pod and every write, and looks whether
-//! the promises are kept. `PILLION_ROLLOUTS` says how many; without it there are a hundred where
-//! `PILLION_THOROUGH` is set, as in CI, and a quarter of them elsewhere.
+//! the promises are kept. `PILLION_ROLLOUTS` says how many. Its default is a hundred where
+//! `PILLION_THOROUGH` is set, as in CI, and 24 elsewhere.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
